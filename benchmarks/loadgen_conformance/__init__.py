@@ -1,1 +1,1 @@
-"""Judge load generators, ours and others, by an exactly timed server: what they report, and what reporting costs."""
+"""Compare load generators against an exactly timed server: the accuracy of their reports, and their cost."""

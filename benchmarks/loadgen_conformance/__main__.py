@@ -1,7 +1,7 @@
 """`python -m benchmarks.loadgen_conformance`: compare every installed load generator and write the tables.
 
 Clients take turns within a round, so that other load of the machine affects all of them; figures are medians of rounds.
-With every peer installed that takes three quarters of an hour; with `--clients vlmhyperbench,sglang,vllm`, 20 minutes.
+All peers together take three quarters of an hour; with `--clients vlmhyperbench,sglang,vllm` it takes 20 minutes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
             args.out.parent.mkdir(parents=True, exist_ok=True)
             args.out.write_text(report)
 
-    # Written after every part, so that an interrupted run is not lost.
+    # The report is written after every part, so that the results of an interrupted run are not lost.
     for number in range(args.rounds):
         is_early = number < args.peer_rounds
         taking_part = [client for client in clients if is_early or client in CLIENTS]

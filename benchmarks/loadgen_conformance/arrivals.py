@@ -1,4 +1,4 @@
-"""How far the arrivals of an honest Poisson process scatter: the bands that a table of arrivals is read by; pure."""
+"""The bands in which the figures of Poisson arrivals lie with a known probability; pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from vlmhyperbench.domain.arrivals import Shape, shape_of
 
 SIGMAS = 3
-"""Half width of the band of the rate, in standard deviations of the mean of as many gaps."""
+"""Half width of the band of the rate, in standard deviations of the mean of all gaps."""
 
 SHARE = 0.99
 """The share of simulated schedules that lies in the bands of CV and dispersion."""
@@ -28,12 +28,12 @@ class Bands:
     cv: Band
     dispersion: Band
 
-    def hold(self, found: Shape) -> bool:
+    def hold(self, shape: Shape) -> bool:
         """Return whether all three figures lie in their bands."""
         return (
-            self.rate_per_s[0] <= found.rate_per_s <= self.rate_per_s[1]
-            and self.cv[0] <= found.cv <= self.cv[1]
-            and self.dispersion[0] <= found.dispersion <= self.dispersion[1]
+            self.rate_per_s[0] <= shape.rate_per_s <= self.rate_per_s[1]
+            and self.cv[0] <= shape.cv <= self.cv[1]
+            and self.dispersion[0] <= shape.dispersion <= self.dispersion[1]
         )
 
 
@@ -51,6 +51,6 @@ def poisson_bands(*, count: int, rate_per_s: float) -> Bands:
         assert shape is not None
         figures.append((shape.cv, shape.dispersion))
     low, high = np.quantile(np.array(figures), [(1 - SHARE) / 2, (1 + SHARE) / 2], axis=0)
-    cv, dispersion = ((float(least), float(most)) for least, most in zip(low, high, strict=True))
+    cv, dispersion = ((float(lower), float(upper)) for lower, upper in zip(low, high, strict=True))
     sigmas = SIGMAS * rate_per_s / (count - 1) ** 0.5
     return Bands(rate_per_s=(rate_per_s - sigmas, rate_per_s + sigmas), cv=cv, dispersion=dispersion)

@@ -1,4 +1,4 @@
-"""Compare what a client reported with what the server sent; pure."""
+"""Compare a client's report with the server's record; pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vlmhyperbench.analysis.distributions import nearest_rank
 from vlmhyperbench.analysis.request_times import times_of_record
 
 TTFT_SLACK_MS, GAP_SLACK_MS = 5.0, 0.5
-"""A reported median is right within these: a misled client is off by a factor, a busy machine by less."""
+"""Maximum error of a median that counts as right: more than a busy machine causes, less than a misled client has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueRequest:
-    """What the server sent for one request that it answered."""
+    """The server's record of one request that it answered."""
 
     text: str
     received_ns: int
@@ -31,15 +31,15 @@ class TrueRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What the server sent in one run."""
+    """The server's record of one run."""
 
     requests: list[TrueRequest]
-    """Those that were answered."""
+    """The requests that were answered."""
     received_ns: list[int]
-    """When each request had arrived, answered or not, ascending."""
+    """When each request arrived, answered or not, ascending."""
     connections: int
     late_p99_ms: float
-    """The server's own error: how late its writes were."""
+    """The p99 of the lateness of the server's writes, which is its own error."""
 
     @property
     def tokens(self) -> int:
@@ -56,11 +56,11 @@ class Errors:
     gap_p50: float | None
     gap_p99: float | None
     paired: int
-    """Requests that were found in the server's record by their text."""
+    """Number of requests whose text is in the server's record."""
 
 
 def truth_of(records: Sequence[dict[str, Any]]) -> Truth:
-    """Read the server's record; the clock of a request starts when its last byte has arrived."""
+    """Read the server's record; the times of a request count from the arrival of its last byte."""
     requests = []
     late = sorted(late for record in records for late in record["late_ns"][1:])
     for record in records:
@@ -108,7 +108,7 @@ def errors_of(reported: Reported, truth: Truth) -> Errors:
 
 
 def faults_of(reported: Reported, truth: Truth) -> list[str]:
-    """Return what a client reports wrongly about a stream, with the values; empty: all is right."""
+    """Return the figures that a client reports wrongly about a stream, with their values; empty if all are right."""
     faults: list[str] = []
     true_ttft = _median([request.ttft_ms for request in truth.requests])
     true_gap = _median([gap for request in truth.requests for gap in request.gaps_ms])

@@ -21,7 +21,7 @@ TOKENIZER = PEERS / "tokenizer"
 PROMPT_TOKENS = 8
 
 ONE_TOKEN_REQUESTS, MANY_ONE_TOKEN_REQUESTS = 4_160, 16_448
-"""For clients in Python, and for those that take a tenth of a millisecond or less per request."""
+"""Number of requests for clients in Python, and for clients that take at most a tenth of a millisecond per request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +36,28 @@ class ClientLoad:
     """Open loop at this rate; None: closed loop of `streams`."""
     arrivals: Literal["poisson", "constant"] = "poisson"
     seed: int = 0
-    """Of the arrivals, different in each round; some peers use a seed of their own."""
+    """Seed of the arrivals, different in each round; some peers use their own seed."""
     processes: int = 1
-    """Measuring processes that share the streams; only ours is asked for more than one."""
+    """Number of measuring processes that share the streams; only our client supports more than one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfReported:
-    """What our client reports about itself; peers report none of it."""
+    """The figures that our client reports about itself; peers report none of them."""
 
     startup_s: float | None
-    """From the start of the process that measures to the first byte sent."""
+    """Time from the start of the measuring process to the first byte sent."""
     peak_rss_bytes: int | None
-    """Of its parent and its measuring processes, without the command that started them."""
+    """Memory of the parent and the measuring processes, without the command that started them."""
     measuring_peak_rss_bytes: int | None
-    """Of the largest measuring process."""
+    """Memory of the largest measuring process."""
     send_lag_p50_ms: float | None
     send_lag_p99_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What a client reports; lists are per successful request, in the client's order."""
+    """The report of a client; lists have an item per successful request, in the client's order."""
 
     completed: int
     tokens: int | None
@@ -68,23 +68,23 @@ class Reported:
     requests_per_s: float | None
     tokens_per_s: float | None
     itl_p50_ms: float | None = None
-    """Where it reports one that is not the median of its gaps."""
+    """The median that the client reports, if it is not that of `gaps_ms`."""
     self_reported: SelfReported | None = None
 
 
 class NamedClient(Protocol):
-    """A load generator as the report names it."""
+    """A load generator with the name and version that the report shows."""
 
     @property
     def name(self) -> str:
         """Its name in the tables."""
 
     def version(self) -> str | None:
-        """Its version, or None where it is not installed."""
+        """Return its version, or None if it is not installed."""
 
 
 class Client(NamedClient, Protocol):
-    """A load generator that is run."""
+    """A load generator that can be run."""
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -96,13 +96,13 @@ class Client(NamedClient, Protocol):
 
     @property
     def one_token_requests(self) -> int:
-        """How many requests its cost is measured with: their cost must exceed the variation of its start-up."""
+        """Number of requests for measuring its cost; their cost must exceed the variation of its start-up."""
 
     def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
-        """The command line, or None where it cannot send such a load."""
+        """Return the command line, or None if it cannot send such a load."""
 
     def read(self, out: Path) -> Reported:
-        """Read what it wrote into the folder `out`."""
+        """Read the files that it wrote into the folder `out`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class VllmBench:
         argv += ["--seed", str(load.seed)]
         if load.rate_per_s is None:
             return [*argv, "--max-concurrency", str(load.streams)]
-        # Gaps are drawn from a gamma distribution: of shape 1 for Poisson, of a large one for nearly constant gaps.
+        # Gaps are drawn from a gamma distribution: its shape is 1 for Poisson and very large for nearly constant gaps.
         burstiness = "1.0" if load.arrivals == "poisson" else "1000000"
         return [*argv, "--request-rate", f"{load.rate_per_s:g}", "--burstiness", burstiness]
 
@@ -209,11 +209,11 @@ class SglangBench:
 
 OURS = Ours()
 CLIENTS: Sequence[Client] = (OURS, SglangBench(), VllmBench())
-"""Ours, and the two that the aims are ratios to."""
+"""Our client, and the two clients that the aims are compared with."""
 
 
 def _self_reported(client: Mapping[str, Any]) -> SelfReported:
-    # Fields that an older checkout does not report are None, so that two checkouts can be compared.
+    # Fields that an older checkout does not report are None, so that checkouts can be compared.
     lag_ms = client.get("send_lag_ms") or {}
     return SelfReported(
         startup_s=client.get("startup_s"),
@@ -225,7 +225,7 @@ def _self_reported(client: Mapping[str, Any]) -> SelfReported:
 
 
 def _of_python_schema(document: Mapping[str, Any]) -> Reported:
-    """Read the schema that vLLM's and SGLang's clients share."""
+    """Read a report in the schema that the clients of vLLM and SGLang share."""
     errors = document["errors"]
     good = [index for index, error in enumerate(errors) if not error]
     return Reported(
@@ -241,6 +241,6 @@ def _of_python_schema(document: Mapping[str, Any]) -> Reported:
 
 
 def version_in(folder: Path, distribution: str) -> str | None:
-    """Return which version of a distribution lies in an environment; None where it is not installed."""
-    found = sorted(folder.glob(f"lib/python*/site-packages/{distribution}-*.dist-info"))
-    return found[0].name.removeprefix(f"{distribution}-").removesuffix(".dist-info") if found else None
+    """Return the version of a distribution in an environment; None if it is not installed."""
+    metadata = sorted(folder.glob(f"lib/python*/site-packages/{distribution}-*.dist-info"))
+    return metadata[0].name.removeprefix(f"{distribution}-").removesuffix(".dist-info") if metadata else None

@@ -1,7 +1,7 @@
 """Five more load generators: how each is started, and how its output is read.
 
-Where a peer states no gaps but a mean or median, that is taken as its ITL. Definitions differ; what a reader of its
-report takes for TTFT, ITL and TPOT is compared with the truth.
+If a peer reports a mean or median instead of gaps, that is used as its ITL. Definitions differ between peers: the
+figures that a reader of a report takes for TTFT, ITL and TPOT are compared with the truth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "
 NO_STATUS_BUT_0 = frozenset({0})
 
 _MOCK_TOKENS = 32
-"""Without a dataset, inference-perf asks a chat endpoint for at most 30 tokens; it is not asked for many more."""
+"""Maximum length of inference-perf's answers: without a dataset it requests at most 30 tokens of a chat endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,12 @@ class Evalscope:
     def read(self, out: Path) -> Reported:
         [database] = (out / "evalscope").rglob("benchmark_data.db")
         summary = json.loads(next((out / "evalscope").rglob("benchmark_summary.json")).read_text())
-        asked = (
+        query = (
             "SELECT first_chunk_latency, inter_token_latencies, time_per_output_token, completion_tokens, "
             "response_messages FROM result WHERE success"
         )
         with closing(sqlite3.connect(database)) as connection:
-            rows = connection.execute(asked).fetchall()
+            rows = connection.execute(query).fetchall()
         return Reported(
             completed=len(rows),
             tokens=sum(row[3] or 0 for row in rows),
@@ -212,7 +212,7 @@ class InferencePerf:
         return Reported(
             completed=len(rows),
             tokens=sum(response["output_tokens"] for response in responses),
-            # Where it cannot read a stream, its answers have no token.
+            # If it cannot parse a stream, its answers have no tokens.
             ttft_ms=[
                 (times[0] - row["start_time"]) * 1e3 for row, times in zip(rows, token_times, strict=True) if times
             ],
@@ -279,7 +279,7 @@ MORE_CLIENTS: Sequence[Client] = (Aiperf(), Guidellm(), Evalscope(), InferencePe
 
 
 def _prompts(load: ClientLoad) -> list[str]:
-    """Return a prompt for each request, no two equal, of words that the tokenizer knows."""
+    """Return a different prompt for each request, of words of the tokenizer."""
     rest = " ".join(f"w{number}" for number in range(PROMPT_TOKENS - 2))
     return [f"w{number // 1000} w{number % 1000} {rest}" for number in range(load.requests)]
 

@@ -22,7 +22,7 @@ STREAMED = Simulation(ttft_ms=10.0, gap_ms=10.0, tokens=128, usage="always", rec
 INSTANT = Simulation(tokens=1, usage="always", record=True)
 SOON = replace(INSTANT, ttft_ms=5.0)
 SPARSE = replace(STREAMED, ttft_ms=1000.0, gap_ms=40.0)
-"""At 1,024 streams it sends as many tokens per second as `STREAMED` at 256, which the server keeps up with. The first
+"""At 1,024 streams it sends as many tokens per second as `STREAMED` at 256, which the server serves on time. The first
 token is due after the server has planned all answers."""
 
 ONE_STREAM = ClientLoad(requests=32, streams=8, tokens=32)
@@ -55,7 +55,7 @@ class ClientRun:
 
     @property
     def spent(self) -> Spent:
-        """Its CPU time, and the requests and tokens that it was spent on."""
+        """The CPU time of the run, with its requests and tokens."""
         return Spent(cpu_s=self.cost.cpu_s, requests=len(self.truth.requests), tokens=self.truth.tokens)
 
 
@@ -73,63 +73,61 @@ def run_streams(clients: Sequence[Client], findings: Findings, log: Log, *, name
 def run_round(clients: Sequence[Client], findings: Findings, log: Log) -> None:
     """Run every client once on each of three loads: few requests for accuracy, many tokens, many requests."""
     for client in clients:
-        found = Round()
-        findings.rounds.setdefault(client.name, []).append(found)
+        figures = Round()
+        findings.rounds.setdefault(client.name, []).append(figures)
         accurate = _try(client, TRUTH, ACCURATE, findings)
         streamed = _try(client, STREAMED, MANY_TOKENS, findings)
         many = _try(client, INSTANT, replace(ONE_TOKEN, requests=client.one_token_requests), findings)
         if accurate is not None:
-            _note_accuracy(found, accurate)
+            _record_accuracy(figures, accurate)
         if streamed is not None:
-            _note_size(found, streamed)
+            _record_size(figures, streamed)
             findings.server_late_p99_ms.append(streamed.truth.late_p99_ms)
         if streamed is not None and accurate is not None:
-            found.cpu_s_per_100k_tokens = per_token(accurate.spent, streamed.spent) * 1e5
+            figures.cpu_s_per_100k_tokens = per_token(accurate.spent, streamed.spent) * 1e5
         if many is not None and accurate is not None:
-            token_s = max(0.0, found.cpu_s_per_100k_tokens or 0.0) / 1e5
-            found.cpu_s_per_1k_requests = per_request(accurate.spent, many.spent, per_token_s=token_s) * 1e3
-        log(f"{client.name}: {found}")
+            token_s = max(0.0, figures.cpu_s_per_100k_tokens or 0.0) / 1e5
+            figures.cpu_s_per_1k_requests = per_request(accurate.spent, many.spent, per_token_s=token_s) * 1e3
+        log(f"{client.name}: {figures}")
 
 
 def run_arrivals(clients: Sequence[Client], findings: Findings, log: Log, *, seed: int) -> None:
-    """Run every client that can send at a rate, for the round that was just run."""
+    """Run every client that can send at a rate, as a part of its last round."""
     for process, load in ARRIVALS.items():
         for client in clients:
             client_run = _try(client, SOON, replace(load, seed=seed), findings)
             shape = None if client_run is None else shape_of(np.array(client_run.truth.received_ns, dtype=np.int64))
             if client_run is None or shape is None:
                 continue
-            found = findings.rounds[client.name][-1]
-            found.arrivals[process] = shape
+            figures = findings.rounds[client.name][-1]
+            figures.arrivals[process] = shape
             self_reported = client_run.reported.self_reported
             if load.arrivals == "constant" and self_reported is not None:
-                found.send_lag_p50_ms, found.send_lag_p99_ms = (
-                    self_reported.send_lag_p50_ms,
-                    self_reported.send_lag_p99_ms,
-                )
+                figures.send_lag_p50_ms = self_reported.send_lag_p50_ms
+                figures.send_lag_p99_ms = self_reported.send_lag_p99_ms
             log(f"{process}, {client.name}: {shape}")
 
 
 def run_wide(client: Client, findings: Findings, log: Log) -> None:
-    """Run a client with 64 streams, and 1,024 over two processes, in the round that was just run.
+    """Run a client with 64 streams, and with 1,024 over two processes, as a part of its last round.
 
     Each is run with one token and with many per request, so that the cost of requests and connections cancels out.
     """
-    found = findings.rounds[client.name][-1]
+    figures = findings.rounds[client.name][-1]
     short, narrow, few, wide = (
         _try(client, SPARSE, size, findings)
         for size in (replace(NARROW, tokens=1), NARROW, replace(WIDE, tokens=1), WIDE)
     )
     if short is not None and narrow is not None:
-        found.narrow_cpu_s_per_100k_tokens = per_token(short.spent, narrow.spent) * 1e5
+        figures.narrow_cpu_s_per_100k_tokens = per_token(short.spent, narrow.spent) * 1e5
     if few is not None and wide is not None:
-        found.wide_cpu_s_per_100k_tokens = per_token(few.spent, wide.spent) * 1e5
+        figures.wide_cpu_s_per_100k_tokens = per_token(few.spent, wide.spent) * 1e5
         findings.wide_late_p99_ms.append(wide.truth.late_p99_ms)
-    log(f"{client.name}, 1,024 streams over 64: {found.wide_over_narrow}")
+    log(f"{client.name}, 1,024 streams over 64: {figures.wide_over_narrow}")
 
 
 def _try(client: Client, simulation: Simulation, load: ClientLoad, findings: Findings) -> ClientRun | None:
-    """Run a client against a server of its own; a failure is recorded, not raised."""
+    """Run a client against a new server; a failure is recorded, not raised."""
     with tempfile.TemporaryDirectory() as scratch, SimulatedProcess(simulation, is_realtime=True) as engine:
         out = Path(scratch)
         argv = client.argv(engine.url, load, out)
@@ -143,28 +141,26 @@ def _try(client: Client, simulation: Simulation, load: ClientLoad, findings: Fin
             return None
 
 
-def _note_accuracy(found: Round, accurate: ClientRun) -> None:
-    found.accurate = errors_of(accurate.reported, accurate.truth)
-    found.first_request_s = accurate.first_request_s
-    found.tokens_per_s_share = _share(accurate)
+def _record_accuracy(figures: Round, accurate: ClientRun) -> None:
+    figures.errors = errors_of(accurate.reported, accurate.truth)
+    figures.first_request_s = accurate.first_request_s
+    figures.tokens_per_s_share = _share(accurate)
     if accurate.reported.self_reported is not None:
-        found.startup_s = accurate.reported.self_reported.startup_s
+        figures.startup_s = accurate.reported.self_reported.startup_s
 
 
-def _note_size(found: Round, streamed: ClientRun) -> None:
-    found.peak_rss_bytes, found.processes = streamed.cost.peak_rss_bytes, streamed.cost.processes
-    found.connections = streamed.truth.connections
+def _record_size(figures: Round, streamed: ClientRun) -> None:
+    figures.peak_rss_bytes, figures.processes = streamed.cost.peak_rss_bytes, streamed.cost.processes
+    figures.connections = streamed.truth.connections
     self_reported = streamed.reported.self_reported
     if self_reported is not None:
-        found.loadgen_rss_bytes, found.measuring_rss_bytes = (
-            self_reported.peak_rss_bytes,
-            self_reported.measuring_peak_rss_bytes,
-        )
+        figures.loadgen_rss_bytes = self_reported.peak_rss_bytes
+        figures.measuring_rss_bytes = self_reported.measuring_peak_rss_bytes
 
 
 def _share(client_run: ClientRun) -> float | None:
-    """Compare reported throughput with tokens over the time from the first arrival to the last end."""
+    """Return reported throughput divided by the true one: tokens per time from the first arrival to the last end."""
     requests = client_run.truth.requests
-    ends = [found.received_ns + (found.ttft_ms + sum(found.gaps_ms)) * 1e6 for found in requests]
+    ends = [request.received_ns + (request.ttft_ms + sum(request.gaps_ms)) * 1e6 for request in requests]
     true = client_run.truth.tokens / ((max(ends) - client_run.truth.received_ns[0]) / 1e9)
     return None if client_run.reported.tokens_per_s is None else client_run.reported.tokens_per_s / true

@@ -24,23 +24,23 @@ class Cost:
     """The cost of one run of a client."""
 
     began_ns: int
-    """When it was started, on the clock of the server's record."""
+    """When the client was started, on the clock of the server's record."""
     cpu_s: float
     """User and system time of the process and of all its descendants that it waited for."""
     wall_s: float
     peak_rss_bytes: int
-    """The largest sum over its processes in any sample."""
+    """Maximum over the samples of the sum over its processes."""
     processes: int
-    """The most processes at a time."""
+    """Maximum number of processes at a time."""
 
 
 def run_client(argv: Sequence[str], *, env: Mapping[str, str], statuses: Collection[int], log: Path) -> Cost:
     """Run a client to its end.
 
     Raises:
-        ClientFailed: it ended with none of `statuses`, or took longer than `MAX_SECONDS`.
+        ClientFailed: the client ended with none of `statuses`, or took longer than `MAX_SECONDS`.
     """
-    # Python may cache its bytecode, as on a user's machine, also where this environment forbids it.
+    # Clients may cache their bytecode as on a user's machine, even if this environment forbids it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | dict(env)
     with log.open("wb") as output:
         began_ns = time.monotonic_ns()
@@ -87,14 +87,14 @@ class _Memory(threading.Thread):
 
 
 def _tree(pid: int) -> list[int]:
-    found, at = [pid], 0
-    while at < len(found):
-        # The process may have ended since it was found.
+    pids = [pid]
+    # The list grows while it is read: children are appended.
+    for parent in pids:
+        # The process may have ended in the meantime.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for task in Path(f"/proc/{found[at]}/task").iterdir():
-                found.extend(map(int, (task / "children").read_text().split()))
-        at += 1
-    return found
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                pids.extend(map(int, (task / "children").read_text().split()))
+    return pids
 
 
 def _rss_bytes(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""Start the compiled `sglang-bench` out of the wheel of sglang; nothing else of that wheel is imported."""
+"""Start the compiled `sglang-bench` that the wheel of sglang contains, without importing the rest of the wheel."""
 
 from __future__ import annotations
 

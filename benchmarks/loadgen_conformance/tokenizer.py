@@ -1,4 +1,4 @@
-"""Write a tokenizer of a thousand words into a folder: peers want one, though the server counts the tokens."""
+"""Write a tokenizer of a thousand words into a folder: peers require one, although the server counts the tokens."""
 
 from __future__ import annotations
 

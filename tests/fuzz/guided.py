@@ -1,14 +1,14 @@
-"""`python -m tests.fuzz.guided`: fuzz the reading of answers with Atheris, which keeps what reaches new code.
+"""`python -m tests.fuzz.guided`: fuzz the parsing of answers with Atheris, guided by coverage.
 
 Usage: python -m tests.fuzz.guided [CORPUS] [-max_total_time=SECONDS]    Other options are libFuzzer's. `make fuzz`
-installs Atheris into an environment of its own. What breaks something is left in a file `crash-…`.
+installs Atheris into an environment of its own. An input that fails is written to a file `crash-…`.
 """
 
 from __future__ import annotations
 
 import sys
 
-import atheris  # only where `make fuzz` installed it
+import atheris  # installed by `make fuzz`
 
 with atheris.instrument_imports(
     include=["vlmhyperbench_loadgen.answers", "vlmhyperbench_loadgen.http1", "vlmhyperbench_loadgen.sse"]
@@ -17,16 +17,16 @@ with atheris.instrument_imports(
 
 
 def one_input(data: bytes) -> None:
-    """Take a few places, then pieces of streams and bytes between them, out of what the fuzzer made up."""
+    """Make a few offsets, then a stream of known pieces and other bytes, from the fuzzer's data."""
     given = atheris.FuzzedDataProvider(data)
-    places = [given.ConsumeIntInRange(0, 3000) for _ in range(given.ConsumeIntInRange(0, 8))]
+    offsets = [given.ConsumeIntInRange(0, 3000) for _ in range(given.ConsumeIntInRange(0, 8))]
     parts: list[bytes] = []
     while given.remaining_bytes():
         if given.ConsumeBool():
             parts.append(PIECES[given.ConsumeIntInRange(0, len(PIECES) - 1)])
         else:
             parts.append(given.ConsumeBytes(given.ConsumeIntInRange(0, 40)))
-    check(b"".join(parts), places)
+    check(b"".join(parts), offsets)
 
 
 if __name__ == "__main__":

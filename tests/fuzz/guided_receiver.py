@@ -1,7 +1,7 @@
 """`python -m tests.fuzz.guided_receiver LIBRARY`: fuzz the compiled receiver with Atheris, guided by coverage.
 
 Usage: python -m tests.fuzz.guided_receiver LIBRARY [CORPUS] [-max_total_time=SECONDS]    `receiver.sh` compiles the
-library, and `make fuzz` runs both. An input that breaks something is left in a file `crash-…`.
+library, and `make fuzz` runs both. An input that fails is written to a file `crash-…`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-import atheris  # only where `make fuzz` installed it
+import atheris  # installed by `make fuzz`
 
 from tests.loadgen.receivers import EMPTY_LINE, PAIRS, Action, check
 from vlmhyperbench_loadgen.compiling import LIBRARY
@@ -18,15 +18,15 @@ PIECES = (EMPTY_LINE, b"\r\n", b"\r", b"0\r\n\r\n", b"data: [DONE]\n\n")
 
 
 def one_action(given: atheris.FuzzedDataProvider) -> Action:
-    """Choose what is done next."""
-    what = ("start", "send", "send", "stop", "release")[given.ConsumeIntInRange(0, 4)]
+    """Make an action from the fuzzer's data."""
+    kind = ("start", "send", "send", "stop", "release")[given.ConsumeIntInRange(0, 4)]
     piece = given.ConsumeIntInRange(0, len(PIECES))
     data = PIECES[piece] if piece < len(PIECES) else given.ConsumeBytes(given.ConsumeIntInRange(0, 40))
-    return Action(what, given.ConsumeIntInRange(0, PAIRS - 1), data, given.ConsumeIntInRange(0, 200))
+    return Action(kind, given.ConsumeIntInRange(0, PAIRS - 1), data, given.ConsumeIntInRange(0, 200))
 
 
 def one_input(data: bytes) -> None:
-    """Do what the fuzzer made up."""
+    """Run the actions that the fuzzer's data describes."""
     given = atheris.FuzzedDataProvider(data)
     check([one_action(given) for _ in range(given.ConsumeIntInRange(1, 40))])
 

@@ -1,4 +1,4 @@
-"""What must hold of any bytes that a server sends, for whoever makes the bytes up: Hypothesis or a guided fuzzer."""
+"""The properties of parsed answers that must hold for every sequence of bytes that a server sends."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ PIECES = (
     b": comment\n\n",
     b"event: x\ndata: {\ndata: }\n\n",
 )
-"""What streams are made of: where a search begins."""
+"""Parts of valid streams, from which a search begins."""
 
 
-def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
-    """Cut bytes at the given places, taken modulo their length."""
-    at = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
-    return [data[start:end] for start, end in pairwise(at)]
+def cut(data: bytes, offsets: Sequence[int]) -> list[bytes]:
+    """Cut bytes at the given offsets, taken modulo their length."""
+    cuts = sorted({offset % (len(data) + 1) for offset in offsets} | {0, len(data)})
+    return [data[start:end] for start, end in pairwise(cuts)]
 
 
 def chunked(pieces: Sequence[bytes]) -> bytes:
-    """Frame pieces as chunks of a whole body."""
+    """Write pieces as the chunks of a whole body."""
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece) + b"0\r\n\r\n"
 
 
 def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> ParsedAnswer:
-    """Take reads in, the n-th at instant n, and read what they brought; sealing it takes most of the time."""
+    """Receive the reads, the n-th at instant n, and parse the answer; `is_sealed`: also write its row as a segment."""
     response = Response()
     done = Try(request=REQUEST, number=1, scheduled_ns=0, stream=0, sent_ns=0, end_ns=len(reads))
     done.response = response
@@ -64,8 +64,8 @@ def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> ParsedAnswer:
     return answer
 
 
-def said(answer: ParsedAnswer) -> tuple[object, ...]:
-    """What an answer says, whenever it came."""
+def content_of(answer: ParsedAnswer) -> tuple[object, ...]:
+    """Return everything of an answer except its instants."""
     return (
         answer.text,
         answer.reasoning,
@@ -77,12 +77,12 @@ def said(answer: ParsedAnswer) -> tuple[object, ...]:
     )
 
 
-def check(payload: bytes, places: Sequence[int]) -> None:
-    """See that bytes as a stream, and as the whole of what a server says, break nothing however they are cut."""
+def check(payload: bytes, offsets: Sequence[int]) -> None:
+    """Check bytes as the payload of a stream, as a whole response and as a broken body, cut at any offsets."""
     at_once = receive([HEAD + chunked([payload])])
-    in_pieces = receive(cut(HEAD + chunked(cut(payload, places[::2])), places), is_sealed=False)
-    assert said(in_pieces) == said(at_once)
-    bare, broken = (receive(cut(data, places), is_sealed=False) for data in (payload, HEAD + payload))
+    in_pieces = receive(cut(HEAD + chunked(cut(payload, offsets[::2])), offsets), is_sealed=False)
+    assert content_of(in_pieces) == content_of(at_once)
+    bare, broken = (receive(cut(data, offsets), is_sealed=False) for data in (payload, HEAD + payload))
     for answer in (at_once, in_pieces, bare, broken):
         assert len(answer.event_ns) == len(answer.event_tokens) == len(answer.event_kind)
         assert answer.event_ns == sorted(answer.event_ns)

@@ -10,11 +10,11 @@ from vlmhyperbench_loadgen.receiving import INTERPRETED
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def receiver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What load generators that a test starts take streamed answers in with; the test runs once with either."""
+    """The receiver of the load generators that a test starts; the test runs once with each."""
     if request.param == "interpreted":
         monkeypatch.setenv(INTERPRETED, "1")
     else:
         monkeypatch.delenv(INTERPRETED, raising=False)
         if not CAN_COMPILE:
-            pytest.skip("nothing compiles the receiver here")
+            pytest.skip("there is no C compiler")
     return str(request.param)

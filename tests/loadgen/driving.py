@@ -32,16 +32,15 @@ from vlmhyperbench_sdk.load import (
 from vlmhyperbench_sdk.types import JsonValue
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]]
-"""Serves one connection; the number counts connections from 0."""
-
+"""Serves one connection; connections are numbered from 0."""
 
 CAN_COMPILE = sys.platform == "linux" and shutil.which("cc") is not None
-COMPILES = pytest.mark.skipif(not CAN_COMPILE, reason="nothing compiles the receiver here")
+COMPILES = pytest.mark.skipif(not CAN_COMPILE, reason="there is no C compiler")
 
 
 @dataclass(frozen=True)
 class Driven:
-    """What a load process said, and its record folder."""
+    """The lines of a load process, and its record folder."""
 
     lines: list[Line]
     folder: Path
@@ -61,13 +60,13 @@ class Driven:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every announced row, by ordinal."""
+        """The rows of every announced segment, by ordinal."""
         frames = [pl.read_parquet(self.folder / line.segment) for line in self.segments]
         return pl.concat(frames).sort("phase", "ordinal").to_dicts() if frames else []
 
 
 def chat_body(number: int = 0, *, stream: bool = True) -> bytes:
-    """A chat request; the number makes it unlike the others."""
+    """Write a chat request; requests of different numbers are different."""
     request: dict[str, object] = {"model": "simulated", "messages": [{"role": "user", "content": f"question {number}"}]}
     if stream:
         request |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -106,7 +105,7 @@ def write_phases(
     limits: LoadLimits | None = None,
     processes: int = 1,
 ) -> None:
-    """Write a plan of several phases, each of the next so many bodies; ordinals go on from one to the next."""
+    """Write a plan of several phases, each of the next `count` bodies; ordinals count over all phases."""
     requests = write_bodies(folder, bodies)
     requests["phase"] = np.repeat([phase.no for phase in phases], [phase.count or 0 for phase in phases])
     plan = LoadPlan(
@@ -158,12 +157,12 @@ async def drive_open(
     params: Mapping[str, int] | None = None,
     processes: int = 1,
 ) -> Driven:
-    """Run an open loop of one request for each instant."""
+    """Run an open loop with one request at each instant."""
     bodies = [chat_body(number) for number in range(len(instants_ms))]
-    how: dict[str, JsonValue] = {"arrivals": "trace", "in_flight": 2, **(params or {})}
+    phase_params: dict[str, JsonValue] = {"arrivals": "trace", "in_flight": 2, **(params or {})}
     plan = LoadPlan(
         version=PLAN_VERSION,
-        phases=(PhasePlan(no=1, kind="server", count=len(bodies), params=how),),
+        phases=(PhasePlan(no=1, kind="server", count=len(bodies), params=phase_params),),
         endpoint=Endpoint(url=url),
         limits=LoadLimits(request_timeout_s=60.0),
         seed=7,
@@ -176,7 +175,7 @@ async def drive_open(
 
 
 async def run(tmp_path: Path, *, secrets: Mapping[str, str] | None = None) -> Driven:
-    """Run the plan that lies in `tmp_path/plan`."""
+    """Run the plan in `tmp_path/plan`."""
     async with await LoadProcess.start(tmp_path / "plan", tmp_path / "record") as process:
         await process.ready(secrets)
         lines = [line async for line in process.lines()]
@@ -186,7 +185,7 @@ async def run(tmp_path: Path, *, secrets: Mapping[str, str] | None = None) -> Dr
 
 @asynccontextmanager
 async def serving(answering: Answering) -> AsyncIterator[str]:
-    """Serve connections by a script; yields the URL of chat completions."""
+    """Serve connections by a function of the test; yield the URL of chat completions."""
     count = 0
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -215,7 +214,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def whole(text: str = "ok", *, tokens: int = 2, status: str = "200 OK", headers: str = "") -> bytes:
-    """A whole JSON answer with Content-Length."""
+    """Write a whole answer: JSON with Content-Length."""
     body = json.dumps(
         {
             "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
@@ -226,7 +225,7 @@ def whole(text: str = "ok", *, tokens: int = 2, status: str = "200 OK", headers:
 
 
 def respond(body: bytes, *, status: str = "200 OK", headers: str = "", media_type: str = "application/json") -> bytes:
-    """An answer with Content-Length."""
+    """Write an answer with Content-Length."""
     head = f"HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
 
@@ -235,7 +234,7 @@ SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Enco
 
 
 def streamed(text: str, *, head: bytes = SSE_HEAD, end: bytes = b"0\r\n\r\n") -> bytes:
-    """A streamed answer of one token."""
+    """Write a streamed answer of one token."""
     events = [
         {"id": "chatcmpl-0123456789", "choices": [{"delta": {"content": text}, "finish_reason": None}]},
         {"id": "chatcmpl-0123456789", "choices": [{"delta": {}, "finish_reason": "stop"}]},

@@ -1,4 +1,4 @@
-"""A compiled receiver on socket pairs, and what must hold of it whatever is done with it, by Hypothesis or a fuzzer."""
+"""The properties of a compiled receiver on socket pairs that must hold for every sequence of actions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PAIRS = 3
 
 @contextmanager
 def waiting(*sockets: socket.socket) -> Iterator[Receiver]:
-    """A receiver whose epoll watches sockets for reading."""
+    """Yield a receiver whose epoll watches sockets for reading."""
     epoll = select.epoll()
     receiver = make_receiver(epoll.fileno())
-    assert receiver is not None, "setting up compiles it where there is a compiler"
+    assert receiver is not None, "these tests need a C compiler"
     for sock in sockets:
         sock.setblocking(False)
         epoll.register(sock.fileno(), select.EPOLLIN)
@@ -33,17 +33,17 @@ def waiting(*sockets: socket.socket) -> Iterator[Receiver]:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something done with one of the socket pairs."""
+    """An action on one of the socket pairs."""
 
-    what: Literal["start", "send", "stop", "release"]
+    kind: Literal["start", "send", "stop", "release"]
     pair: int
     data: bytes = b""
-    """Sent, or received before the start."""
+    """The bytes to send, or the bytes received before the start."""
     max_bytes: int = 0
 
 
 class _Expected:
-    """What the receiver must have of one descriptor."""
+    """What the receiver must have received of one descriptor."""
 
     def __init__(self) -> None:
         self.is_started = False
@@ -57,14 +57,14 @@ class _Expected:
         self.max_bytes = action.max_bytes
 
     def receive(self, data: bytes) -> bool:
-        """Take what one read brings; return whether the caller has to be asked."""
+        """Add the bytes of one read; return whether the caller must handle the descriptor."""
         self.data += data
         self.ends.append(len(self.data))
         return len(self.data) > self.max_bytes or (self.tail + self.data).endswith(EMPTY_LINE)
 
 
 def check(actions: Sequence[Action]) -> None:
-    """See that what is received is what was sent, read by read, and that the caller is asked when it has to be."""
+    """Check that each read receives the bytes that were sent, and that the caller handles what it must."""
     with ExitStack() as stack:
         pairs = [tuple(map(stack.enter_context, socket.socketpair())) for _ in range(PAIRS)]
         receiver = stack.enter_context(waiting(*(near for near, _ in pairs)))
@@ -79,21 +79,21 @@ def check(actions: Sequence[Action]) -> None:
 
         for action in actions:
             (near, far), model = pairs[action.pair], expected[action.pair]
-            match action.what:
+            match action.kind:
                 case "start":
                     receiver.start(near.fileno(), action.data, action.max_bytes)
                     model.start(action)
                 case "send" if action.data:
                     far.sendall(action.data)
-                    waited = receiver.wait(0.0)
+                    result = receiver.wait(0.0)
                     if not model.is_started:
-                        assert waited == ([(near.fileno(), select.EPOLLIN)], 0)
+                        assert result == ([(near.fileno(), select.EPOLLIN)], 0)
                         assert near.recv(len(action.data) + 1) == action.data
                     elif model.receive(action.data):
-                        assert waited == ([(near.fileno(), select.EPOLLIN)], 0)
+                        assert result == ([(near.fileno(), select.EPOLLIN)], 0)
                         stop(action.pair)
                     else:
-                        assert waited == ([], 1)
+                        assert result == ([], 1)
                 case "stop" if model.is_started:
                     stop(action.pair)
                 case "release":

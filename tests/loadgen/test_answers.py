@@ -1,4 +1,4 @@
-"""Bytes and instants become events, text and token counts."""
+"""Bytes and instants are parsed into events, text and token counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chunk(data: bytes) -> bytes:
 
 
 def read(*reads: bytes, end: bytes = b"0\r\n\r\n", is_complete: bool = True) -> ParsedAnswer:
-    """Read an answer whose n-th read came at n·10 ns; the head comes at 0 and `end` last."""
+    """Parse an answer whose n-th read was at n·10 ns; the first read is the head and the last is `end`."""
     response = Response()
     for number, data in enumerate([HEAD, *reads, end]):
         response.add(data, number * 10)
@@ -60,32 +60,32 @@ def test_events_of_one_read_share_its_instant() -> None:
     assert answer.event_ns == [10, 10]
 
 
-def test_an_event_that_comes_in_two_reads_has_the_instant_of_the_second() -> None:
+def test_an_event_in_two_reads_has_the_instant_of_the_second() -> None:
     data = chunk(event({"content": "a"}, finish="stop"))
     answer = read(data[:20], data[20:])
     assert answer.event_ns == [20]
 
 
-def test_the_blank_line_after_an_event_may_come_late() -> None:
+def test_the_blank_line_after_an_event_does_not_move_its_instant() -> None:
     data = event({"content": "a"}, finish="stop")
     answer = read(chunk(data[:-1]), chunk(data[-1:]))
     assert answer.event_ns == [10]
 
 
-def test_reasoning_is_apart_from_content() -> None:
+def test_reasoning_is_separate_from_content() -> None:
     answer = read(chunk(event({"reasoning_content": "hm"})), chunk(event({"content": "yes"}, finish="stop")))
     assert answer.event_kind == ["reasoning", "content"]
     assert (answer.reasoning, answer.text) == ("hm", "yes")
 
 
-def test_a_tool_call_bears_tokens() -> None:
+def test_a_tool_call_has_tokens() -> None:
     call = {"index": 0, "function": {"arguments": "{}"}}
     answer = read(chunk(event({"tool_calls": [call]}, finish="tool_calls") + event(usage=tokens_of(9))))
     assert answer.event_kind == ["tool", "usage"]
     assert answer.event_tokens == [9, 0]
 
 
-def test_running_usage_says_how_many_tokens_an_event_holds() -> None:
+def test_running_usage_counts_the_tokens_of_each_event() -> None:
     answer = read(
         chunk(event({"content": "aaaa"}, usage=tokens_of(1))),
         chunk(event({"content": "b"}, usage=tokens_of(4), finish="stop")),
@@ -94,23 +94,23 @@ def test_running_usage_says_how_many_tokens_an_event_holds() -> None:
     assert answer.event_token_source == "usage"
 
 
-@pytest.mark.parametrize("said", [0, 1])
+@pytest.mark.parametrize("stated", [0, 1])
 @pytest.mark.parametrize("count", [2, 5])
-def test_a_count_that_stands_still_until_the_end_is_no_running_usage(said: int, count: int) -> None:
-    pieces = [chunk(event({"content": "aa"}, usage=tokens_of(said))) for _ in range(count)]
+def test_a_count_that_stays_the_same_until_the_end_is_no_running_usage(stated: int, count: int) -> None:
+    pieces = [chunk(event({"content": "aa"}, usage=tokens_of(stated))) for _ in range(count)]
     answer = read(*pieces, chunk(event({}, finish="stop")), chunk(event(usage=tokens_of(count))))
     assert answer.event_tokens == [1] * count + [0]
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_an_event_without_data_says_nothing(line_end: bytes) -> None:
+def test_an_event_without_data_is_ignored(line_end: bytes) -> None:
     answer = read(
         chunk(event({"content": "a"}, finish="stop")), chunk(b"data:" + 2 * line_end + b"data: " + 2 * line_end)
     )
     assert (answer.text, answer.error) == ("a", None)
 
 
-def test_cached_tokens_of_the_prompt_are_those_that_the_server_names() -> None:
+def test_cached_tokens_of_the_prompt_are_those_that_the_server_states() -> None:
     cached = {**tokens_of(1), "prompt_tokens_details": {"cached_tokens": 64}}
     assert read(chunk(event({"content": "a"}, usage=cached)), chunk(b"data: [DONE]\n\n")).cached_tokens == 64
     assert read(chunk(event({"content": "a"}, usage=tokens_of(1))), chunk(b"data: [DONE]\n\n")).cached_tokens is None
@@ -120,15 +120,15 @@ def hidden_of(count: int, hidden: int) -> dict[str, object]:
     return {**tokens_of(count), "completion_tokens_details": {"reasoning_tokens": hidden}}
 
 
-def test_tokens_of_reasoning_that_nobody_sees_are_in_no_event() -> None:
+def test_hidden_tokens_of_reasoning_are_in_no_event() -> None:
     pieces = [chunk(event({"content": "aa"})) for _ in range(3)]
     answer = read(*pieces, chunk(event({}, finish="stop")), chunk(event(usage=hidden_of(503, 500))))
     assert (answer.event_tokens, answer.completion_tokens) == ([1, 1, 1, 0], 503)
     assert answer.event_token_source == "usage"
     running = [chunk(event({"content": "aa"}, usage=hidden_of(501 + number, 500))) for number in range(3)]
     assert read(*running, chunk(event({}, finish="stop"))).event_tokens == [1, 1, 1]
-    shown = read(chunk(event({"reasoning_content": "hm"})), *pieces[:1], chunk(event(usage=hidden_of(502, 501))), b"")
-    assert sum(shown.event_tokens) == 502
+    visible = read(chunk(event({"reasoning_content": "hm"})), *pieces[:1], chunk(event(usage=hidden_of(502, 501))), b"")
+    assert sum(visible.event_tokens) == 502
     both = event({"content": "a", "reasoning_content": "hm"})
     assert sum(read(chunk(both), chunk(event(usage=hidden_of(9, 8))), b"").event_tokens) == 9
 
@@ -143,7 +143,7 @@ def test_tokens_are_spread_by_characters_where_only_their_sum_is_known() -> None
     assert answer.event_token_source == "estimated"
 
 
-def test_without_usage_nobody_counts() -> None:
+def test_without_usage_no_tokens_are_counted() -> None:
     answer = read(chunk(event({"content": "word"}, finish="stop")))
     assert answer.completion_tokens is None
     assert answer.event_tokens == [0]
@@ -151,14 +151,14 @@ def test_without_usage_nobody_counts() -> None:
 
 
 @given(st.integers(0, 5000), st.lists(st.integers(0, 50), min_size=1, max_size=60))
-def test_spreading_keeps_the_sum(total: int, characters: list[int]) -> None:
+def test_spread_tokens_add_up_to_the_total(total: int, characters: list[int]) -> None:
     tokens = spread(total, characters)
     assert sum(tokens) == total
     assert min(tokens) >= (1 if total >= len(characters) else 0)
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_both_line_ends_and_comments_are_understood(line_end: bytes) -> None:
+def test_both_line_ends_and_comments_are_parsed(line_end: bytes) -> None:
     data = b": ping\n\nevent: message\n" + event({"content": "a"}, finish="stop") + b"data: [DONE]\n\n"
     answer = read(chunk(data.replace(b"\n", line_end)))
     assert (answer.text, answer.error) == ("a", None)
@@ -169,24 +169,24 @@ def test_lines_of_one_event_are_joined() -> None:
     assert answer.text == "a"
 
 
-def test_a_stream_that_ends_with_neither_reason_nor_done_is_incomplete() -> None:
+def test_a_stream_without_a_finish_reason_and_done_is_incomplete() -> None:
     answer = read(chunk(event({"content": "a"})))
     assert answer.error is not None
     assert answer.error.startswith("incomplete_stream:")
     assert answer.is_transient
 
 
-def test_done_without_a_reason_is_an_end() -> None:
+def test_a_stream_may_end_with_done_and_without_a_finish_reason() -> None:
     assert read(chunk(event({"content": "a"}) + b"data: [DONE]\n\n")).error is None
 
 
-def test_what_came_before_a_cut_is_kept() -> None:
+def test_the_events_before_a_cut_are_parsed() -> None:
     answer = read(chunk(event({"content": "a"})), end=b"", is_complete=False)
     assert (answer.text, answer.event_ns, answer.error) == ("a", [10], None)
 
 
 @pytest.mark.parametrize(("code", "is_transient"), [(500, True), (429, True), (400, False), (None, True)])
-def test_an_error_in_the_stream_is_the_answers_error(code: int | None, is_transient: bool) -> None:
+def test_an_error_in_the_stream_is_the_error_of_the_answer(code: int | None, is_transient: bool) -> None:
     error = json.dumps({"error": {"message": "no memory", "code": code}}).encode()
     answer = read(chunk(event({"content": "a"})), chunk(b"data: " + error + b"\n\n"))
     assert answer.error == "stream_error: no memory" + (f" [code={code}]" if code else "")
@@ -212,7 +212,7 @@ def test_an_event_that_is_no_object_is_a_bad_answer(data: bytes) -> None:
         {"role": 5, "tool_calls": []},
     ],
 )
-def test_strange_types_bear_nothing(delta: dict[str, object]) -> None:
+def test_values_of_wrong_types_have_no_tokens(delta: dict[str, object]) -> None:
     answer = read(chunk(event(delta, finish="stop", usage={"completion_tokens": "many", "prompt_tokens": -1})))
     assert (answer.text, answer.reasoning, answer.completion_tokens, answer.prompt_tokens) == ("", "", None, None)
     assert "content" not in answer.event_kind
@@ -223,7 +223,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     assert read(chunk(text)).text == "a�"
 
 
-def test_a_reason_to_end_is_a_short_word_without_nul() -> None:
+def test_a_finish_reason_is_short_and_has_no_nul() -> None:
     choice = {"delta": {"content": "a"}, "message": {"content": "a"}, "finish_reason": "stop\0" + "p" * 1000}
     document = json.dumps({"choices": [choice]}).encode()
     for answer in (read(chunk(b"data: " + document + b"\n\n")), read_whole(document, 1)):
@@ -240,7 +240,7 @@ def test_a_whole_answer_is_one_event_at_its_end() -> None:
     assert (answer.text, answer.reasoning) == ("yes", "hm")
 
 
-def test_plain_completions_are_read_too() -> None:
+def test_plain_completions_are_parsed_too() -> None:
     assert read_whole(b'{"choices": [{"text": "yes", "finish_reason": "length"}]}', 1).text == "yes"
 
 
@@ -254,7 +254,7 @@ def test_an_error_object_with_status_200_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "shown"),
+    ("payload", "error"),
     [
         (b'{"error": {"message": "no such  model"}}', "http_404: no such model"),
         (b'{"error": "gone"}', "http_404: gone"),
@@ -263,12 +263,12 @@ def test_an_error_object_with_status_200_is_an_error() -> None:
         (b"", "http_404: nothing"),
     ],
 )
-def test_a_refusal_is_shown_in_one_line(payload: bytes, shown: str) -> None:
-    assert read_refusal(404, payload) == shown
+def test_a_refusal_is_written_in_one_line(payload: bytes, error: str) -> None:
+    assert read_refusal(404, payload) == error
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_make_the_reader_raise(data: bytes) -> None:
+def test_no_bytes_make_the_parser_raise(data: bytes) -> None:
     read(chunk(data) if data else b"")
     read_whole(data, 1)
     read_refusal(500, data)

@@ -1,4 +1,4 @@
-"""Closed loops with either receiver: the same requests, answers and instants, each exactly once."""
+"""Closed loops with either receiver: every request is sent and recorded once, with its answer and its instants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("receiver")]
 
 STREAMS = 6
 SLACK_NS = 100_000
-"""What two ways to carry an instant from one clock to the other may differ by."""
+"""Maximum difference of two conversions of an instant between the clocks."""
 
 
 @pytest.fixture
@@ -49,34 +49,35 @@ async def simulate(
     return driven, records
 
 
-def assert_each_stream_goes_on(rows: Sequence[dict[str, Any]]) -> None:
-    """The next request of a stream is due at the end of the one before, and leaves then or later."""
+def assert_streams_continue(rows: Sequence[dict[str, Any]]) -> None:
+    """The next request of a stream is due at the end of the previous request, and is sent then or later."""
     by_stream = sorted(rows, key=lambda row: (row["stream"], row["sent_ns"]))
     for before, after in itertools.pairwise(by_stream):
         if before["stream"] == after["stream"]:
-            # What did not end well ended when that was seen, and the next request is due a turn later.
+            # A failed request ends when the failure is noticed; the next one is due in the next step of the loop.
             slack_ns = SLACK_NS if before["status"] == "ok" else 100 * SLACK_NS
             assert abs(after["scheduled_ns"] - before["stream_end_ns"]) <= slack_ns
             assert after["sent_ns"] >= after["scheduled_ns"] - SLACK_NS
 
 
 def assert_true(rows: Sequence[dict[str, Any]], records: Sequence[SendRecord]) -> None:
-    """Each row is what the server says of the request with that body, and nothing was sent twice."""
+    """Each row agrees with the server's record of the request with that body, and no request was sent twice."""
     sent = {record.body_sha256: record for record in records}
     assert len(sent) == len(records) == len(rows)
     for row in rows:
         record = sent[row["request_sha256"]]
-        said = record.to_json()
+        truth = record.to_json()
         assert row["sent_ns"] - SLACK_NS <= record.received_ns <= row["stream_end_ns"] + SLACK_NS
         if row["status"] == "ok":
             assert row["text"] == record.answer.text
-            assert row["event_kind"] == said["event_kind"]
-            assert row["completion_tokens"] is None or row["event_tokens"] == said["event_tokens"]
-            left = said["event_ns"]
-            assert isinstance(left, list)
-            assert all(came >= at - SLACK_NS for came, at in zip(row["event_ns"], left, strict=True))
+            assert row["event_kind"] == truth["event_kind"]
+            assert row["completion_tokens"] is None or row["event_tokens"] == truth["event_tokens"]
+            event_ns = truth["event_ns"]
+            assert isinstance(event_ns, list)
+            pairs = zip(row["event_ns"], event_ns, strict=True)
+            assert all(received_ns >= sent_ns - SLACK_NS for received_ns, sent_ns in pairs)
             assert row["last_event_ns"] <= row["stream_end_ns"]
-    assert_each_stream_goes_on(rows)
+    assert_streams_continue(rows)
 
 
 @pytest.mark.parametrize(
@@ -149,18 +150,18 @@ async def drive_script(
         [streamed("WORD"), whole("WORD")],
         [streamed("WORD"), streamed("WORD", head=SSE_HEAD + b"Connection: close\r\n")],
     ],
-    ids=["unlike", "heads_unlike", "trailers", "heads_in_turn", "json_between", "closing"],
+    ids=["different", "different_heads", "trailers", "alternating_heads", "json_between", "closing"],
 )
-async def test_whatever_the_answers_look_like_each_is_recorded_once(tmp_path: Path, answers: list[bytes]) -> None:
+async def test_answers_of_every_shape_are_recorded_once(tmp_path: Path, answers: list[bytes]) -> None:
     closes = 2 if b"Connection: close" in answers[-1] else 0
     driven = await drive_script(tmp_path, answers, requests=150, closes_after=closes)
     assert [(row["status"], row["text"]) for row in driven.rows] == [("ok", f"{number:04d}") for number in range(150)]
-    assert_each_stream_goes_on(driven.rows)
+    assert_streams_continue(driven.rows)
 
 
-async def test_a_server_that_closes_without_a_word_had_not_the_next_request(tmp_path: Path) -> None:
+async def test_requests_are_recorded_once_if_the_server_closes_connections_between_them(tmp_path: Path) -> None:
     driven = await drive_script(tmp_path, [streamed("WORD")], requests=60, closes_after=5)
-    # A request that left while the connection was being closed is sent anew, or lost where the server took it.
+    # A request that is sent while the connection closes is sent again, or is lost if the server received it.
     assert {row["status"] for row in driven.rows} <= {"ok", "error"}
     assert [row["text"] for row in driven.rows if row["status"] == "ok"] == [
         f"{row['ordinal']:04d}" for row in driven.rows if row["status"] == "ok"
@@ -168,14 +169,14 @@ async def test_a_server_that_closes_without_a_word_had_not_the_next_request(tmp_
     assert len(driven.rows) == 60
 
 
-async def test_an_answer_that_does_not_end_at_its_end_times_out_and_keeps_its_text(tmp_path: Path) -> None:
+async def test_an_answer_with_bytes_after_its_end_times_out_and_its_text_is_recorded(tmp_path: Path) -> None:
     answers = [streamed("WORD"), streamed("WORD") + b"more"]
     driven = await drive_script(tmp_path, answers, requests=24, timeout_s=1.0)
     assert [row["text"] for row in driven.rows] == [f"{number:04d}" for number in range(24)]
     assert {row["status"] for row in driven.rows} == {"ok", "timeout"}
 
 
-async def test_a_request_that_hangs_times_out_and_the_others_go_on(tmp_path: Path) -> None:
+async def test_a_request_that_hangs_times_out_and_the_others_succeed(tmp_path: Path) -> None:
     is_over = asyncio.Event()
 
     async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
@@ -198,7 +199,7 @@ async def test_a_request_that_hangs_times_out_and_the_others_go_on(tmp_path: Pat
     assert [row["status"] for row in driven.rows].count("ok") == 99
 
 
-async def test_a_time_limit_counts_from_the_request_and_not_from_one_before(tmp_path: Path) -> None:
+async def test_a_time_out_counts_from_its_own_request(tmp_path: Path) -> None:
     odd = streamed("odd", head=SSE_HEAD + b"X-Odd: yes\r\n")
 
     async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
@@ -222,16 +223,16 @@ async def test_a_time_limit_counts_from_the_request_and_not_from_one_before(tmp_
     ]
 
 
-async def test_what_is_drained_is_not_sent_and_what_was_sent_is_answered(tmp_path: Path) -> None:
-    asked: list[int] = []
+async def test_after_draining_sent_requests_are_answered_and_others_are_not_sent(tmp_path: Path) -> None:
+    received: list[int] = []
     enough = asyncio.Event()
 
     async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
         while True:
             body = json.loads(await read_request(reader))
-            asked.append(int(body["messages"][0]["content"].rpartition(" ")[2]))
+            received.append(int(body["messages"][0]["content"].rpartition(" ")[2]))
             writer.write(streamed("fine"))
-            if len(asked) >= 300:
+            if len(received) >= 300:
                 enough.set()
                 await asyncio.sleep(0)
 
@@ -246,6 +247,6 @@ async def test_what_is_drained_is_not_sent_and_what_was_sent_is_answered(tmp_pat
         end = await process.wait()
     driven = Driven(lines=lines, folder=tmp_path / "record")
     assert (end.outcome, end.error) == ("cancelled", None)
-    assert sorted(asked) == [row["ordinal"] for row in driven.rows] == list(range(len(asked)))
+    assert sorted(received) == [row["ordinal"] for row in driven.rows] == list(range(len(received)))
     assert {row["status"] for row in driven.rows} == {"ok"}
-    assert 300 <= len(asked) < 20_000
+    assert 300 <= len(received) < 20_000

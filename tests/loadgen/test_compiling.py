@@ -1,4 +1,4 @@
-"""The receiver is compiled where a compiler is, once, into a folder that nobody else can write to."""
+"""The receiver is compiled once, if there is a compiler, into a folder that only the user can write to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @COMPILES
-def test_it_is_compiled_once_and_can_be_loaded(cache: Path) -> None:
+def test_the_receiver_is_compiled_once_and_can_be_loaded(cache: Path) -> None:
     made = compiling.library()
     assert made is not None
     assert made.parent == cache
@@ -33,7 +33,7 @@ def test_it_is_compiled_once_and_can_be_loaded(cache: Path) -> None:
 
 
 @COMPILES
-def test_another_source_and_another_compiler_are_another_library(
+def test_another_source_or_another_compiler_makes_another_library(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = compiling.library()
@@ -46,9 +46,9 @@ def test_another_source_and_another_compiler_are_another_library(
     assert compiling.library() not in {made, None}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nothing is compiled elsewhere")
+@pytest.mark.skipif(sys.platform != "linux", reason="the receiver is compiled on Linux only")
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
-def test_without_a_compiler_that_works_there_is_none_and_nothing_is_left(
+def test_without_a_working_compiler_there_is_no_library_and_no_file(
     cache: Path, compiler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", compiler)
@@ -63,6 +63,6 @@ def test_a_folder_that_others_can_write_to_is_not_used(cache: Path) -> None:
     assert compiling.library() is None
 
 
-def test_a_library_that_is_named_is_taken(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_of_the_environment_variable_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(compiling.LIBRARY, str(cache / "mine.so"))
     assert compiling.library() == cache / "mine.so"

@@ -1,4 +1,4 @@
-"""The comparison of load generators: what counts as right, the costs that are computed, the page that is written."""
+"""The comparison of load generators: which reports are right, how costs are computed, and the page of results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from benchmarks.loadgen_conformance.arrivals import poisson_bands
 from benchmarks.loadgen_conformance.checking import errors_of, faults_of, truth_of
 from benchmarks.loadgen_conformance.clients import OURS, ClientLoad, Reported
 from benchmarks.loadgen_conformance.findings import Findings, Round, Spent, per_request, per_token
-from benchmarks.loadgen_conformance.tables import write_report
+from benchmarks.loadgen_conformance.tables import PER_REQUEST, PER_TOKEN, write_report
 from vlmhyperbench.domain.arrivals import Arrivals, Shape, draw_arrivals, shape_of
 
 MS = 1_000_000
 
 
 def record(number: int = 0, *, status: int = 200) -> dict[str, object]:
-    """First token at 100 ms, then two more, 10 ms each; everything left 0.5 ms late."""
+    """Write a server's record: first token at 100 ms, two more with gaps of 10 ms, every write 0.5 ms late."""
     first_ns = 1_000 * MS * number + 100 * MS
     return {
         "status": status,
@@ -46,19 +46,19 @@ RIGHT = Reported(
 )
 
 
-def test_the_truth_is_what_was_sent() -> None:
+def test_the_truth_is_read_from_the_record_of_the_server() -> None:
     timed = [(request.ttft_ms, request.gaps_ms, request.tpot_ms) for request in TRUE.requests]
     assert timed == [(100.0, [10.0, 10.0], 10.0)] * 2
     assert (TRUE.tokens, TRUE.connections, TRUE.late_p99_ms) == (6, 2, 0.5)
     assert TRUE.received_ns == [0, 1_000 * MS, 2_000 * MS]
 
 
-def test_errors_are_those_of_the_same_request() -> None:
+def test_errors_are_computed_over_pairs_of_the_same_request() -> None:
     errors = errors_of(RIGHT, TRUE)
     assert (errors.paired, errors.ttft_p50, errors.ttft_p99) == (2, 0.25, 1.0)
     assert (errors.gap_p50, errors.gap_p99) == (0.0, 0.5)
-    stranger = dataclasses.replace(RIGHT, texts=["what", "who"])
-    assert (errors_of(stranger, TRUE).paired, errors_of(stranger, TRUE).ttft_p50) == (0, None)
+    unknown = dataclasses.replace(RIGHT, texts=["what", "who"])
+    assert (errors_of(unknown, TRUE).paired, errors_of(unknown, TRUE).ttft_p50) == (0, None)
 
 
 def test_a_right_report_has_no_fault() -> None:
@@ -77,30 +77,30 @@ def test_a_right_report_has_no_fault() -> None:
         ({"completed": 3}, "3 completed, not 2"),
     ],
 )
-def test_a_wrong_report_is_told_with_its_value(wrong: dict[str, object], fault: str) -> None:
+def test_a_wrong_figure_is_reported_with_its_value(wrong: dict[str, object], fault: str) -> None:
     assert faults_of(dataclasses.replace(RIGHT, **wrong), TRUE) == [fault]  # type: ignore[arg-type]
 
 
 SMALL = Spent(cpu_s=1.0, requests=10, tokens=20)
 
 
-def test_a_token_costs_what_the_larger_run_took_more() -> None:
+def test_the_cost_of_a_token_is_the_difference_of_two_runs() -> None:
     assert per_token(SMALL, Spent(cpu_s=3.0, requests=10, tokens=120)) == 0.02
 
 
-def test_a_request_is_not_credited_with_the_longer_answers_of_the_smaller_run() -> None:
-    # Ten further tokens of 0.02 s are in the smaller run and not in the larger one.
+def test_the_cost_of_a_request_excludes_the_further_tokens_of_the_smaller_run() -> None:
+    # The smaller run has ten further tokens of 0.02 s each; the larger run has none.
     large = Spent(cpu_s=10.8, requests=110, tokens=110)
     assert per_request(SMALL, large, per_token_s=0.02) == pytest.approx(0.1)
 
 
-def test_an_honest_poisson_schedule_lies_in_the_bands_and_a_bursty_one_does_not() -> None:
+def test_a_poisson_schedule_lies_in_the_bands_and_other_schedules_do_not() -> None:
     bands = poisson_bands(count=1200, rate_per_s=40.0)
 
     def shape(arrivals: Arrivals) -> Shape:
-        found = shape_of(draw_arrivals(arrivals, count=1200, seed=1))
-        assert found is not None
-        return found
+        drawn = shape_of(draw_arrivals(arrivals, count=1200, seed=1))
+        assert drawn is not None
+        return drawn
 
     assert bands.hold(shape(Arrivals(process="poisson", rate_per_s=40.0)))
     assert not bands.hold(shape(Arrivals(process="gamma", rate_per_s=40.0, cv=1.3)))
@@ -111,10 +111,10 @@ def test_an_honest_poisson_schedule_lies_in_the_bands_and_a_bursty_one_does_not(
 @dataclasses.dataclass(frozen=True)
 class Peer:
     name: str
-    said: str | None
+    installed: str | None
 
     def version(self) -> str | None:
-        return self.said
+        return self.installed
 
 
 def rows_of(report: str) -> dict[str, list[str]]:
@@ -122,32 +122,31 @@ def rows_of(report: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in lines}
 
 
-def test_ratios_are_ours_over_theirs_within_the_rounds_that_both_played() -> None:
+def test_ratios_are_medians_of_the_rounds_in_which_both_took_part() -> None:
     findings = Findings()
     findings.rounds[OURS.name] = [Round(cpu_s_per_100k_tokens=1.0), Round(cpu_s_per_100k_tokens=9.0)]
     findings.rounds["other"] = [Round(cpu_s_per_100k_tokens=2.0)]
     rows = rows_of(write_report([OURS, Peer("other", "1.0")], findings, command=""))
     assert rows["rounds"] == ["2", "1"]
-    assert rows["CPU-s per 100k streamed tokens, 64 streams: ours over this"] == ["1.00 (1.00 to 1.00)", "0.50"]
+    assert rows[f"{PER_TOKEN}: ours over this"] == ["1.00 (1.00 to 1.00)", "0.50"]
 
 
-def test_a_cost_that_is_lost_in_the_start_up_is_not_told() -> None:
+def test_a_cost_smaller_than_the_variation_of_the_start_up_is_not_reported() -> None:
     rounds = [Round(cpu_s_per_100k_tokens=-5.0, cpu_s_per_1k_requests=0.0)]
     rows = rows_of(write_report([OURS], Findings(rounds={OURS.name: rounds}), command=""))
-    assert rows["CPU-s per 100k streamed tokens, 64 streams"] == ["–"]
-    assert rows["CPU-s per 1k one-token requests, 64 streams"] == ["–"]
+    assert (rows[PER_TOKEN], rows[PER_REQUEST]) == (["–"], ["–"])
 
 
-def test_who_is_not_installed_is_told_apart_from_who_was_not_asked() -> None:
+def test_the_report_distinguishes_clients_not_installed_from_clients_not_run() -> None:
     findings = Findings(faults={("plain", OURS.name): []})
-    peers = [Peer("absent", None), Peer("silent", "1.0")]
+    peers = [Peer("absent", None), Peer("skipped", "1.0")]
     rows = rows_of(write_report([OURS, *peers], findings, command=""))
     assert rows["absent"] == ["not installed"]
-    assert rows["silent"] == ["1.0, not asked"]
+    assert rows["skipped"] == ["1.0, not run"]
     assert rows["plain"] == ["right"]
 
 
-def test_arrivals_stand_beside_the_bands_that_they_are_read_by() -> None:
+def test_arrivals_are_reported_with_their_bands() -> None:
     good, wrong = (Shape(rate_per_s=rate, cv=1.0, dispersion=1.0) for rate in (40.0, 20.0))
     rounds = [Round(arrivals={"Poisson, 40/s": good}), Round(arrivals={"Poisson, 40/s": wrong})]
     report = write_report([OURS], Findings(rounds={OURS.name: rounds}), command="")
@@ -157,13 +156,13 @@ def test_arrivals_stand_beside_the_bands_that_they_are_read_by() -> None:
     assert ours[-1] == "1 |"
 
 
-def test_ours_is_told_the_seed_and_the_processes(tmp_path: Path) -> None:
+def test_our_client_is_started_with_the_seed_and_the_number_of_processes(tmp_path: Path) -> None:
     argv = OURS.argv("http://127.0.0.1:1", ClientLoad(requests=1, streams=1, tokens=1, seed=3, processes=2), tmp_path)
     assert argv is not None
-    asked = " ".join(argv)
-    assert "--seed 3" in asked
-    assert "--processes 2" in asked
+    command = " ".join(argv)
+    assert "--seed 3" in command
+    assert "--processes 2" in command
 
 
-def test_a_server_that_answered_nothing_has_no_truth() -> None:
+def test_failed_requests_are_no_part_of_the_truth() -> None:
     assert truth_of([record(status=503)]).requests == []

@@ -1,4 +1,4 @@
-"""Draining: no more is sent, and what was sent is answered, however slow, so that rows are the first of the table."""
+"""Draining: no further request is sent, and all sent requests are answered, so the rows are the first of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_the_slowest_answer_is_awaited_and_nothing_else_is_sent(tmp_path: Path) -> None:
+async def test_after_draining_the_slowest_answer_is_awaited_and_no_request_is_sent(tmp_path: Path) -> None:
     enough, release = asyncio.Event(), asyncio.Event()
     answered = 0
 
@@ -56,7 +56,7 @@ async def test_the_slowest_answer_is_awaited_and_nothing_else_is_sent(tmp_path: 
     assert 40 <= answered < TOTAL
 
 
-async def test_whoever_drains_before_the_start_asks_nothing(tmp_path: Path) -> None:
+async def test_draining_before_the_start_sends_no_request(tmp_path: Path) -> None:
     async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
         await read_request(reader)
         writer.write(whole())

@@ -1,4 +1,4 @@
-"""Servers that refuse, break off, stall, talk nonsense or talk too much."""
+"""Servers that refuse, break off, stall, or send garbage or too many bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def anyio_backend() -> str:
 
 
 def errors(driven: Driven) -> list[str]:
-    """The code of each row's error, `ok` where there is none."""
+    """Return the error code of each row, `ok` for a row without an error."""
     return [str(row["error"] or "ok").partition(":")[0] for row in driven.rows]
 
 
@@ -40,7 +40,7 @@ async def simulate(tmp_path: Path, simulation: Simulation, *, requests: int = 1,
         )
 
 
-async def test_a_passing_refusal_is_tried_again_and_only_the_last_try_counts(tmp_path: Path) -> None:
+async def test_a_transient_refusal_is_retried_and_only_the_last_try_counts(tmp_path: Path) -> None:
     driven = await simulate(tmp_path, Simulation(failure_rate=1.0, recovers_after=1), requests=3, tries=5)
     assert errors(driven) == ["ok"] * 3
     assert [row["tries"] for row in driven.rows] == [2] * 3
@@ -48,17 +48,17 @@ async def test_a_passing_refusal_is_tried_again_and_only_the_last_try_counts(tmp
         assert row["scheduled_ns"] <= row["sent_ns"] < row["last_event_ns"]
 
 
-async def test_a_lasting_refusal_is_an_error_after_the_last_try(tmp_path: Path) -> None:
+async def test_a_permanent_refusal_is_an_error_after_the_last_try(tmp_path: Path) -> None:
     driven = await simulate(tmp_path, Simulation(failure_rate=1.0), tries=2)
     assert [(row["status"], row["http_status"], row["tries"]) for row in driven.rows] == [("error", 503, 2)]
 
 
-async def test_a_wrong_request_is_not_repeated(tmp_path: Path) -> None:
+async def test_a_wrong_request_is_not_retried(tmp_path: Path) -> None:
     driven = await simulate(tmp_path, Simulation(failure_rate=1.0, failure_status=404), tries=5)
     assert [(row["http_status"], row["tries"]) for row in driven.rows] == [(404, 1)]
 
 
-async def test_timed_phases_never_repeat(tmp_path: Path) -> None:
+async def test_timed_phases_never_retry(tmp_path: Path) -> None:
     async with await start_server(Simulation(failure_rate=1.0)) as server:
         driven = await drive(
             tmp_path,
@@ -70,7 +70,7 @@ async def test_timed_phases_never_repeat(tmp_path: Path) -> None:
     assert [row["tries"] for row in driven.rows] == [1]
 
 
-async def test_retry_after_is_kept(tmp_path: Path) -> None:
+async def test_a_retry_waits_as_long_as_retry_after(tmp_path: Path) -> None:
     async def refuse_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
         writer.write(respond(b"", status="429 Too Many", headers="Retry-After: 1\r\n"))
@@ -81,13 +81,13 @@ async def test_retry_after_is_kept(tmp_path: Path) -> None:
     async with serving(refuse_once) as url:
         driven = await drive(tmp_path, url, bodies=[chat_body()], limits=LoadLimits(tries=2))
     (row,) = driven.rows
-    opened = driven.lines[0]
-    assert isinstance(opened, StartedLine)
+    started = driven.lines[0]
+    assert isinstance(started, StartedLine)
     assert row["status"] == "ok"
-    assert row["scheduled_ns"] - opened.monotonic_ns >= 1e9
+    assert row["scheduled_ns"] - started.monotonic_ns >= 1e9
 
 
-async def test_an_error_inside_a_stream_is_tried_again(tmp_path: Path) -> None:
+async def test_an_error_inside_a_stream_is_retried(tmp_path: Path) -> None:
     async def fail_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
         error = json.dumps({"error": {"message": "slot lost", "code": 500}})
@@ -101,7 +101,7 @@ async def test_an_error_inside_a_stream_is_tried_again(tmp_path: Path) -> None:
     assert [(row["status"], row["tries"]) for row in driven.rows] == [("ok", 2)]
 
 
-async def test_an_answer_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
+async def test_the_received_part_of_a_broken_answer_is_recorded(tmp_path: Path) -> None:
     driven = await simulate(tmp_path, Simulation(failure_rate=1.0, failure="cut", gap_ms=1.0))
     (row,) = driven.rows
     assert errors(driven) == ["connection_lost"]
@@ -115,7 +115,7 @@ async def test_a_connection_that_closes_without_an_answer_is_lost(tmp_path: Path
     assert (errors(driven), driven.end.resent) == (["connection_lost"], 0)
 
 
-async def test_a_connection_that_the_server_closed_between_requests_is_opened_anew(tmp_path: Path) -> None:
+async def test_a_connection_that_the_server_closed_between_requests_is_opened_again(tmp_path: Path) -> None:
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
         writer.write(whole(f"connection {number}"))
@@ -127,28 +127,28 @@ async def test_a_connection_that_the_server_closed_between_requests_is_opened_an
 
 @pytest.mark.parametrize("answer", [whole("fine"), streamed("fine")], ids=["whole", "streamed"])
 @pytest.mark.parametrize("answers", [1, 3], ids=["second", "fourth"])
-async def test_a_request_sent_anew_is_counted_and_was_sent_when_it_left_first(
+async def test_a_request_sent_again_is_counted_and_its_send_is_the_first_one(
     tmp_path: Path, answer: bytes, answers: int
 ) -> None:
     closed_ns: list[int] = []
 
-    async def close_upon_the_next(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+    async def close_on_next_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         for _ in range(answers if number == 0 else 100):
             await read_request(reader)
             writer.write(answer)
         await read_request(reader)
         closed_ns.append(time.monotonic_ns())
 
-    async with serving(close_upon_the_next) as url:
+    async with serving(close_on_next_request) as url:
         driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(6)], kind="offline")
     assert [(row["status"], row["text"], row["tries"]) for row in driven.rows] == [("ok", "fine", 1)] * 6
     assert driven.end.resent == 1
-    again = driven.rows[answers]
-    assert again["sent_ns"] <= closed_ns[0] <= again["event_ns"][0]
-    assert again["event_ns"][0] <= again["stream_end_ns"] <= driven.rows[answers + 1]["sent_ns"]
+    resent = driven.rows[answers]
+    assert resent["sent_ns"] <= closed_ns[0] <= resent["event_ns"][0]
+    assert resent["event_ns"][0] <= resent["stream_end_ns"] <= driven.rows[answers + 1]["sent_ns"]
 
 
-async def test_a_request_is_sent_anew_only_once(tmp_path: Path) -> None:
+async def test_a_request_is_sent_again_only_once(tmp_path: Path) -> None:
     async def answer_only_the_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
         if number == 0:
@@ -160,7 +160,7 @@ async def test_a_request_is_sent_anew_only_once(tmp_path: Path) -> None:
     assert (errors(driven), driven.end.resent) == (["ok", "connection_lost"], 1)
 
 
-async def test_a_server_that_closes_a_connection_late_had_the_request(tmp_path: Path) -> None:
+async def test_a_request_is_not_sent_again_if_the_server_closes_the_connection_late(tmp_path: Path) -> None:
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
         writer.write(whole(f"connection {number}"))
@@ -172,7 +172,7 @@ async def test_a_server_that_closes_a_connection_late_had_the_request(tmp_path: 
     assert errors(driven) == ["ok", "connection_lost", "ok"]
 
 
-async def test_a_drip_of_bytes_does_not_hold_off_the_time_out(tmp_path: Path) -> None:
+async def test_slowly_sent_bytes_do_not_delay_the_time_out(tmp_path: Path) -> None:
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\n")
@@ -188,7 +188,7 @@ async def test_a_drip_of_bytes_does_not_hold_off_the_time_out(tmp_path: Path) ->
         assert row["stream_end_ns"] - row["sent_ns"] >= 0.2e9
 
 
-async def test_a_server_that_says_nothing_times_out(tmp_path: Path) -> None:
+async def test_a_server_without_an_answer_times_out(tmp_path: Path) -> None:
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await reader.read()
 
@@ -197,7 +197,7 @@ async def test_a_server_that_says_nothing_times_out(tmp_path: Path) -> None:
     assert [(row["status"], row["http_status"], row["text"]) for row in driven.rows] == [("timeout", None, None)]
 
 
-async def test_garbage_is_a_bad_answer_and_the_next_request_goes_on(tmp_path: Path) -> None:
+async def test_garbage_is_a_bad_answer_and_the_next_request_succeeds(tmp_path: Path) -> None:
     answers = [
         b"\x00\xff" * 50 + b"\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -208,17 +208,17 @@ async def test_garbage_is_a_bad_answer_and_the_next_request_goes_on(tmp_path: Pa
         whole(),
     ]
 
-    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+    async def send_garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         while True:
             await read_request(reader)
             writer.write(answers.pop(0))
 
-    async with serving(babble) as url:
+    async with serving(send_garbage) as url:
         driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(7)])
     assert errors(driven) == ["bad_answer"] * 6 + ["ok"]
 
 
-async def test_ten_megabytes_are_taken_or_refused_by_the_limit(tmp_path: Path) -> None:
+async def test_ten_megabytes_are_accepted_or_refused_by_the_limit(tmp_path: Path) -> None:
     text = "x" * 10_000_000
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
@@ -237,7 +237,7 @@ async def test_ten_megabytes_are_taken_or_refused_by_the_limit(tmp_path: Path) -
     assert errors(narrow) == ["answer_too_large"] * 2
 
 
-async def test_an_answer_that_comes_before_the_request_is_read_counts(tmp_path: Path) -> None:
+async def test_an_answer_before_the_end_of_the_request_is_recorded(tmp_path: Path) -> None:
     async def refuse_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(respond(b'{"error": {"message": "too big"}}', status="413 Too Large"))
@@ -263,7 +263,7 @@ async def test_large_requests_arrive_whole(tmp_path: Path) -> None:
     assert [row["text"] for row in driven.rows] == [f"5000000 {letter} 1" for letter in "ABCD"]
 
 
-async def test_a_target_that_nobody_serves_fails_the_whole(tmp_path: Path) -> None:
+async def test_a_port_without_a_server_fails_the_load(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1/chat/completions"
@@ -273,13 +273,14 @@ async def test_a_target_that_nobody_serves_fails_the_whole(tmp_path: Path) -> No
     assert driven.rows == []
 
 
-async def test_a_host_without_address_fails_the_whole(tmp_path: Path) -> None:
+async def test_a_host_without_address_fails_the_load(tmp_path: Path) -> None:
     driven = await drive(tmp_path, "http://no-such-host.invalid/v1", bodies=[chat_body()])
-    assert str(driven.end.error).startswith("connect_failed: the host 'no-such-host.invalid' has no address")
+    assert driven.end.outcome == "failed"
+    assert str(driven.end.error).startswith("connect_failed: the host 'no-such-host.invalid'")
 
 
 @pytest.mark.parametrize("is_unix", [False, True])
-async def test_a_server_that_dies_in_the_middle_leaves_a_row_for_each_request(tmp_path: Path, is_unix: bool) -> None:
+async def test_every_request_to_a_server_that_dies_has_a_row(tmp_path: Path, is_unix: bool) -> None:
     server: asyncio.Server
 
     async def answer_and_die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

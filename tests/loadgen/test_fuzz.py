@@ -1,4 +1,4 @@
-"""Fuzz what reads answers: no bytes make it raise, no way of cutting them changes what was said or when."""
+"""Fuzz the parsing of answers: no bytes make it raise, and no cuts between reads change the content or the instants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import accumulate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.streams import HEAD, chunked, cut, receive, said
+from tests.fuzz.streams import HEAD, chunked, content_of, cut, receive
 from vlmhyperbench_loadgen.answers import read_stream
 from vlmhyperbench_loadgen.http1 import Body
 
@@ -39,7 +39,7 @@ STREAMS = st.lists(st.tuples(EVENTS, st.booleans(), st.sampled_from(["\n\n", "\r
 
 
 def payload_of(stream: list[tuple[object, bool, str]]) -> bytes:
-    """Write events with or without escapes for what is not ASCII."""
+    """Write events with or without escapes for characters outside ASCII."""
     return b"".join(
         f"data: {json.dumps(event, ensure_ascii=escapes)}{end}".encode("utf-8", "surrogatepass")
         for event, escapes, end in stream
@@ -52,7 +52,7 @@ def payload_of(stream: list[tuple[object, bool, str]]) -> bytes:
 @example([b"fffffffffffffff\r\n"], True)
 @example([b"1\r\nab\r\n"], True)
 @example([b"-1\r\n\r\n"], True)
-def test_no_bytes_make_it_raise(reads: list[bytes], has_head: bool) -> None:
+def test_no_bytes_make_the_parser_raise(reads: list[bytes], has_head: bool) -> None:
     answer = receive([HEAD, *reads] if has_head else reads)
     assert len(answer.event_ns) == len(answer.event_tokens) == len(answer.event_kind)
     assert answer.event_ns == sorted(answer.event_ns)
@@ -60,53 +60,53 @@ def test_no_bytes_make_it_raise(reads: list[bytes], has_head: bool) -> None:
 
 @settings(deadline=None)
 @given(STREAMS, st.lists(st.integers(0, 5000), max_size=8), st.lists(st.integers(0, 5000), max_size=12))
-def test_however_it_is_cut_the_same_is_said(
+def test_cuts_between_chunks_and_reads_do_not_change_the_content(
     stream: list[tuple[object, bool, str]], chunks: list[int], reads: list[int]
 ) -> None:
     payload = payload_of(stream) + b"data: [DONE]\n\n"
     at_once = receive([HEAD + chunked([payload])])
     in_pieces = receive(cut(HEAD + chunked(cut(payload, chunks)), reads))
-    assert said(in_pieces) == said(at_once)
+    assert content_of(in_pieces) == content_of(at_once)
     assert in_pieces.event_ns == sorted(in_pieces.event_ns)
 
 
 @settings(deadline=None)
 @given(STREAMS, st.lists(st.integers(0, 5000), max_size=12))
-def test_an_event_came_with_the_read_that_brought_the_end_of_its_line(
-    stream: list[tuple[object, bool, str]], places: list[int]
+def test_an_event_has_the_instant_of_the_read_with_the_end_of_its_line(
+    stream: list[tuple[object, bool, str]], offsets: list[int]
 ) -> None:
     payload = payload_of(stream)
-    reads = cut(payload, places) or [b""]
+    reads = cut(payload, offsets) or [b""]
     ends = list(accumulate(map(len, reads)))
     answer = read_stream(
         Body(payload=payload, starts=[0], shifts=[0]), ends, list(range(len(reads))), is_complete=False
     )
     line_ends, at = [], 0
-    for one in stream:
-        line = payload_of([one])
-        # The line feed that ends the data line: the first one, for JSON holds none.
+    for event in stream:
+        line = payload_of([event])
+        # The first line feed ends the data line, because JSON holds no line feed.
         line_ends.append(at + line.index(b"\n"))
         at += len(line)
-    arrivals = [next(number for number, end in enumerate(ends) if end > place) for place in line_ends]
-    # Some events say nothing; those that count came with one of the reads, in order, each read at most once an event.
+    arrivals = [next(number for number, end in enumerate(ends) if end > line_end) for line_end in line_ends]
+    # Events without content are not recorded, so the recorded instants are a subsequence of the arrivals.
     rest = iter(arrivals)
-    assert all(any(came == read for read in rest) for came in answer.event_ns)
+    assert all(any(recorded == arrival for arrival in rest) for recorded in answer.event_ns)
 
 
 @settings(deadline=None)
 @given(STREAMS)
-def test_what_is_read_by_pattern_is_what_each_event_says(stream: list[tuple[object, bool, str]]) -> None:
-    # Short answers are not read by pattern: a comment makes this one long.
+def test_events_matched_by_template_have_the_text_of_each_event(stream: list[tuple[object, bool, str]]) -> None:
+    # Short answers are parsed without templates: a comment makes this answer long.
     padding = b": " + b"x" * 4096 + b"\n\n"
     whole = receive([HEAD + chunked([padding + payload_of(stream) + b"data: [DONE]\n\n"])])
     if whole.error is not None:
         return
     text, reasoning = "", ""
-    for one in stream:
-        # The first event is never read by pattern.
-        alone = receive([HEAD + chunked([payload_of([one]) + b"data: [DONE]\n\n"])])
-        text, reasoning = text + alone.text, reasoning + alone.reasoning
-        if alone.finish_reason is not None:
+    for event in stream:
+        # The first event of an answer is parsed without a template.
+        single = receive([HEAD + chunked([payload_of([event]) + b"data: [DONE]\n\n"])])
+        text, reasoning = text + single.text, reasoning + single.reasoning
+        if single.finish_reason is not None:
             break
     assert (whole.text, whole.reasoning) == (text, reasoning)
 
@@ -136,18 +136,18 @@ RAW = st.one_of(
 
 @settings(deadline=None)
 @given(st.lists(RAW, max_size=30), st.integers(1, 20))
-def test_pieces_that_are_taken_together_say_what_each_of_them_says(texts: list[bytes], times: int) -> None:
+def test_events_matched_together_have_the_content_of_events_parsed_singly(texts: list[bytes], times: int) -> None:
     events = [b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}' % text for text in texts * times]
     answers = [
-        # Where lines end in two bytes, every event is parsed.
+        # Events whose lines end in CRLF are parsed singly.
         receive(
             [
                 HEAD,
-                *[b"%x\r\n%b\r\n" % (len(one + end), one + end) for one in [b": " + b"x" * 4096, *events]],
+                *[b"%x\r\n%b\r\n" % (len(event + end), event + end) for event in [b": " + b"x" * 4096, *events]],
                 b"0\r\n\r\n",
             ]
         )
         for end in (b"\n\n", b"\r\n\r\n")
     ]
-    assert said(answers[0]) == said(answers[1])
+    assert content_of(answers[0]) == content_of(answers[1])
     assert answers[0].event_ns == answers[1].event_ns

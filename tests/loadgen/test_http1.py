@@ -1,4 +1,4 @@
-"""Where an answer begins and ends, and what is not HTTP."""
+"""Where an HTTP answer begins and ends, and which bytes are not HTTP."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_bytes_after_the_end_make_the_connection_unusable() -> None:
     st.lists(st.integers(1, 30), max_size=30),
     st.sampled_from([b"", b"Trailer: x\r\n"]),
 )
-def test_chunks_come_whole_however_they_are_cut(pieces: list[bytes], cuts: list[int], trailer: bytes) -> None:
+def test_cuts_between_reads_do_not_change_the_payload_of_chunks(
+    pieces: list[bytes], cuts: list[int], trailer: bytes
+) -> None:
     data = CHUNKED + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
     reads, at = [], 0
     for cut in cuts:
@@ -62,7 +64,7 @@ def test_without_length_or_chunks_the_connection_ends_the_body() -> None:
     assert payload(response) == b"ab"
 
 
-def test_the_end_of_the_connection_does_not_complete_what_has_a_length() -> None:
+def test_the_end_of_the_connection_does_not_complete_a_body_with_length_or_chunks() -> None:
     assert not feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").end()
     assert not feed(CHUNKED + b"2\r\nab\r\n").end()
     assert not Response().end()
@@ -103,18 +105,18 @@ def test_an_old_server_closes_after_its_answer() -> None:
         CHUNKED + b"1\r\nabc\r\n0\r\n\r\n",
     ],
 )
-def test_what_is_no_answer_is_refused(data: bytes) -> None:
+def test_bytes_that_are_no_http_answer_are_refused(data: bytes) -> None:
     with pytest.raises(NotHttp):
         Response().add(data, 0)
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
-def test_half_a_head_is_waited_for(cut: int) -> None:
+def test_an_incomplete_head_is_not_refused(cut: int) -> None:
     assert read_head(bytearray(b"HTTP/1.1 200 OK\r\nContent-Length: 0"[:cut])) is None
 
 
 @given(st.binary(max_size=400))
-def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
+def test_garbage_is_refused_or_incomplete(data: bytes) -> None:
     response = Response()
     try:
         response.add(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", 0)

@@ -1,4 +1,4 @@
-"""Open loops: every request leaves at its instant, late ones count from it, and no answer holds the next one back."""
+"""Open loops: every request is sent at its instant or counts from it, and no answer delays the next request."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.loadgen.driving import drive_open, read_request, run, serving, whole
+from tests.support.wording import Wording
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.openloop import SPIN_NS, ScheduledQueue, spin_for
@@ -31,7 +32,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_requests_leave_at_their_instants_over_several_processes(tmp_path: Path) -> None:
+async def test_several_processes_send_requests_at_their_instants(tmp_path: Path) -> None:
     instants = [0.0, 20.0, 20.0, 45.0, 80.0, 80.5]
     async with await start_server(Simulation(record=True)) as server:
         driven = await drive_open(tmp_path, f"{server.url}/v1/chat/completions", instants_ms=instants, processes=2)
@@ -44,7 +45,7 @@ async def test_requests_leave_at_their_instants_over_several_processes(tmp_path:
     assert (driven.end.processes, driven.end.outcome) == (2, "complete")
 
 
-async def test_every_process_sends_its_part_even_without_a_stream_at_the_start(tmp_path: Path) -> None:
+async def test_a_process_without_a_stream_at_the_start_sends_its_share(tmp_path: Path) -> None:
     instants = [float(20 * number) for number in range(8)]
     async with await start_server(Simulation()) as server:
         driven = await drive_open(
@@ -60,27 +61,27 @@ async def test_every_process_sends_its_part_even_without_a_stream_at_the_start(t
     assert driven.end.loop_busy_share < 1
 
 
-async def test_a_slow_server_holds_no_request_back(tmp_path: Path) -> None:
-    asked, all_asked = 0, asyncio.Event()
+async def test_a_slow_server_delays_no_request(tmp_path: Path) -> None:
+    received, all_received = 0, asyncio.Event()
 
-    async def answer_when_all_have_asked(
+    async def answer_after_the_last_request(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
     ) -> None:
-        nonlocal asked
+        nonlocal received
         await read_request(reader)
-        asked += 1
-        if asked == 20:
-            all_asked.set()
-        await all_asked.wait()
+        received += 1
+        if received == 20:
+            all_received.set()
+        await all_received.wait()
         writer.write(whole())
 
-    async with serving(answer_when_all_have_asked) as url:
+    async with serving(answer_after_the_last_request) as url:
         driven = await drive_open(tmp_path, url, instants_ms=[float(number) for number in range(20)])
     assert [row["status"] for row in driven.rows] == ["ok"] * 20
     assert driven.end.idle_opened == 18
 
 
-async def test_at_the_limit_of_streams_a_request_waits_and_its_wait_counts(tmp_path: Path) -> None:
+async def test_at_the_limit_of_streams_a_request_waits_and_counts_from_its_instant(tmp_path: Path) -> None:
     async with await start_server(Simulation(ttft_ms=100.0)) as server:
         driven = await drive_open(
             tmp_path,
@@ -95,7 +96,7 @@ async def test_at_the_limit_of_streams_a_request_waits_and_its_wait_counts(tmp_p
     assert driven.end.idle_opened == 0
 
 
-async def test_a_refusal_is_not_tried_again_and_the_next_one_leaves(tmp_path: Path) -> None:
+async def test_a_refusal_is_not_retried_and_the_next_request_is_sent(tmp_path: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         while True:
             await read_request(reader)
@@ -120,57 +121,57 @@ def _request(ordinal: int) -> Request:
     return Request(1, ordinal, ordinal, 0, 0, 0, -1, 0, 0, 0, -1, -1, b"")
 
 
-def test_nothing_is_given_before_its_instant() -> None:
-    work = ScheduledQueue([_request(0), _request(1)], [10, 20], report=lambda *_: None)
-    assert work.take(0, 9) is None
-    assert work.idle == [0]
-    assert work.take(0, 25) == Try(request=_request(0), number=1, scheduled_ns=10, stream=0)
-    assert work.take(1, 25) == Try(request=_request(1), number=1, scheduled_ns=20, stream=1)
-    assert (work.take(2, 99), work.next_ns, work.idle) == (None, None, [0, 2])
+def test_no_request_is_taken_before_its_instant() -> None:
+    queue = ScheduledQueue([_request(0), _request(1)], [10, 20], report=lambda *_: None)
+    assert queue.take(0, 9) is None
+    assert queue.idle == [0]
+    assert queue.take(0, 25) == Try(request=_request(0), number=1, scheduled_ns=10, stream=0)
+    assert queue.take(1, 25) == Try(request=_request(1), number=1, scheduled_ns=20, stream=1)
+    assert (queue.take(2, 99), queue.next_ns, queue.idle) == (None, None, [0, 2])
 
 
-def test_when_nobody_waits_any_more_the_clock_goes_on() -> None:
+def test_the_timer_is_set_again_when_the_last_waiting_request_is_taken() -> None:
     resumed: list[bool] = []
-    work = ScheduledQueue([_request(number) for number in range(3)], [10, 20, 90], report=lambda *_: None)
-    work.resumed = lambda: resumed.append(True)
-    work.is_waiting = True
-    work.take(0, 30)
-    assert (resumed, work.is_waiting) == ([], True)
-    work.take(0, 31)
-    assert (resumed, work.is_waiting) == ([True], False)
+    queue = ScheduledQueue([_request(number) for number in range(3)], [10, 20, 90], report=lambda *_: None)
+    queue.resumed = lambda: resumed.append(True)
+    queue.is_waiting = True
+    queue.take(0, 30)
+    assert (resumed, queue.is_waiting) == ([], True)
+    queue.take(0, 31)
+    assert (resumed, queue.is_waiting) == ([True], False)
 
 
 @pytest.mark.parametrize(
     ("instants_ms", "spin_ns"), [([], 0), ([0], 0), (list(range(0, 5000, 5)), SPIN_NS), (list(range(100)), 0)]
 )
-def test_a_loop_spins_before_its_instants_where_that_is_cheap(instants_ms: list[int], spin_ns: int) -> None:
+def test_a_loop_spins_before_its_instants_up_to_a_share_of_the_time(instants_ms: list[int], spin_ns: int) -> None:
     assert spin_for([instant * MS for instant in instants_ms]) == spin_ns
 
 
-class Woken:
-    """Notes when it was woken."""
+class RecordingSleeper:
+    """Records when it was called."""
 
     def __init__(self) -> None:
-        self.deadline_ns = self.armed_ns = self.woken_ns = 0
+        self.deadline_ns = self.armed_ns = self.called_ns = 0
 
     def due(self, now_ns: int) -> None:
-        self.woken_ns = now_ns
+        self.called_ns = now_ns
 
 
-def test_who_is_woken_ahead_still_never_comes_early() -> None:
+def test_a_loop_that_spins_calls_no_sleeper_before_its_deadline() -> None:
     loop = EventLoop()
     loop.spin_ns = SPIN_NS
     for wait_ns in (0, SPIN_NS // 2, 3 * MS):
-        woken = Woken()
+        sleeper = RecordingSleeper()
         due_ns = time.monotonic_ns() + wait_ns
-        loop.wake_at(woken, due_ns)
-        while not woken.woken_ns:
+        loop.wake_at(sleeper, due_ns)
+        while not sleeper.called_ns:
             loop.step(waits=True)
-        assert woken.woken_ns >= due_ns
+        assert sleeper.called_ns >= due_ns
     loop.close()
 
 
-def test_going_first_is_said_and_ends() -> None:
+def test_real_time_scheduling_is_reported_and_ends() -> None:
     before = os.sched_getscheduler(0)
     is_realtime = use_realtime_scheduling()
     assert (os.sched_getscheduler(0) == os.SCHED_RR) is is_realtime
@@ -180,32 +181,35 @@ def test_going_first_is_said_and_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instants", "message"),
+    "instants",
     [
-        (np.array([2, 1]), "do not ascend"),
-        (np.array([-1]), "do not ascend"),
-        (np.array([1.0]), "not an array of int64"),
-        (np.array([[1]]), "not a one-dimensional array"),
+        pytest.param(np.array([2, 1]), id="descending"),
+        pytest.param(np.array([-1]), id="negative"),
+        pytest.param(np.array([1.0]), id="floats"),
+        pytest.param(np.array([[1]]), id="two dimensions"),
     ],
 )
-def test_a_schedule_that_is_none_is_refused(tmp_path: Path, instants: np.ndarray, message: str) -> None:
+def test_a_malformed_schedule_is_refused(tmp_path: Path, instants: np.ndarray, wording: Wording) -> None:
     np.save(tmp_path / "schedule-1.npy", instants)
-    with pytest.raises(PlanError, match=message):
+    with pytest.raises(PlanError) as refused:
         read_schedule(tmp_path / "schedule-1.npy")
+    wording(refused.value)
 
 
-async def test_a_schedule_of_another_length_ends_it_before_the_clock_starts(tmp_path: Path) -> None:
+async def test_with_a_schedule_of_another_length_no_phase_starts(tmp_path: Path, wording: Wording) -> None:
     async with await start_server(Simulation()) as server:
         await drive_open(tmp_path / "first", f"{server.url}/v1/chat/completions", instants_ms=[0.0])
         np.save(tmp_path / "first" / "plan" / "schedule-1.npy", np.array([1, 2]))
         (tmp_path / "second").mkdir()
         (tmp_path / "first" / "plan").rename(tmp_path / "second" / "plan")
         driven = await run(tmp_path / "second")
-    assert driven.end.error == "schedule-1.npy has 2 instants for 1 requests."
+    assert (driven.end.outcome, driven.phases) == ("failed", [])
+    wording(driven.end.error)
 
 
-def test_too_few_files_are_named_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_open_files_are_refused_with_a_cure(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
     check_files(36)
-    with pytest.raises(PlanError, match="37 streams of a process need 101 open files, and the system allows 100"):
+    with pytest.raises(PlanError) as refused:
         check_files(37)
+    wording(refused.value)

@@ -1,4 +1,4 @@
-"""Segments are read back, by a reader that is not ours, as what was written."""
+"""Another library reads segments back as they were written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-def test_what_is_written_is_read(rows: list[tuple[int, int | None, str | None, list[tuple[int, int]]]]) -> None:
+def test_a_segment_is_read_back_as_it_was_written(
+    rows: list[tuple[int, int | None, str | None, list[tuple[int, int]]]],
+) -> None:
     events = [event for row in rows for event in row[3]]
     counts = [len(row[3]) for row in rows]
     data = write_parquet(
@@ -53,17 +55,17 @@ def test_what_is_written_is_read(rows: list[tuple[int, int | None, str | None, l
     assert frame.schema["event_ns"] == pl.List(pl.Int64)
 
 
-def test_half_a_character_does_not_spoil_the_page() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     data = write_parquet({"error": ["a\ud800b"]}, {"error": "str?"})
     assert pl.read_parquet(io.BytesIO(data))["error"].to_list() == ["a?b"]
 
 
 @pytest.mark.parametrize(("number", "written"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02")])
-def test_numbers_take_seven_bits_a_byte(number: int, written: str) -> None:
+def test_varints_hold_seven_bits_per_byte(number: int, written: str) -> None:
     assert varint(number).hex() == written
 
 
-def test_fields_come_in_order() -> None:
+def test_fields_of_a_struct_must_ascend() -> None:
     assert write_struct({1: 1, 4: "a"}).hex() == "1502" + "380161" + "00"
     with pytest.raises(ValueError, match="field 1 after 2"):
         write_struct({2: 1, 1: 1})

@@ -1,4 +1,4 @@
-"""What other load generators write is read as they mean it."""
+"""The output files of other load generators are read correctly."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def write(path: Path, *documents: object) -> None:
 
 
 def assert_reads(client: Client, out: Path, *, has_gaps: bool = True, itl_p50_ms: float | None = None) -> None:
-    found = client.read(out)
-    assert found.ttft_ms == pytest.approx(TRUE.ttft_ms)
-    assert [pytest.approx(gaps) for gaps in found.gaps_ms] == (TRUE.gaps_ms if has_gaps else [[]])
-    assert found.tpot_p50_ms == pytest.approx(TRUE.tpot_p50_ms)
-    assert found.itl_p50_ms == itl_p50_ms
-    assert (found.completed, found.tokens, found.texts) == (TRUE.completed, TRUE.tokens, TRUE.texts)
-    assert (found.requests_per_s, found.tokens_per_s) == (TRUE.requests_per_s, TRUE.tokens_per_s)
+    reported = client.read(out)
+    assert reported.ttft_ms == pytest.approx(TRUE.ttft_ms)
+    assert [pytest.approx(gaps) for gaps in reported.gaps_ms] == (TRUE.gaps_ms if has_gaps else [[]])
+    assert reported.tpot_p50_ms == pytest.approx(TRUE.tpot_p50_ms)
+    assert reported.itl_p50_ms == itl_p50_ms
+    assert (reported.completed, reported.tokens, reported.texts) == (TRUE.completed, TRUE.tokens, TRUE.texts)
+    assert (reported.requests_per_s, reported.tokens_per_s) == (TRUE.requests_per_s, TRUE.tokens_per_s)
 
 
-def test_aiperf_states_each_request_and_failed_ones_beside(tmp_path: Path) -> None:
+def test_aiperf_states_each_request_also_failed_ones(tmp_path: Path) -> None:
     def metric(value: object) -> dict[str, object]:
         return {"value": value, "unit": "ms"}
 
@@ -85,31 +85,31 @@ def test_guidellm_states_no_gaps(tmp_path: Path) -> None:
 def write_evalscope(out: Path, messages: object) -> None:
     folder = out / "evalscope" / "simulated" / "parallel_2_number_3"
     write(folder / "benchmark_summary.json", {"Req Throughput (req/s)": 4.0, "Output Throughput (tok/s)": 8.0})
-    said = base64.b64encode(pickle.dumps(messages)).decode()
+    pickled = base64.b64encode(pickle.dumps(messages)).decode()
     with sqlite3.connect(folder / "benchmark_data.db") as connection:
         connection.execute(
             "CREATE TABLE result (success INTEGER, first_chunk_latency REAL, inter_token_latencies TEXT, "
             "time_per_output_token REAL, completion_tokens INTEGER, response_messages TEXT)"
         )
-        rows = [(1, 0.1, "[0.01]", 0.01, 2, said), (0, None, None, None, None, "")]
+        rows = [(1, 0.1, "[0.01]", 0.01, 2, pickled), (0, None, None, None, None, "")]
         connection.executemany("INSERT INTO result VALUES (?, ?, ?, ?, ?, ?)", rows)
     connection.close()
 
 
-def test_evalscope_keeps_each_request_in_a_database(tmp_path: Path) -> None:
+def test_evalscope_writes_each_request_to_a_database(tmp_path: Path) -> None:
     write_evalscope(tmp_path, DOCUMENTS)
     assert_reads(Evalscope(), tmp_path)
 
 
-def test_what_evalscope_pickles_may_be_data_only(tmp_path: Path) -> None:
+def test_pickled_messages_of_evalscope_may_hold_data_only(tmp_path: Path) -> None:
     write_evalscope(tmp_path, os.getcwd)
-    with pytest.raises(ValueError, match=r"names posix\.getcwd"):
+    with pytest.raises(ValueError, match=r"posix\.getcwd"):
         Evalscope().read(tmp_path)
 
 
 def test_inference_perf_states_the_instant_of_each_token(tmp_path: Path) -> None:
-    said = {"output_tokens": 2, "output_token_times": [5.1, 5.11], "response_chunks": CHUNKS}
-    good = {"start_time": 5.0, "error": None, "info": {"response_metrics": said}}
+    metrics = {"output_tokens": 2, "output_token_times": [5.1, 5.11], "response_chunks": CHUNKS}
+    good = {"start_time": 5.0, "error": None, "info": {"response_metrics": metrics}}
     bad = {"start_time": 6.0, "error": {"error_type": "503"}, "info": {}}
     folder = tmp_path / "inference-perf"
     folder.mkdir()
@@ -134,19 +134,19 @@ def test_mlperf_states_events_of_each_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("client", MORE_CLIENTS, ids=lambda client: client.name)
-def test_each_is_asked_for_as_much_as_the_others(tmp_path: Path, client: Client) -> None:
+def test_every_client_is_started_with_the_same_load(tmp_path: Path, client: Client) -> None:
     for load in (CLOSED, OPEN):
         argv = client.argv("http://127.0.0.1:1", load, tmp_path)
         assert argv is not None
-        asked = " ".join([*argv, *(path.read_text() for path in tmp_path.iterdir())])
-        assert "http://127.0.0.1:1" in asked
-        assert ("2.5" if load is OPEN else str(load.streams)) in asked
+        command = " ".join([*argv, *(path.read_text() for path in tmp_path.iterdir())])
+        assert "http://127.0.0.1:1" in command
+        assert ("2.5" if load is OPEN else str(load.streams)) in command
 
 
-def test_who_has_no_constant_arrivals_is_not_asked_for_them(tmp_path: Path) -> None:
-    silent = {
+def test_a_client_without_constant_arrivals_is_not_started_with_them(tmp_path: Path) -> None:
+    without = {
         client.name
         for client in (*CLIENTS, *MORE_CLIENTS)
         if client.argv("http://127.0.0.1:1", CONSTANT, tmp_path) is None
     }
-    assert silent == {"sglang-bench", "evalscope perf", "MLPerf Endpoints"}
+    assert without == {"sglang-bench", "evalscope perf", "MLPerf Endpoints"}

@@ -1,4 +1,4 @@
-"""What is no answer is never taken for one: the table of poison, asked of the load generator's readers and process."""
+"""The load generator's parsers and process record every poisonous answer as the table of poison defines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def outcome_of(answer: ParsedAnswer) -> Outcome:
 
 
 @pytest.mark.parametrize("poison", WHOLE.values(), ids=WHOLE)
-def test_a_whole_answer_becomes_what_the_rule_says(poison: Poison) -> None:
+def test_a_whole_answer_is_parsed_as_defined(poison: Poison) -> None:
     assert outcome_of(read_whole(poison.data, 1)) == poison.outcome
 
 
 @pytest.mark.parametrize("poison", STREAMS.values(), ids=STREAMS)
 @pytest.mark.parametrize("reads", [1, 2])
-def test_a_stream_becomes_what_the_rule_says(poison: Poison, reads: int) -> None:
+def test_a_stream_is_parsed_as_defined(poison: Poison, reads: int) -> None:
     data = poison.data
     ends = [len(data) // 2, len(data)][-reads:]
     body = Body(payload=data, starts=[0], shifts=[0])
@@ -41,7 +41,7 @@ def as_chunk(data: bytes) -> bytes:
 
 
 async def drive_poison(tmp_path: Path, table: Mapping[str, Poison], *, streams: bool) -> list[Outcome]:
-    """Ask a server that answers each poison once; return what each request was recorded as."""
+    """Send a request for each poisonous answer; return the recorded outcomes."""
     answers = [poison.data for poison in table.values()]
     left = iter(answers)
 
@@ -68,11 +68,11 @@ async def drive_poison(tmp_path: Path, table: Mapping[str, Poison], *, streams: 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("receiver")
 @pytest.mark.parametrize(("table", "streams"), [(WHOLE, False), (STREAMS, True)], ids=["whole", "streams"])
-async def test_the_load_generator_records_what_the_rule_says(
+async def test_the_load_generator_records_answers_as_defined(
     tmp_path: Path, table: Mapping[str, Poison], streams: bool
 ) -> None:
-    found = await drive_poison(tmp_path, table, streams=streams)
-    assert dict(zip(table, found, strict=True)) == {name: poison.outcome for name, poison in table.items()}
+    recorded = await drive_poison(tmp_path, table, streams=streams)
+    assert dict(zip(table, recorded, strict=True)) == {name: poison.outcome for name, poison in table.items()}
 
 
 @pytest.fixture

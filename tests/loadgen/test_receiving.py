@@ -1,4 +1,4 @@
-"""The compiled receiver: it receives what was sent, and returns when the caller has something to handle."""
+"""The compiled receiver: it receives every byte, and returns when the caller must handle a descriptor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.loadgen.driving import COMPILES, chat_body, drive
 from tests.loadgen.receivers import EMPTY_LINE, PAIRS, Action, check, waiting
-from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, Waited, make_receiver
+from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, WaitResult, make_receiver
 from vlmhyperbench_sdk.stamps import ask_for_stamps
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 @contextmanager
 def receiving(tail: bytes = b"xxxx", max_bytes: int = 10**9) -> Iterator[tuple[Receiver, socket.socket, socket.socket]]:
-    """A receiver, the socket that it reads, and that socket's other end."""
+    """Yield a receiver, the socket that it reads, and the other end of that socket."""
     near, far = socket.socketpair()
     with near, far, waiting(near) as receiver:
         receiver.start(near.fileno(), tail, max_bytes)
@@ -40,7 +40,7 @@ def receiving(tail: bytes = b"xxxx", max_bytes: int = 10**9) -> Iterator[tuple[R
 BYTES = st.one_of(st.sampled_from([EMPTY_LINE, b"\r\n", b"\r", b"\n"]), st.binary(max_size=40))
 ACTIONS = st.builds(
     Action,
-    what=st.sampled_from(["start", "start", "send", "send", "send", "stop", "release"]),
+    kind=st.sampled_from(["start", "start", "send", "send", "send", "stop", "release"]),
     pair=st.integers(0, PAIRS - 1),
     data=BYTES,
     max_bytes=st.sampled_from([0, 10, 100, 10**9]),
@@ -51,21 +51,21 @@ ACTIONS = st.builds(
 @example([Action("start", 0, b"xxxx", 100), Action("send", 0, EMPTY_LINE)])
 @example([Action("start", 0, b"x\r\n\r", 100), Action("send", 0, b"\n")])
 @example([Action("start", 0, b"xxxx", 1), Action("send", 0, b"a"), Action("send", 0, b"b")])
-def test_whatever_is_done_it_receives_what_was_sent_read_by_read(actions: list[Action]) -> None:
+def test_after_any_actions_every_read_holds_the_bytes_that_were_sent(actions: list[Action]) -> None:
     check(actions)
 
 
 @pytest.mark.parametrize("cut", range(4))
-def test_an_empty_line_is_found_wherever_it_is_cut(cut: int) -> None:
+def test_an_empty_line_is_recognised_across_reads(cut: int) -> None:
     with receiving(tail=b"data" + EMPTY_LINE[:cut]) as (receiver, near, far):
-        for place in range(cut, 4):
-            far.sendall(EMPTY_LINE[place : place + 1])
+        for index in range(cut, 4):
+            far.sendall(EMPTY_LINE[index : index + 1])
             events, reads = receiver.wait(0.0)
-            assert (len(events), reads) == ((1, 0) if place == 3 else (0, 1))
+            assert (len(events), reads) == ((1, 0) if index == 3 else (0, 1))
         assert receiver.stop(near.fileno()).data == EMPTY_LINE[cut:]
 
 
-def test_the_read_that_exceeds_the_limit_is_the_callers() -> None:
+def test_the_caller_handles_the_read_that_exceeds_the_limit() -> None:
     with receiving(max_bytes=10) as (receiver, near, far):
         far.sendall(b"0123456789")
         assert receiver.wait(0.0) == ([], 1)
@@ -74,17 +74,17 @@ def test_the_read_that_exceeds_the_limit_is_the_callers() -> None:
         assert receiver.stop(near.fileno()).ends == [10, 11]
 
 
-def test_the_end_of_a_connection_is_the_callers_and_what_came_before_is_there() -> None:
+def test_the_caller_handles_the_end_of_a_connection_and_gets_the_bytes_before_it() -> None:
     with receiving() as (receiver, near, far):
         far.sendall(b"some")
         far.close()
-        # A hang-up is more than something to read, so the caller handles it.
+        # epoll reports the hang-up besides the data, so the receiver does not read.
         events, _ = receiver.wait(0.0)
         assert [fd for fd, _ in events] == [near.fileno()]
         assert receiver.stop(near.fileno()).data + near.recv(100) == b"some"
 
 
-def test_a_descriptor_that_is_not_started_is_an_event_as_of_any_poll() -> None:
+def test_a_descriptor_that_is_not_started_is_reported_as_an_event() -> None:
     with receiving() as (receiver, near, far):
         receiver.stop(near.fileno())
         far.sendall(b"data")
@@ -96,7 +96,7 @@ def test_a_descriptor_that_is_not_started_is_an_event_as_of_any_poll() -> None:
         assert receiver.wait(0.0) == ([(near.fileno(), select.EPOLLIN)], 0)
 
 
-def test_a_descriptor_that_is_used_again_begins_anew() -> None:
+def test_a_reused_descriptor_starts_with_an_empty_buffer() -> None:
     with receiving() as (receiver, near, far):
         far.sendall(b"old")
         receiver.wait(0.0)
@@ -124,7 +124,7 @@ def test_an_answer_of_any_length_is_received_and_its_buffer_freed() -> None:
         assert receiver.stop(near.fileno()).data == b"x"
 
 
-def test_the_kernels_stamps_lie_before_the_reads() -> None:
+def test_the_stamps_of_the_kernel_lie_before_the_reads() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as near,
@@ -132,10 +132,10 @@ def test_the_kernels_stamps_lie_before_the_reads() -> None:
         waiting(near) as receiver,
     ):
         if not ask_for_stamps(near):
-            pytest.skip("this system does not stamp")
+            pytest.skip("this system has no receive timestamps")
         receiver.start(near.fileno(), b"xxxx", 10**6)
         stamps: list[int] = []
-        # The kernel begins to stamp some time after the first socket asked for it.
+        # The kernel begins to stamp some time after the first socket asked for stamps.
         for _ in range(100_000):
             began_ns = time.time_ns()
             far.sendall(b"data")
@@ -148,15 +148,15 @@ def test_the_kernels_stamps_lie_before_the_reads() -> None:
     assert began_ns - 30_000 <= stamps[0] <= time.time_ns()
 
 
-def test_a_wait_ends_with_its_time() -> None:
+def test_a_wait_ends_after_its_time_out() -> None:
     with receiving() as (receiver, _, _far):
         began_s = time.monotonic()
-        assert receiver.wait(0.02) == Waited([], 0)
+        assert receiver.wait(0.02) == WaitResult([], 0)
         assert time.monotonic() - began_s >= 0.02
 
 
 @pytest.mark.anyio
-async def test_either_receiver_records_the_same_of_the_same_stream(tmp_path: Path, receiver: str) -> None:
+async def test_both_receivers_record_the_events_that_were_sent(tmp_path: Path, receiver: str) -> None:
     simulation = Simulation(ttft_ms=20.0, gap_ms=2.0, tokens=64, usage="always", record=True)
     async with await start_server(simulation) as server:
         url = f"{server.url}/v1/chat/completions"
@@ -167,9 +167,9 @@ async def test_either_receiver_records_the_same_of_the_same_stream(tmp_path: Pat
         truth = sent[row["request_sha256"]]
         assert (row["status"], row["completion_tokens"], row["event_kind"]) == ("ok", 64, truth["event_kind"])
         assert row["event_tokens"] == truth["event_tokens"]
-        assert all(came >= left for came, left in zip(row["event_ns"], truth["event_ns"], strict=True))
+        assert all(received >= sent_ns for received, sent_ns in zip(row["event_ns"], truth["event_ns"], strict=True))
 
 
-def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_receiver_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INTERPRETED, "1")
     assert make_receiver(0) is None

@@ -1,4 +1,4 @@
-"""Streams that mislead careless clients, all of one truth: first token at 100 ms, 32 tokens, 10 ms each."""
+"""Streams that mislead careless clients; in each the first token is at 100 ms, and 32 tokens have gaps of 10 ms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """A row, its times, and what the server says of it."""
+    """A row, its times, and the server's record of the request."""
 
     row: dict[str, object]
     times: RequestTimes
@@ -52,34 +52,34 @@ async def measure(tmp_path: Path, name: str) -> list[Measured]:
 
 
 def assert_true(measured: Measured) -> None:
-    """The times are those of the events that the server knows to bear tokens, at the instants of their sends.
+    """Check the times against the server's record of the events with tokens.
 
-    What one read brought bears the instant of the last of it, and the next send follows only later: so each burst lies
-    between two sends of the server, however long anybody was kept from the processor.
+    All events of a read have the instant at which the last of them arrived, and the server's next send is later. So
+    the instant of each burst lies between two sends, even if client or server had to wait for the processor.
     """
     row, times = measured.row, measured.times
     assert (row["status"], row["completion_tokens"], row["token_source"]) == ("ok", TOKENS, "usage")
     assert row["event_kind"] == measured.sent["event_kind"]
     if row["event_token_source"] == "usage":
         assert row["event_tokens"] == measured.sent["event_tokens"]
-    came, tokens = _lists(row, "event_ns", "event_tokens")
+    received, tokens = _lists(row, "event_ns", "event_tokens")
     sent, _ = _lists(measured.sent, "event_ns", "event_tokens")
     scheduled_ns, stream_end_ns = row["scheduled_ns"], row["stream_end_ns"]
     assert isinstance(scheduled_ns, int)
     assert isinstance(stream_end_ns, int)
-    assert len(came) == len(sent)
+    assert len(received) == len(sent)
     for index, next_ns in enumerate([*sent[1:], stream_end_ns]):
-        is_last_of_burst = index + 1 == len(came) or came[index + 1] != came[index]
-        assert came[index] >= sent[index]
-        assert not is_last_of_burst or came[index] <= next_ns
-    bearing = [index for index, kind in enumerate(measured.sent["event_kind"]) if kind in TOKEN_EVENTS]  # type: ignore[arg-type, var-annotated]
+        is_last_of_burst = index + 1 == len(received) or received[index + 1] != received[index]
+        assert received[index] >= sent[index]
+        assert not is_last_of_burst or received[index] <= next_ns
+    token_events = [index for index, kind in enumerate(measured.sent["event_kind"]) if kind in TOKEN_EVENTS]  # type: ignore[arg-type, var-annotated]
     bursts: dict[int, int] = {}
-    for index in bearing:
-        bursts[came[index]] = bursts.get(came[index], 0) + tokens[index]
+    for index in token_events:
+        bursts[received[index]] = bursts.get(received[index], 0) + tokens[index]
     (first_ns, first_tokens), *_ = bursts.items()
-    last_ns = came[bearing[-1]]
+    last_ns = received[token_events[-1]]
     assert times.ttft_user_ns == first_ns - scheduled_ns >= FIRST_MS * MS
-    # Where four tokens leave together, they leave with the first of them.
+    # Four tokens that are sent together are sent at the instant of the first of them.
     assert times.latency_ns == last_ns - scheduled_ns >= (LAST_MS - 3 * GAP_MS) * MS
     assert times.tpot_ns == pytest.approx((last_ns - first_ns) / (TOKENS - first_tokens))
     gaps = [(now - before) / bursts[now] for before, now in pairwise(bursts) for _ in range(bursts[now])]
@@ -103,20 +103,20 @@ def _lists(row: dict[str, object], *names: str) -> tuple[list[int], ...]:
         "finish_with_last",
     ],
 )
-async def test_what_is_no_token_never_counts(tmp_path: Path, name: str) -> None:
+async def test_events_without_tokens_do_not_count(tmp_path: Path, name: str) -> None:
     for measured in await measure(tmp_path, name):
         assert_true(measured)
         assert len(measured.times.itl_ns) <= TOKENS - 1
 
 
-async def test_a_late_end_of_the_stream_is_a_column_of_its_own(tmp_path: Path) -> None:
+async def test_a_late_end_of_the_stream_is_recorded_separately_from_the_last_event(tmp_path: Path) -> None:
     for measured in await measure(tmp_path, "late_tail"):
         row = measured.row
         assert row["event_ns"][-2] == row["last_event_ns"]  # type: ignore[index]
         assert row["stream_end_ns"] - row["scheduled_ns"] >= (LAST_MS + 300) * 1e6  # type: ignore[operator]
 
 
-async def test_reasoning_counts_as_tokens_and_apart_from_content(tmp_path: Path) -> None:
+async def test_reasoning_counts_as_tokens_and_is_separate_from_content(tmp_path: Path) -> None:
     for measured in await measure(tmp_path, "half_reasoning"):
         assert_true(measured)
         times = measured.times
@@ -126,7 +126,7 @@ async def test_reasoning_counts_as_tokens_and_apart_from_content(tmp_path: Path)
         assert len(str(measured.row["reasoning"]).split()) == len(str(measured.row["text"]).split()) == 16
 
 
-async def test_reasoning_by_its_other_name_and_tool_calls_count_too(tmp_path: Path) -> None:
+async def test_reasoning_under_its_other_name_and_tool_calls_count_as_tokens(tmp_path: Path) -> None:
     for measured in await measure(tmp_path / "reasoning", "renamed_reasoning"):
         assert_true(measured)
         assert measured.times.first_reasoning_ns == measured.times.ttft_user_ns
@@ -135,13 +135,13 @@ async def test_reasoning_by_its_other_name_and_tool_calls_count_too(tmp_path: Pa
         assert measured.row["event_kind"] == ["content"] * 16 + ["tool"] * 16 + ["usage"]
 
 
-async def test_an_event_in_two_parts_is_there_with_its_last_byte(tmp_path: Path) -> None:
+async def test_an_event_in_two_writes_has_the_instant_of_the_second(tmp_path: Path) -> None:
     for measured in await measure(tmp_path, "split_character"):
         assert_true(measured)
         assert measured.row["text"] == measured.sent["text"]
 
 
-async def test_running_counts_tell_the_tokens_of_each_event(tmp_path: Path) -> None:
+async def test_running_usage_counts_the_tokens_of_each_event(tmp_path: Path) -> None:
     for measured in await measure(tmp_path, "running_usage"):
         assert_true(measured)
         assert (measured.row["event_tokens"], measured.row["event_token_source"]) == ([4] * 8 + [0], "usage")
@@ -157,7 +157,7 @@ async def test_four_tokens_of_an_event_share_its_gap(tmp_path: Path) -> None:
         assert measured.row["event_token_source"] == "estimated"
 
 
-async def test_four_events_of_a_read_are_one_burst(tmp_path: Path) -> None:
+async def test_four_events_in_one_write_are_one_burst(tmp_path: Path) -> None:
     for measured in await measure(tmp_path, "four_events_per_write"):
         assert_true(measured)
         assert min(measured.times.itl_ns) > 0
@@ -165,10 +165,9 @@ async def test_four_events_of_a_read_are_one_burst(tmp_path: Path) -> None:
 
 async def test_a_refusal_is_a_row_without_times(tmp_path: Path) -> None:
     measured = await measure(tmp_path, "every_fourth_fails")
-    refused = [one for one in measured if one.row["http_status"] == 503]
-    assert len(refused) == 1
-    assert refused[0].row["error"] == "http_503: A simulated failure. [code=simulated_failure, type=error]"
-    assert refused[0].times.ttft_user_ns is None
-    for one in measured:
-        if one is not refused[0]:
-            assert_true(one)
+    [refused] = [request for request in measured if request.row["http_status"] == 503]
+    assert "code=simulated_failure" in str(refused.row["error"])
+    assert refused.times.ttft_user_ns is None
+    for request in measured:
+        if request is not refused:
+            assert_true(request)

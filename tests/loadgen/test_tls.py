@@ -1,7 +1,7 @@
 """The same measurements over TLS.
 
-`loopback.pem` and `expired.pem` are keys with certificates for 127.0.0.1 that nobody trusts but these tests; the second
-one expired in 2001.
+`loopback.pem` and `expired.pem` are keys with certificates for 127.0.0.1 that only these tests trust; the second
+certificate expired in 2001.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def serving_tls(certificate: Path = CERTIFICATE) -> AsyncIterator[tuple[str, list[int]]]:
-    """Answer with as many letters as the request has bytes; also yields the connections that were made."""
+    """Answer with as many letters as the request has bytes; yield the URL and a list with an item per connection."""
     connections: list[int] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,7 +51,7 @@ async def serving_tls(certificate: Path = CERTIFICATE) -> AsyncIterator[tuple[st
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/chat/completions", connections
 
 
-async def test_large_requests_and_answers_come_whole_over_kept_connections(
+async def test_large_requests_and_answers_are_whole_over_connections_kept_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
@@ -62,7 +62,7 @@ async def test_large_requests_and_answers_come_whole_over_kept_connections(
     assert len(connections) == 2
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_refused(tmp_path: Path) -> None:
     async with serving_tls() as (url, _):
         driven = await drive(tmp_path, url, bodies=[chat_body()])
     assert driven.end.outcome == "failed"
@@ -70,29 +70,29 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("certificate", "host", "why"),
+    ("certificate", "host", "reason"),
     [
         (CERTIFICATE, "localhost", "certificate is not valid for 'localhost'"),
         (EXPIRED, "127.0.0.1", "certificate has expired"),
     ],
     ids=["another_host", "expired"],
 )
-async def test_a_trusted_certificate_that_does_not_hold_is_refused_and_why_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Path, host: str, why: str
+async def test_a_trusted_but_invalid_certificate_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Path, host: str, reason: str
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with serving_tls(certificate) as (url, _):
         driven = await drive(tmp_path, url.replace("127.0.0.1", host), bodies=[chat_body()])
     assert (driven.end.outcome, driven.rows) == ("failed", [])
     assert str(driven.end.error).startswith("connect_failed: [SSL: CERTIFICATE_VERIFY_FAILED]")
-    assert why in str(driven.end.error)
+    assert reason in str(driven.end.error)
 
 
-async def test_a_handshake_that_never_ends_is_given_up_and_named(tmp_path: Path) -> None:
-    said: list[bytes] = []
+async def test_a_handshake_that_does_not_end_times_out(tmp_path: Path) -> None:
+    received: list[bytes] = []
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
-        said.append(await reader.read())
+        received.append(await reader.read())
 
     async with serving(listen) as url:
         driven = await drive(
@@ -101,18 +101,18 @@ async def test_a_handshake_that_never_ends_is_given_up_and_named(tmp_path: Path)
             bodies=[chat_body()],
             limits=LoadLimits(connect_timeout_s=0.2),
         )
-    assert driven.end.error == "connect_failed: no TLS handshake within 0.2 s"
+    assert str(driven.end.error).startswith("connect_failed: no TLS handshake")
     assert (driven.end.outcome, driven.rows) == ("failed", [])
-    assert said[0].startswith(b"\x16\x03"), "it began a handshake"
+    assert received[0].startswith(b"\x16\x03"), "the client began a handshake"
 
 
-async def test_the_check_can_be_left_out(tmp_path: Path) -> None:
+async def test_certificates_need_not_be_verified(tmp_path: Path) -> None:
     async with serving_tls() as (url, _):
         driven = await drive(tmp_path, url, bodies=[chat_body()], verify=False)
     assert [row["status"] for row in driven.rows] == ["ok"]
 
 
-async def test_it_is_said_that_tls_was_used_and_who_took_the_instants(tmp_path: Path) -> None:
+async def test_over_tls_the_process_takes_the_instants(tmp_path: Path) -> None:
     async with serving_tls() as (url, _):
         driven = await drive(tmp_path, url, bodies=[chat_body()], verify=False)
     assert (driven.end.transport, driven.end.instants) == ("tls", "process")

@@ -12,11 +12,11 @@ from tests.loadgen.driving import respond, serving, whole
 from tests.refusals import Refusal
 
 ANSWERED = None
-"""What `refuse` says of a request that is answered."""
+"""The value of `refuse` for a request that is answered."""
 
 
 class RefusingServer:
-    """Somebody else's engine; it keeps the bodies of the requests that it got."""
+    """A server of another project; it keeps the bodies of the requests that it received."""
 
     def __init__(self, refuse: Callable[[int], Refusal | None]) -> None:
         self.url = ""
@@ -43,7 +43,7 @@ class RefusingServer:
 @asynccontextmanager
 async def refusing(refuse: Callable[[int], Refusal | None] = lambda _: ANSWERED) -> AsyncIterator[RefusingServer]:
     """Serve at `url`, a base URL that ends with /v1."""
-    served = RefusingServer(refuse)
-    async with serving(served.answer) as url:
-        served.url = url.removesuffix("/chat/completions")
-        yield served
+    server = RefusingServer(refuse)
+    async with serving(server.answer) as url:
+        server.url = url.removesuffix("/chat/completions")
+        yield server

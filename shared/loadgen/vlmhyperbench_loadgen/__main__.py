@@ -14,15 +14,15 @@ from vlmhyperbench_loadgen.parent import Parent
 
 
 def main() -> int:
-    """Exit 0 when the plan is driven or cancelled, 1 when that failed, 2 for wrong arguments."""
+    """Drive the plan; return 0 if it was driven or cancelled, 1 if that failed; wrong arguments exit with 2."""
     parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_loadgen", description=__doc__)
     parser.add_argument("plan", type=Path, help="folder with plan.json, requests.npy and bodies.bin")
-    parser.add_argument("record", type=Path, help="folder for the segments; made if it is not there")
+    parser.add_argument("record", type=Path, help="folder for the segments; created if it does not exist")
     args = parser.parse_args()
     try:
         return Parent(args.plan, args.record, _emit).run()
     except BrokenPipeError:
-        # The reader is gone. Sealed segments stay, and stdout must not be flushed again at exit.
+        # The reader of stdout has ended. Sealed segments stay, and stdout must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

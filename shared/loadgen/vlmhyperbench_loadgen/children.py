@@ -16,14 +16,14 @@ from vlmhyperbench_loadgen.measuring import measure
 _READ_BYTES = 4 * 1024 * 1024
 END_SECONDS, KILL_SECONDS = 3.0, 10.0
 _POLL_S = 0.005
-"""How often the state of a child that is ending is polled: Unix has no wait for a child with a time-out."""
+"""How often the state of a child that is ending is polled: `waitpid` has no time-out. Nothing is measured meanwhile."""
 
 
 class MeasuringProcess:
     """One measuring process and the pipe of its frames.
 
     It is a fork of this process: starting another interpreter would double the time to the first request. The parent
-    has no threads, and no open files but pipes, which the child closes.
+    has no threads, and its only open files are pipes, which the child closes.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class MeasuringProcess:
         """Send one command.
 
         Raises:
-            ChildDied: the process reads no more.
+            ChildDied: the process has closed its end of the pipe.
         """
         line = memoryview(json.dumps({"do": do, **values}).encode() + b"\n")
         try:
@@ -58,7 +58,7 @@ class MeasuringProcess:
         """Read the frames that have arrived.
 
         Raises:
-            ChildDied: it has ended without an end frame.
+            ChildDied: the process has ended without an end frame.
         """
         try:
             data = os.read(self.fd, _READ_BYTES)
@@ -74,7 +74,7 @@ class MeasuringProcess:
         return frames
 
     def stop(self) -> None:
-        """End it, by SIGKILL if closing its input does not end it; its CPU time is counted afterwards."""
+        """End the process, by SIGKILL if closing its input does not end it; then `cpu_s` counts its CPU time."""
         os.close(self._commands)
         if self._wait(END_SECONDS) is None:
             os.kill(self.pid, signal.SIGKILL)
@@ -82,7 +82,7 @@ class MeasuringProcess:
         os.close(self.fd)
 
     def _wait(self, seconds: float) -> int | None:
-        """Wait for its end; return the exit status as `subprocess` does, None where it still runs."""
+        """Wait for the end of the process; return its exit status as `subprocess` does, None while it still runs."""
         until_s = time.monotonic() + seconds
         while self._status is None and time.monotonic() < until_s:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -110,8 +110,8 @@ def _measure(parent: int, commands: int, frames: int) -> NoReturn:
     status = 1
     try:
         status = measure(parent, commands=0, frames=3)
-    except BaseException:  # noqa: BLE001 -- printed to stderr, as by any interpreter at its end
+    except BaseException:  # noqa: BLE001 -- `os._exit` below ends the process, so nothing else could report it
         sys.excepthook(*sys.exc_info())
     finally:
-        # The parent's exit handlers must not run here.
+        # An exception, SystemExit too, must not leave this function: the fork would go on as a second parent.
         os._exit(status)

@@ -17,7 +17,7 @@ MAX_SLEW = 600e-6
 _READING_ERROR_NS = 30_000
 _FRESH_NS = 1_000_000
 _AHEAD_NS = 30_000
-"""Errors of the readings may put a stamp this long after the read that brought its bytes."""
+"""Because of the errors of readings, a stamp may lie this long after the read that returned its bytes."""
 
 
 class Clocks:
@@ -46,8 +46,8 @@ SHARED = Clocks()
 def to_monotonic(stamps: Sequence[int], times: Sequence[int], began: Reading, ended: Reading) -> list[int] | None:
     """Convert stamps to the monotonic clock; None where they cannot be trusted.
 
-    They cannot be if the wall clock was set between the readings, if one lies after the read that brought its bytes,
-    before the request was sent, or out of order.
+    They are not trusted if the wall clock was set between the readings, or if a stamp lies after the read that
+    returned its bytes, before the request was sent, or out of order.
 
     Args:
         stamps: The kernel's instants of each read, ns of the wall clock. Shape: (reads,).
@@ -60,12 +60,14 @@ def to_monotonic(stamps: Sequence[int], times: Sequence[int], began: Reading, en
     if abs(moved_ns) > MAX_SLEW * span_ns + _READING_ERROR_NS:
         return None
     slope, zero_ns = moved_ns / span_ns, began.monotonic_ns
-    found = [
+    arrived = [
         stamp_ns - began.offset_ns - round(slope * (read_ns - zero_ns))
         for stamp_ns, read_ns in zip(stamps, times, strict=True)
     ]
-    if found and (
-        found != sorted(found) or found[0] < zero_ns - _READING_ERROR_NS or max(map(sub, found, times)) > _AHEAD_NS
+    if arrived and (
+        arrived != sorted(arrived)
+        or arrived[0] < zero_ns - _READING_ERROR_NS
+        or max(map(sub, arrived, times)) > _AHEAD_NS
     ):
         return None
-    return list(map(min, found, times))
+    return list(map(min, arrived, times))

@@ -1,8 +1,8 @@
-"""Compile the receiver where a C compiler is: once for each source, into the user's cache folder.
+"""Compile the receiver once for each version of its source, into the user's cache folder, if there is a C compiler.
 
-The distribution is pure Python with the C beside it, so a package index takes it and every platform installs it. The
-library's name holds a hash of all that it is made of: a changed source, compiler or flag compiles anew, and an old
-library is never taken for a new one.
+The distribution is pure Python that contains the C source, so every package index accepts it and every platform can
+install it. The library's name holds a hash of the source, the compiler and its flags: a change of any of them compiles
+another library, and an old library is never loaded in its place.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WRITABLE_BY_OTHERS = 0o022
 def library() -> Path | None:
     """Return the compiled receiver, compiling it first where that was not done yet.
 
-    None where it cannot be had: another platform than Linux, no compiler, or no cache folder that is the user's own.
-    What is loaded is code, so a folder that others can write to is not used.
+    None on other platforms than Linux, without a compiler, or without a cache folder that is the user's own. A library
+    is code that runs as the user, so a folder that others can write to is not used.
     """
     if named := os.environ.get(LIBRARY):
         return Path(named)
@@ -53,26 +53,26 @@ def _cache_folder() -> Path:
 
 
 def _key(command: list[str]) -> str:
-    """Hash the source, the command, and the machine and C library that the result fits."""
+    """Hash the source, the command, and the machine and C library that the result runs with."""
     libc = os.confstr(_LIBC) if _LIBC in os.confstr_names else None
-    made_of = hashlib.sha256(repr((command, os.uname().machine, libc)).encode())
-    made_of.update(_SOURCE.read_bytes())
-    return made_of.hexdigest()[:16]
+    digest = hashlib.sha256(repr((command, os.uname().machine, libc)).encode())
+    digest.update(_SOURCE.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _compile(command: list[str], file: Path) -> bool:
-    """Compile beside the file, then move the result into place: another process sees a whole library or none."""
-    import subprocess  # only the first start pays for it
+    """Compile into the same file system, then rename: another process sees the whole library or none."""
+    import subprocess  # only a start that compiles has to import it
 
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        made = Path(folder) / file.name
+        compiled = Path(folder) / file.name
         try:
-            compiled = subprocess.run(
-                [*command, "-o", str(made), str(_SOURCE)], check=False, capture_output=True, timeout=_COMPILE_S
+            compiler = subprocess.run(
+                [*command, "-o", str(compiled), str(_SOURCE)], check=False, capture_output=True, timeout=_COMPILE_S
             )
         except (OSError, subprocess.TimeoutExpired):
             return False
-        if compiled.returncode:
+        if compiler.returncode:
             return False
-        made.replace(file)
+        compiled.replace(file)
     return True

@@ -17,11 +17,11 @@ from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, stamp
 
 READ_BYTES = 16_384
 _JOINED_BYTES = 16_384
-"""Up to this size it is faster to join a body with its head than to send both by one `sendmsg`."""
+"""Up to this size of the body, joining head and body for one `send` is faster than one `sendmsg` of both."""
 
 
 class Response:
-    """The bytes of a response as they were received. Adding is the hot path: an instant, an append, a check."""
+    """The received bytes of a response and the instants of their reads; `add` runs for every read."""
 
     __slots__ = (
         "_chunks",
@@ -47,17 +47,17 @@ class Response:
         self.began = began
         """The clocks shortly before the request was sent."""
         self.is_stamped = False
-        """`times` are the kernel's."""
+        """Whether `times` are the kernel's instants."""
         self.head: Head | None = None
         self.is_whole = False
         self._chunks: Chunks | None = None
         self._needed = 0
 
     def add(self, data: bytes, at_ns: int, stamp_ns: int = 0) -> bool:
-        """Add what one read brought; return whether the response is whole.
+        """Add the bytes of one read; return whether the response is whole.
 
         Raises:
-            NotHttp: it is no HTTP response.
+            NotHttp: the bytes are no HTTP response.
         """
         self.received += data
         self.ends.append(len(self.received))
@@ -67,7 +67,7 @@ class Response:
         return self._check_end()
 
     def add_received(self, received: Received) -> bool:
-        """Add what several reads brought; otherwise like `add`."""
+        """Add the bytes of several reads; otherwise like `add`."""
         before = len(self.received)
         self.received += received.data
         self.ends.extend([before + end for end in received.ends])
@@ -77,7 +77,7 @@ class Response:
 
     @property
     def ends_in_empty_line(self) -> bool:
-        """The response cannot be whole before an empty line ends it."""
+        """Whether the response ends in an empty line."""
         return self._chunks is not None
 
     def _check_end(self) -> bool:
@@ -90,7 +90,7 @@ class Response:
             if head.framing == "chunked":
                 self._chunks = Chunks(head.body_start)
         if self._chunks is not None:
-            # A chunked body always ends in an empty line; walking the chunks tells whether this one is its end.
+            # Every chunked body ends in an empty line; parsing the chunks decides whether this line is its end.
             if received.endswith(b"\r\n\r\n"):
                 self.is_whole = self._chunks.walk(received)
         elif head.framing == "length":
@@ -100,18 +100,18 @@ class Response:
     def use_kernel_times(self, ended: Reading) -> None:
         """Replace this process's instants by the kernel's where those can be trusted; `ended`: clocks after the end."""
         if self.began is not None and len(self.stamps) == len(self.times):
-            found = to_monotonic(self.stamps, self.times, self.began, ended)
-            if found is not None:
-                self.times, self.is_stamped = found, True
+            arrived = to_monotonic(self.stamps, self.times, self.began, ended)
+            if arrived is not None:
+                self.times, self.is_stamped = arrived, True
         self.stamps = []
 
     def end(self) -> bool:
-        """The connection has ended; return whether that makes the response whole."""
+        """Note that the connection has ended; return whether that makes the response whole."""
         self.is_whole = self.head is not None and self.head.framing == "close"
         return self.is_whole
 
     def read_body(self) -> Body:
-        """Take the payload out of its frames, as far as it was received; there is a head.
+        """Return the payload without its frames, as far as it was received; the head must have been received.
 
         Raises:
             NotHttp: the frames are broken.
@@ -121,13 +121,13 @@ class Response:
 
     @property
     def leaves_connection_usable(self) -> bool:
-        """Another request may follow on the same connection."""
-        end = self._chunks.at if self._chunks is not None else self._needed
+        """Whether another request may follow on the same connection."""
+        end = self._chunks.next_offset if self._chunks is not None else self._needed
         return self.is_whole and self.head is not None and self.head.keeps_alive and len(self.received) == end
 
 
 class Connection:
-    """A socket with the life `closed → connecting → handshaking → open → closed`."""
+    """A socket whose states are `closed → connecting → handshaking → open → closed`."""
 
     __slots__ = (
         "_address",
@@ -153,39 +153,39 @@ class Connection:
         self.sock: socket.socket | None = None
         self.fd = -1
         self.stamp_ns = 0
-        """The kernel's instant of the last read, on the wall clock; 0 where it gave none."""
+        """The kernel's instant of the last read, on the wall clock; 0 without a stamp."""
         self._receive: Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, object]] | None = None
         self.state: Literal["closed", "connecting", "handshaking", "open"] = "closed"
         self.wants = READ
-        """What the selector should wait for."""
+        """What the event loop should wait for."""
         self.requests = 0
-        """Sent on this connection so far."""
+        """Number of requests that were sent on this connection."""
 
     @property
     def is_stamped(self) -> bool:
-        """The kernel stamps what the socket receives."""
+        """Whether the kernel stamps what the socket receives."""
         return self._receive is not None
 
     @property
     def is_plain(self) -> bool:
-        """The socket receives the response itself, not TLS records."""
+        """Whether the socket receives the response itself, not TLS records."""
         return self._target.tls is None
 
     @property
     def is_sending(self) -> bool:
-        """Part of a request is not sent yet."""
+        """Whether part of a request is not sent yet."""
         return bool(self._out)
 
     @property
     def is_usable(self) -> bool:
-        """The request was sent whole and the connection works."""
+        """Whether the whole request was sent and the connection works."""
         return not self._out and not self._is_broken
 
     def open(self) -> None:
-        """Begin to connect, first to the address that accepted last.
+        """Begin to connect, first to the address that accepted the last connection.
 
         Raises:
-            OSError: refused at once, by every address.
+            OSError: every address refuses at once.
         """
         self._tried = 0
         self._address = self._target.preferred
@@ -220,10 +220,10 @@ class Connection:
     def go_on_opening(self) -> bool:
         """Take the next step once the socket is ready; return whether the connection is open.
 
-        The socket, and with it `fd`, may be another one afterwards.
+        Where another address is tried, `fd` is another descriptor afterwards.
 
         Raises:
-            OSError: no address accepted it, or TLS failed (`ssl.SSLError`).
+            OSError: no address accepts the connection, or TLS failed (`ssl.SSLError`).
         """
         assert self.sock is not None  # noqa: S101 -- narrows the type
         if self.state == "connecting":
@@ -302,7 +302,7 @@ class Connection:
             self.wants = READ
 
     def give_up_sending(self) -> None:
-        """Send no more of the request: the server has stopped reading."""
+        """Send no more of the request, because the server has stopped reading."""
         self._out, self._is_broken, self.wants = [], True, READ
 
     def receive(self) -> bytes | None:
@@ -323,7 +323,7 @@ class Connection:
 
     @property
     def has_buffered(self) -> bool:
-        """TLS holds decrypted bytes, for which the socket will not become readable."""
+        """Whether TLS holds decrypted bytes, for which the socket will not become readable."""
         return isinstance(self.sock, SSLSocket) and self.sock.pending() > 0
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from vlmhyperbench_loadgen.answers import ParsedAnswer
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.request_queue import RequestQueue
 from vlmhyperbench_loadgen.rows import status_of
-from vlmhyperbench_loadgen.table import QuotePlace, Request, RequestKey
+from vlmhyperbench_loadgen.table import Quotation, Request, RequestKey
 from vlmhyperbench_loadgen.tries import Try, read_try
 
 
@@ -23,7 +22,7 @@ class Turn:
     """One request of a conversation, and where its body quotes earlier answers."""
 
     request: Request
-    places: tuple[QuotePlace, ...]
+    quotations: tuple[Quotation, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +34,26 @@ class Conversation:
 
     @property
     def stream(self) -> int:
-        """The stream that drives it; -1: any."""
+        """Index of the stream that drives the conversation; -1: any stream."""
         return self.turns[0].request.stream
 
 
 def make_conversations(
     requests: Sequence[Request],
     turns: Mapping[RequestKey, int],
-    places: Mapping[RequestKey, Sequence[QuotePlace]],
+    quotations: Mapping[RequestKey, Sequence[Quotation]],
 ) -> list[Conversation]:
     """Group the requests of one phase into conversations, in order of their first rows.
 
     Raises:
-        PlanError: a request is no turn, a turn is missing, or a place quotes an answer that does not exist yet.
+        PlanError: a request is no turn, a turn is missing, or a quotation is of an answer that does not exist yet.
     """
     grouped: dict[int, list[Turn]] = {}
     for request in requests:
         key = (request.phase, request.ordinal)
         if key not in turns:
-            raise PlanError(f"Request {request.ordinal} of phase {request.phase} belongs to no conversation.")
-        grouped.setdefault(turns[key], []).append(Turn(request, tuple(places.get(key, ()))))
+            raise PlanError(f"turns.npy does not name request {request.ordinal} of phase {request.phase}.")
+        grouped.setdefault(turns[key], []).append(Turn(request, tuple(quotations.get(key, ()))))
     return [_make(number, sorted(group, key=_turn_of)) for number, group in grouped.items()]
 
 
@@ -65,45 +64,48 @@ def _turn_of(turn: Turn) -> int:
 def _make(number: int, turns: list[Turn]) -> Conversation:
     phase = turns[0].request.phase
     if [turn.request.turn for turn in turns] != list(range(len(turns))):
-        raise PlanError(f"The turns of conversation {number} of phase {phase} do not count from 0 without a gap.")
+        raise PlanError(f"The turns of conversation {number} of phase {phase} are not numbered 0, 1, 2, ….")
     if len({turn.request.stream for turn in turns}) > 1:
-        raise PlanError(f"The turns of conversation {number} of phase {phase} want different streams.")
+        raise PlanError(f"The turns of conversation {number} of phase {phase} name different streams.")
     for turn in turns:
-        at = 0
-        for place in turn.places:
-            if not (at < place.offset < turn.request.body_bytes and 0 <= place.answer_of < turn.request.turn):
+        previous_offset = 0
+        for quotation in turn.quotations:
+            location = f"places.npy: turn {turn.request.turn} of conversation {number} of phase {phase}"
+            if not previous_offset < quotation.offset < turn.request.body_bytes:
                 raise PlanError(
-                    f"Turn {turn.request.turn} of conversation {number} of phase {phase} has a place that lies "
-                    "outside its body, comes before another, or is for an answer that is not there yet."
+                    f"{location} quotes at offset {quotation.offset}, which lies outside its body of "
+                    f"{turn.request.body_bytes} bytes or not after {previous_offset}."
                 )
-            at = place.offset
+            if not 0 <= quotation.answer_of < turn.request.turn:
+                raise PlanError(f"{location} quotes turn {quotation.answer_of}, which is no earlier turn.")
+            previous_offset = quotation.offset
     return Conversation(number, tuple(turns))
 
 
-def check_places(conversations: Sequence[Conversation], bodies: memoryview) -> None:
-    """Check that every place lies inside an empty JSON string.
+def check_quotations(conversations: Sequence[Conversation], bodies: memoryview) -> None:
+    """Check that every quotation lies inside an empty JSON string.
 
     Raises:
-        PlanError: a place does not.
+        PlanError: there is another byte at the offset of a quotation, or before it.
     """
     for conversation in conversations:
-        for request, places in ((turn.request, turn.places) for turn in conversation.turns):
-            for place in places:
-                at = request.body_offset + place.offset
+        for request, quotations in ((turn.request, turn.quotations) for turn in conversation.turns):
+            for quotation in quotations:
+                at = request.body_offset + quotation.offset
                 if bytes(bodies[at - 1 : at + 1]) != b'""':
                     raise PlanError(
                         f"The body of request {request.ordinal} of phase {request.phase} has no empty string "
-                        f"that ends at {place.offset}."
+                        f"that ends at offset {quotation.offset}."
                     )
 
 
-def build_body(body: memoryview, places: Sequence[QuotePlace], answers: Sequence[str]) -> memoryview:
-    """Insert answers, escaped for JSON, at their places; `answers` is indexed by turn."""
+def build_body(body: memoryview, quotations: Sequence[Quotation], answers: Sequence[str]) -> memoryview:
+    """Insert the quoted answers, escaped for JSON; `answers` is indexed by turn."""
     parts: list[bytes | memoryview] = []
     at = 0
-    for place in places:
-        parts += (body[at : place.offset], orjson.dumps(answers[place.answer_of])[1:-1])
-        at = place.offset
+    for quotation in quotations:
+        parts += (body[at : quotation.offset], orjson.dumps(answers[quotation.answer_of])[1:-1])
+        at = quotation.offset
     return memoryview(b"".join([*parts, body[at:]]))
 
 
@@ -114,12 +116,12 @@ class _Ongoing:
     conversation: Conversation
     answers: list[str] = field(default_factory=list)
     body: memoryview | None = None
-    """The body of the next turn, where it quotes an answer."""
+    """The body of the next turn, if it quotes an answer."""
     build_ns: int | None = None
 
 
 class ConversationQueue(RequestQueue):
-    """A phase's share of conversations; each stream drives one at a time to its end, without retries."""
+    """A phase's share of conversations. Each stream drives one conversation at a time to its end, without retries."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class ConversationQueue(RequestQueue):
         bodies: memoryview,
         report: Callable[[Try, ParsedAnswer], None],
     ) -> None:
-        super().__init__((), tries=1, rng=random.Random(0), report=report)  # noqa: S311 - never drawn from
+        super().__init__((), report=report)
         self._bodies = bodies
         self._any_stream: deque[Conversation] = deque()
         self._of_stream: dict[int, deque[Conversation]] = {}
@@ -141,7 +143,7 @@ class ConversationQueue(RequestQueue):
         self.remaining = sum(len(conversation.turns) for conversation in conversations)
 
     def take(self, stream: int, now_ns: int) -> Try | int | None:  # noqa: ARG002 - every turn is due when it is taken
-        """Give a free stream the next turn of its conversation, else the first turn of another one."""
+        """Give a free stream the next turn of its conversation, else the first turn of another conversation."""
         ongoing = self._ongoing.get(stream)
         if ongoing is None:
             queue = self._of_stream.get(stream) or self._any_stream
@@ -160,7 +162,7 @@ class ConversationQueue(RequestQueue):
         )
 
     def finish(self, done: Try) -> int | None:
-        """Take a finished turn; where others follow, parse its answer at once and build the next body."""
+        """Take a finished turn; if another turn follows, parse the answer at once and build the next body."""
         ongoing = self._ongoing[done.stream]
         turns = ongoing.conversation.turns
         if done.request.turn == len(turns) - 1:
@@ -181,14 +183,14 @@ class ConversationQueue(RequestQueue):
 
     def _build(self, turn: Turn, answers: Sequence[str]) -> memoryview | None:
         request = turn.request
-        if not turn.places:
+        if not turn.quotations:
             return None
         body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
-        return build_body(body, turn.places, answers)
+        return build_body(body, turn.quotations, answers)
 
     def _skip(self, failed: Try, answer: ParsedAnswer, ongoing: _Ongoing) -> None:
-        """Report the turns that are not sent after a failed one, as due when it failed."""
-        how = status_of(answer)
+        """Report the turns after a failed turn, which are not sent; they are due at its end."""
+        status = status_of(answer)
         for turn in ongoing.conversation.turns[failed.request.turn + 1 :]:
             unsent = Try(
                 request=turn.request,
@@ -197,10 +199,10 @@ class ConversationQueue(RequestQueue):
                 stream=failed.stream,
                 conversation=ongoing.conversation.number,
             )
-            why = f"conversation_ended: turn {failed.request.turn} came to {how}, so this one was never sent"
-            self._report_turn(unsent, ParsedAnswer(error=why))
+            reason = f"conversation_ended: turn {failed.request.turn} ended with status {status}"
+            self._report_turn(unsent, ParsedAnswer(error=f"{reason}, so this turn was not sent"))
 
     def _report_turn(self, done: Try, answer: ParsedAnswer) -> None:
         self.remaining -= 1
         self._report(done, answer)
-        done.response = None
+        done.response.received.clear()

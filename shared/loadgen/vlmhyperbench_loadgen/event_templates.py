@@ -1,7 +1,7 @@
-"""Most events of a stream differ in their text alone: those are matched against a template, not parsed one by one.
+"""Match events that differ only in their text against a template, which is faster than parsing each as JSON.
 
-The template is what surrounds the text in an event that was parsed. A text without quotes, backslashes and control
-characters stands for itself in JSON, so an event with the same bytes around another such text means the same of it.
+A template holds the bytes around the text of an event that was parsed. JSON writes a text without quotes, backslashes
+and control characters as it is. So an event with the same bytes around another such text differs in its text alone.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import orjson
 PlainKind = Literal["content", "reasoning"]
 
 _KEYS: dict[str, PlainKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
-_BLANK = b"\n\n"
+_BLANK_LINE = b"\n\n"
 _CONTROLS = bytes(range(0x20))
 _MAX_EVENTS = 256
-"""MatchedEvents that are taken at once: what is found wrong with the last of them costs no more than these."""
+"""Events that are matched at once. Where the last text cannot be decoded, each of them is decoded by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventTemplate:
-    """What surrounds the text, from the beginning of an event's line to the blank line after it."""
+    """The bytes around an event's text, from the beginning of its line to the blank line after it."""
 
     kind: PlainKind
     before: bytes
@@ -34,24 +34,24 @@ class MatchedEvents:
     """Consecutive events that match a template."""
 
     texts: list[str]
-    places: list[int]
-    """Where each one's line ends in the payload."""
-    end: int
-    """Where the event after them begins."""
+    line_ends: list[int]
+    """Offset in the payload where the line of each event ends."""
+    next_offset: int
+    """Offset of the event after them."""
 
 
 def learn_template(data: bytes, event: dict[str, Any], prefix: bytes) -> EventTemplate | None:
-    """Return the template of a parsed event, or None if it holds more than a piece of text.
+    """Return the template of a parsed event, or None if the event holds more than a piece of text.
 
     Args:
         data: The event's data.
-        event: The same, parsed.
+        event: The same data, parsed.
         prefix: What precedes the data of an event in its line.
     """
-    found = _plain_text(event)
-    if found is None:
+    plain = _plain_text(event)
+    if plain is None:
         return None
-    kind, text = found
+    kind, text = plain
     try:
         quoted = b'"' + text.encode() + b'"'
     except UnicodeEncodeError:
@@ -60,19 +60,19 @@ def learn_template(data: bytes, event: dict[str, Any], prefix: bytes) -> EventTe
         return None
     before, _, after = data.partition(quoted)
     before, after = before + b'"', b'"' + after
-    # The text may occur elsewhere in the event, where its own place is written with escapes.
+    # The match may be elsewhere in the event, if the text itself is written with escapes.
     try:
         probe = _plain_text(orjson.loads(before + b"probe" + after))
     except orjson.JSONDecodeError:
         return None
-    return EventTemplate(kind, prefix + before, after + _BLANK) if probe == (kind, "probe") else None
+    return EventTemplate(kind, prefix + before, after + _BLANK_LINE) if probe == (kind, "probe") else None
 
 
 def match_events(payload: bytes, first: int, template: EventTemplate) -> MatchedEvents:
     """Match events from `first` on, up to the first one that does not match."""
     before, after, at = template.before, template.after, first
     texts: list[bytes] = []
-    places: list[int] = []
+    line_ends: list[int] = []
     while payload.startswith(before, at) and len(texts) < _MAX_EVENTS:
         start = at + len(before)
         end = payload.find(b'"', start)
@@ -81,27 +81,27 @@ def match_events(payload: bytes, first: int, template: EventTemplate) -> Matched
             break
         at = end + len(after)
         texts.append(text)
-        places.append(at - len(_BLANK))
-    good = _decode(texts)
-    places = places[: len(good)]
-    return MatchedEvents(good, places, places[-1] + len(_BLANK) if good else first)
+        line_ends.append(at - len(_BLANK_LINE))
+    decoded = _decode(texts)
+    line_ends = line_ends[: len(decoded)]
+    return MatchedEvents(decoded, line_ends, line_ends[-1] + len(_BLANK_LINE) if decoded else first)
 
 
 def _decode(texts: list[bytes]) -> list[str]:
-    """Decode texts up to the first that does not stand for itself."""
-    # None of them holds a quote.
-    together = _read(b'"'.join(texts)) if texts else None
+    """Decode texts up to the first that JSON would not write as it is."""
+    # No text holds a quote, so quotes can separate them.
+    together = _decode_text(b'"'.join(texts)) if texts else None
     if together is not None:
         return together.split('"')
-    good: list[str] = []
-    for text in map(_read, texts):
+    decoded: list[str] = []
+    for text in map(_decode_text, texts):
         if text is None:
             break
-        good.append(text)
-    return good
+        decoded.append(text)
+    return decoded
 
 
-def _read(text: bytes) -> str | None:
+def _decode_text(text: bytes) -> str | None:
     """Decode a text; None where it is not Unicode, or has characters that JSON does not allow."""
     if len(text.translate(None, _CONTROLS)) < len(text):
         return None
@@ -112,7 +112,7 @@ def _read(text: bytes) -> str | None:
 
 
 def _plain_text(event: object) -> tuple[PlainKind, str] | None:
-    """Return the text of an event that is nothing but a piece of content or of reasoning of the first choice."""
+    """Return the kind and text of an event that only adds content, or only reasoning, to the first choice."""
     if not isinstance(event, dict) or event.get("usage") or event.get("error"):
         return None
     choices = event.get("choices")

@@ -1,6 +1,6 @@
-"""Wait for sockets, pipes and instants in one place: epoll, a heap of deadlines and one absolute timer.
+"""The event loop: wait for sockets, pipes and deadlines with epoll, a heap of deadlines and one absolute timer.
 
-Instants are exact to some tens of microseconds with `timerfd`; without it (not Linux) to a millisecond.
+Deadlines are met within some tens of microseconds by `timerfd` (on Linux), within a millisecond elsewhere.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from vlmhyperbench_loadgen.receiving import MAX_EVENTS, Receiver, Waited, make_receiver
+from vlmhyperbench_loadgen.receiving import MAX_EVENTS, Receiver, WaitResult, make_receiver
 
 if TYPE_CHECKING:
     from vlmhyperbench_sdk.timerfd import Timer
 
 READ, WRITE = 1, 4
-"""What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
+"""What to wait for, with the values of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups are reported as other bits."""
 
 COALESCE_FROM_PER_S = 2500
 MIN_COALESCE_NS, MAX_COALESCE_NS = 100_000, 700_000
-"""From this rate of reads on, the loop sleeps this long before it polls again, so that one wake-up serves several
-streams: waking up is most of the cost. Instants do not suffer where the kernel stamps what is received, unless two
-events of one stream come closer than this; a stream's next request may wait for it, so it stays below 1 ms."""
+"""From this rate of reads on, the loop sleeps before each poll, so that one wake-up serves several streams: the wake-up
+is the largest part of the cost of a read. The sleep lies between these limits. The kernel stamps what it receives, so
+an instant is wrong only if two events of a stream arrive during one sleep. A stream's next request may wait for it."""
 
 MAX_SHARE_OF_ANSWER, MAX_SHARE_OF_GAP = 0.005, 0.1
-"""The sleep is at most these shares of a mean answer, and of the mean time between two reads of a connection, as the
-last `_RATE_WINDOW_NS` measured them."""
+"""Limits of the sleep: as a share of the mean duration of an answer, and of the mean time between two reads of a
+connection. Both are measured over `_RATE_WINDOW_NS`."""
 
 _RATE_WINDOW_NS = 10_000_000
 
 
 def coalescing_ns(reads: int, sent: int, *, streams: int, span_ns: int) -> int:
-    """Return how long to sleep before each poll: it saves wake-ups and costs streams next to nothing; 0: not at all.
+    """Return how long to sleep before each poll, so that fewer wake-ups are needed; 0: do not sleep.
 
     Args:
-        reads: Reads of all streams in the span.
-        sent: Requests sent in the span.
+        reads: Number of reads of all streams in the span.
+        sent: Number of requests sent in the span.
         streams: Open connections.
         span_ns: Length of the span.
     """
@@ -58,11 +58,12 @@ class Watcher(Protocol):
 
 
 class Sleeper(Protocol):
-    """Is called when its deadline has passed. `armed_ns` belongs to the loop."""
+    """Is called when its deadline has passed."""
 
     deadline_ns: int
-    """0: none."""
+    """0: no deadline."""
     armed_ns: int
+    """When the loop looks at the deadline next; set by the loop alone."""
 
     def due(self, now_ns: int) -> None: ...
 
@@ -84,7 +85,7 @@ class EventLoop:
         self._poll: Poll = _SelectorPoll()
         self._timer: Timer | None = None
         self.receiver: Receiver | None = None
-        """Reads the sockets that it is started for; their watchers are called once there is something to handle."""
+        """Reads the sockets that it is started for; their watchers are called only for what it does not handle."""
         if sys.platform == "linux":
             from vlmhyperbench_sdk.timerfd import Timer
 
@@ -95,7 +96,7 @@ class EventLoop:
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
         self.coalesced_streams = 0
-        """Open streams whose reads may be coalesced, because the kernel stamps what they receive."""
+        """Number of streams whose reads may be coalesced, because the kernel stamps what they receive."""
         self.requests_sent = 0
         self.spin_ns = 0
         """Wake this long before a deadline and spin: wake-up latency varies."""
@@ -114,16 +115,16 @@ class EventLoop:
         self._watchers[fd] = watcher
 
     def unwatch(self, fd: int) -> None:
-        """Forget `fd`; must come before it is closed."""
+        """Stop calling the watcher of `fd`. Call this before `fd` is closed."""
         if self.receiver is not None:
             self.receiver.release(fd)
         self._poll.unregister(fd)
         del self._watchers[fd]
 
     def wake_at(self, sleeper: Sleeper, deadline_ns: int) -> None:
-        """Set (or move) the one deadline of `sleeper`; 0 takes it away.
+        """Set the one deadline of `sleeper`; 0 removes it.
 
-        Moving it back costs nothing: an entry that comes up too early is put back then.
+        A later deadline does not change the heap: when the earlier entry is due, `_wake_up` replaces it.
         """
         sleeper.deadline_ns = deadline_ns
         if deadline_ns and not 0 < sleeper.armed_ns <= deadline_ns:
@@ -135,11 +136,11 @@ class EventLoop:
         heapq.heappush(self._heap, (sleeper.deadline_ns, self._count, sleeper))
 
     def step(self, *, waits: bool, max_wait_s: float | None = None) -> bool:
-        """Handle whatever is ready, first waiting for it if `waits`; return whether anything was ready."""
+        """Handle everything that is ready, first waiting for it if `waits`; return whether anything was ready."""
         heap = self._heap
         waited = self._wait(self._timeout(max_wait_s) if waits else 0.0, coalesce_ns=self._coalesce_ns if waits else 0)
         watchers = self._watchers
-        # Looked up before any is called: a descriptor that one of them closes may belong to another at once.
+        # All watchers are looked up before the first is called: a descriptor that one closes may be reused by the next.
         for watcher, fd, mask in [(watchers.get(fd), fd, mask) for fd, mask in waited.events]:
             if watcher is not None:
                 watcher.ready(fd, mask)
@@ -157,11 +158,11 @@ class EventLoop:
                     self._measure_rate(now_ns)
         return bool(waited.events) or waited.reads > 0
 
-    def _wait(self, timeout_s: float | None, *, coalesce_ns: int) -> Waited:
+    def _wait(self, timeout_s: float | None, *, coalesce_ns: int) -> WaitResult:
         if self.receiver is None:
             if coalesce_ns:
                 self._coalesce()
-            return Waited(self._poll.poll(timeout_s, MAX_EVENTS), 0)
+            return WaitResult(self._poll.poll(timeout_s, MAX_EVENTS), 0)
         deadline_ns = self._heap[0][0] if self._heap else 0
         return self.receiver.wait(timeout_s, coalesce_ns=coalesce_ns, deadline_ns=deadline_ns)
 
@@ -171,13 +172,16 @@ class EventLoop:
         self._reads, self._window_began_ns, self._sent_before = 0, now_ns, self.requests_sent
 
     def _coalesce(self) -> None:
-        """Sleep so that several reads share one wake-up, but at most half of the time to the next deadline."""
+        """Sleep so that several reads share one wake-up, but at most half of the time to the next deadline.
+
+        epoll has no such delay: it returns at the first event. So this sleep is the purpose, not a wait for something.
+        """
         left_ns = self._heap[0][0] - time.monotonic_ns() if self._heap else 2 * self._coalesce_ns
         if left_ns >= 2 * MIN_COALESCE_NS:
             time.sleep(min(self._coalesce_ns, left_ns // 2) / 1e9)
 
     def _timeout(self, max_wait_s: float | None) -> float | None:
-        """Arm the timer where there is one; else turn the next deadline into a time-out."""
+        """Return the time-out of the next wait; with a timer, set that to the next deadline instead."""
         if not self._heap:
             return max_wait_s
         next_ns = self._heap[0][0]
@@ -211,7 +215,7 @@ class EventLoop:
 
 
 class _SelectorPoll:
-    """What `select.epoll` does, on systems without it."""
+    """The interface of `select.epoll` for systems without it."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

@@ -30,13 +30,13 @@ def encode(frame: Frame) -> bytes:
 
 
 class FrameReader:
-    """Splits a byte stream into frames."""
+    """Splits a stream of bytes into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Add bytes; return the frames that they complete."""
+        """Add bytes; return the frames that are complete with them."""
         self._buffer += data
         frames: list[Frame] = []
         at = 0
@@ -45,14 +45,14 @@ class FrameReader:
             end = start + _LENGTH.unpack_from(self._buffer, at)[0]
             if len(self._buffer) < end:
                 break
-            frames.append(marshal.loads(memoryview(self._buffer)[start:end]))  # noqa: S302 -- of this very program
+            frames.append(marshal.loads(memoryview(self._buffer)[start:end]))  # noqa: S302 -- written by a fork of this process
             at = end
         del self._buffer[:at]
         return frames
 
 
 class Outbox:
-    """A non-blocking pipe to the parent, so that measuring never waits for it."""
+    """A non-blocking pipe to the parent, so that measuring does not wait for the parent."""
 
     def __init__(self, loop: EventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -62,7 +62,7 @@ class Outbox:
         self._is_watched = False
 
     def put(self, frame: Frame) -> None:
-        """Send a frame, now or as soon as the pipe takes it; wait only above the high-water mark."""
+        """Send a frame, now or as soon as the pipe has room; wait only above the high-water mark."""
         self._buffer += encode(frame)
         self._write()
         if len(self._buffer) > _HIGH_WATER_BYTES:

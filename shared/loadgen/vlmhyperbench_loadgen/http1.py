@@ -10,11 +10,11 @@ MAX_HEAD_BYTES = 64 * 1024
 _MAX_CHUNK_LINE_BYTES = 1024
 
 _SIZES: dict[bytes, int] = {}
-"""Parsed size lines: most chunks have one of a few."""
+"""Cached sizes by size line: few different lines occur in a stream."""
 
 _MAX_SIZES = 4096
 _HEADS: dict[bytes, Head] = {}
-"""Parsed heads: those of a server's responses are mostly the same."""
+"""Cached heads by their bytes: the responses of a server mostly have the same head."""
 
 _MAX_HEADS = 64
 
@@ -22,7 +22,7 @@ Framing = Literal["length", "chunked", "close"]
 
 
 class NotHttp(Exception):
-    """What was received is not an HTTP/1.1 response; the text says why."""
+    """The received bytes are not an HTTP/1.1 response; the text states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body's payload, and where its bytes were in what was received."""
+    """A body's payload, and where its bytes are in the received bytes."""
 
     payload: bytes
     starts: list[int]
-    """Where each piece begins in the payload, ascending."""
+    """Offset of each piece in the payload, ascending."""
     shifts: list[int]
-    """For each piece: place in the received bytes minus place in the payload."""
+    """Offset of each piece in the received bytes minus its offset in the payload."""
 
 
 def read_head(received: bytearray) -> Head | None:
     """Parse the head, skipping interim (1xx) responses; None while it is incomplete.
 
     Raises:
-        NotHttp: it cannot become a valid head any more.
+        NotHttp: the bytes are not the beginning of a valid head.
     """
     start = 0
     while True:
@@ -71,7 +71,7 @@ def read_head(received: bytearray) -> Head | None:
         lines = text.split(b"\r\n")
         status = _read_status(lines[0])
         if status >= 200:
-            head = _finish(lines, status, end + 4)
+            head = _make_head(lines, status, end + 4)
             if start == 0:
                 if len(_HEADS) >= _MAX_HEADS:
                     _HEADS.clear()
@@ -88,7 +88,7 @@ def _read_status(line: bytes) -> int:
     return int(code)
 
 
-def _finish(lines: list[bytes], status: int, body_start: int) -> Head:
+def _make_head(lines: list[bytes], status: int, body_start: int) -> Head:
     headers: dict[bytes, bytes] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(b":")
@@ -115,29 +115,29 @@ def _finish(lines: list[bytes], status: int, body_start: int) -> Head:
 
 
 class Chunks:
-    """The chunks of a chunked body, found once each, as they arrive."""
+    """The chunks of a chunked body, each parsed once, as they arrive."""
 
-    __slots__ = ("at", "is_complete", "pieces")
+    __slots__ = ("is_complete", "next_offset", "pieces")
 
     def __init__(self, body_start: int) -> None:
-        self.at = body_start
-        """Where the next chunk begins; behind the body once that is complete."""
+        self.next_offset = body_start
+        """Offset of the next chunk in the received bytes; of the end of the body once that is complete."""
         self.pieces: list[tuple[int, int]] = []
-        """(first byte, byte after the last) of each whole chunk's data in what was received."""
+        """Offsets of the first byte and of the byte after the last, for the data of each whole chunk."""
         self.is_complete = False
 
     def walk(self, received: bytearray | bytes) -> bool:
-        """Go on over whole chunks; return whether the body is complete.
+        """Parse the whole chunks that were received since the last call; return whether the body is complete.
 
         Raises:
             NotHttp: the frames are broken.
         """
-        at, total, find, add = self.at, len(received), received.find, self.pieces.append
+        at, total, find, add = self.next_offset, len(received), received.find, self.pieces.append
         sizes = _SIZES
         if self.is_complete:
             return True
         while True:
-            self.at = at
+            self.next_offset = at
             line_end = find(b"\r\n", at, at + _MAX_CHUNK_LINE_BYTES)
             if line_end < 0:
                 if total - at > _MAX_CHUNK_LINE_BYTES:
@@ -150,11 +150,11 @@ class Chunks:
                 if len(sizes) < _MAX_SIZES:
                     sizes[line] = size
             if size == 0:
-                # Trailers, if any, lie between this line and the empty one.
+                # Between this line and the empty line there may be trailers.
                 end = find(b"\r\n\r\n", line_end)
                 if end < 0:
                     return False
-                self.at, self.is_complete = end + 4, True
+                self.next_offset, self.is_complete = end + 4, True
                 return True
             first = line_end + 2
             at = first + size + 2
@@ -165,12 +165,12 @@ class Chunks:
             add((first, at - 2))
 
     def read_unfinished(self, received: bytearray | bytes) -> tuple[int, int] | None:
-        """Find the data of the chunk that is not whole yet, if there is some."""
-        line_end = received.find(b"\r\n", self.at)
+        """Return the offsets of the received data of a chunk that is not whole yet; None without such data."""
+        line_end = received.find(b"\r\n", self.next_offset)
         if self.is_complete or line_end < 0:
             return None
         first = line_end + 2
-        end = min(len(received), first + _read_size(bytes(received[self.at : line_end])))
+        end = min(len(received), first + _read_size(bytes(received[self.next_offset : line_end])))
         return (first, end) if end > first else None
 
 
@@ -186,7 +186,7 @@ def _read_size(line: bytes) -> int:
 
 
 def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> Body:
-    """Take the payload out of its frames, as far as it was received.
+    """Return the payload without its frames, as far as it was received.
 
     Raises:
         NotHttp: the frames are broken.

@@ -1,12 +1,11 @@
-"""The process that sends, receives and takes the instants.
+"""The measuring process: it sends requests, receives answers and takes the instants.
 
-It imports nothing heavy, runs one event loop, and follows its parent's commands: plan, open, go, cancel, end.
+It imports no heavy package, runs one event loop, and follows its parent's commands: plan, open, go, drain, cancel, end.
 """
 
 from __future__ import annotations
 
 import gc
-import random
 import signal
 import time
 from pathlib import Path
@@ -22,11 +21,11 @@ from vlmhyperbench_loadgen.rows import Row, make_row
 from vlmhyperbench_loadgen.streams import Bounds, Stream
 from vlmhyperbench_loadgen.table import (
     BODIES,
-    QuotePlace,
+    Quotation,
     Request,
     RequestKey,
     open_bodies,
-    read_places,
+    read_quotations,
     read_requests,
     read_schedule,
     read_turns,
@@ -38,8 +37,8 @@ from vlmhyperbench_loadgen.usage import die_with_parent, use_normal_scheduling, 
 from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 MAX_ROWS_PER_FRAME, MAX_EVENT_BYTES_PER_FRAME, MAX_FRAME_AGE_S = 128, 32 * 1024, 0.25
-"""Rows go to the parent as soon as one of these limits is reached: large frames wake the parent seldom, but writing
-many events takes longer than the next departure can wait."""
+"""Rows are sent to the parent as soon as one of these limits is reached. Large frames wake the parent less often, but a
+frame of many events takes so long to write that the next request would be sent late."""
 
 
 class Measurement:
@@ -52,7 +51,7 @@ class Measurement:
         self._share, self._of = 0, 1
         self._requests: list[Request] = []
         self._turns: dict[RequestKey, int] = {}
-        self._places: dict[RequestKey, list[QuotePlace]] = {}
+        self._quotations: dict[RequestKey, list[Quotation]] = {}
         self._bodies = memoryview(b"")
         self._target: Target | None = None
         self._bounds = Bounds(request_timeout_s=0.0, connect_timeout_s=0.0, max_answer_bytes=0)
@@ -66,7 +65,7 @@ class Measurement:
         self._departures: Departures | None = None
         self._scheduled: ScheduledQueue | None = None
         self._read, self._stamped = 0, 0
-        """Answers of which something was received, and those of them with the kernel's instants."""
+        """Number of answers of which bytes were received, and how many of them have the kernel's instants."""
 
     def serve(self) -> None:
         """Follow commands until one says to end."""
@@ -97,7 +96,7 @@ class Measurement:
         self._share, self._of = command["share"], command["of"]
         folder = self._folder = Path(command["folder"])
         self._requests = read_requests(folder / "requests.npy")
-        self._turns, self._places = read_turns(folder), read_places(folder)
+        self._turns, self._quotations = read_turns(folder), read_quotations(folder)
         self._bodies = open_bodies(folder / BODIES)
         self._target = open_target(
             command["url"],
@@ -110,7 +109,7 @@ class Measurement:
         self._outbox.put({"event": "planned"})
 
     def _open(self, phase: int, streams: int, *, is_scheduled: bool) -> None:
-        """Open the pool and prepare; streams are numbered over all processes, and this one has every `of`-th."""
+        """Open the connections and prepare; streams are numbered over all processes, and this one has every `of`-th."""
         assert self._target is not None  # noqa: S101 -- narrows the type
         for index in range(self._share + len(self._streams) * self._of, streams, self._of):
             self._streams.append(self._make_stream(index))
@@ -120,7 +119,7 @@ class Measurement:
         while any(stream.state == "opening" for stream in active_streams) and not self._must_stop():
             self._loop.step(waits=True)
         failures = [stream.open_failure for stream in active_streams if stream.open_failure is not None]
-        # A schedule of many requests takes a while to read, so that is done before the start is chosen.
+        # Reading the schedule of many requests takes some time, so it is read before the parent chooses the start.
         self._scheduled = self._make_scheduled_queue(phase) if is_scheduled else None
         gc.collect()
         gc.freeze()
@@ -206,7 +205,7 @@ class Measurement:
         if self._is_draining:
             queue.drain()
         while queue.remaining and not (commands and self._must_stop(queue)):
-            # Reading answers and sending rows must not make a departure late.
+            # Parsing answers and sending rows must not make a request late.
             is_due_soon = departures is not None and departures.are_near() and not queue.is_behind
             waits = is_due_soon or not queue.has_backlog
             had_events = self._loop.step(waits=waits, max_wait_s=MAX_FRAME_AGE_S if self._rows else None)
@@ -218,11 +217,11 @@ class Measurement:
                 self._send_rows(in_flight=sum(stream.is_busy for stream in streams))
 
     def _belongs_here(self, number: int, stream: int, streams: int) -> bool:
-        """Return whether the `number`-th of a phase is this process's: every stream of every process gets as many."""
+        """Return whether the `number`-th request of a phase is this process's: every stream gets equally many."""
         return (number if stream < 0 else stream) % streams % self._of == self._share
 
     def _own_requests(self, phase: int, streams: int) -> list[tuple[int, Request]]:
-        """This process's share of a phase's requests, with their places in it."""
+        """Return this process's share of a phase's requests, each with its number in the phase."""
         return [
             (number, request)
             for number, request in enumerate(row for row in self._requests if row.phase == phase)
@@ -232,30 +231,32 @@ class Measurement:
     def _make_queue(self, phase: int, streams: int, tries: int) -> RequestQueue:
         if any(number == phase for number, _ in self._turns):
             return ConversationQueue(self._own_conversations(phase, streams), bodies=self._bodies, report=self._report)
-        rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311 - drawn, not secret
         return RequestQueue(
-            [request for _, request in self._own_requests(phase, streams)], tries=tries, rng=rng, report=self._report
+            [request for _, request in self._own_requests(phase, streams)],
+            tries=tries,
+            seed=f"{self._seed}/{phase}/{self._share}",
+            report=self._report,
         )
 
     def _own_conversations(self, phase: int, streams: int) -> list[Conversation]:
-        """This process's share of a phase's conversations."""
+        """Return this process's share of a phase's conversations."""
         requests = [row for row in self._requests if row.phase == phase]
         return [
             conversation
-            for number, conversation in enumerate(make_conversations(requests, self._turns, self._places))
+            for number, conversation in enumerate(make_conversations(requests, self._turns, self._quotations))
             if self._belongs_here(number, conversation.stream, streams)
         ]
 
     def _make_scheduled_queue(self, phase: int) -> ScheduledQueue:
         instants = read_schedule(schedule_path(self._folder, phase))
-        # Every process has its share; a process that has no stream yet opens one.
+        # The share does not depend on the open streams: a process without a stream opens one when a request is due.
         own = self._own_requests(phase, self._of)
         return ScheduledQueue(
             [request for _, request in own], [instants[number] for number, _ in own], report=self._report
         )
 
     def _grow(self, active_streams: list[Stream], max_streams: int) -> bool:
-        """Open another stream for an open loop, numbered as those of `_open` are."""
+        """Add a stream to an open loop, numbered as those of `_open`; return False at the limit of streams."""
         assert self._departures is not None  # noqa: S101 -- narrows the type
         index = self._share + len(active_streams) * self._of
         if index >= max_streams:
@@ -288,7 +289,7 @@ class Measurement:
         assert self._target is not None  # noqa: S101 -- narrows the type
         if not self._rows:
             self._rows_since_ns = time.monotonic_ns()
-        if done.response is not None and done.response.times:
+        if done.response.times:
             self._read += 1
             self._stamped += done.response.is_stamped
         self._rows.append(make_row(done, answer, self._target.mask))
@@ -309,9 +310,9 @@ class Measurement:
 
 
 def measure(parent: int, *, commands: int, frames: int) -> int:
-    """Measure for a parent, which commands by one pipe and takes frames by the other; return the exit status."""
+    """Follow the commands of a parent from one pipe and send it frames by the other; return the exit status."""
     die_with_parent(parent)
-    # The parent handles Ctrl-C and a group's SIGTERM: it lets this process report what is finished.
+    # The parent handles Ctrl-C and SIGTERM to the process group: it commands this process to report what is finished.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     loop = EventLoop()

@@ -1,12 +1,11 @@
-"""An open loop: every request leaves at its scheduled instant, whatever happened to the requests before it.
+"""An open loop: every request is sent at its scheduled instant, independent of the requests before it.
 
-Where no stream is free another one is opened, up to a limit. Beyond it a request waits, leaves as soon as a stream is
-free, and still counts from the instant at which it was scheduled.
+If no stream is free, another stream is opened, up to a limit. At the limit a request is sent as soon as a stream is
+free, and its times still count from the instant at which it was scheduled.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 
@@ -18,17 +17,17 @@ from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try
 
 SPIN_NS = 80_000
-"""How long waking up from a timer takes on an idle machine; the loop spins for this long before an instant."""
+"""How long a wake-up by a timer takes on an idle machine; the loop spins for this long before an instant."""
 
 NEAR_NS = 200_000
-"""Reading an answer, or sending rows to the parent, takes less than this."""
+"""Parsing an answer, or sending rows to the parent, takes less than this."""
 
 MAX_SPIN_SHARE = 0.05
-"""The share of a core that spinning may take."""
+"""Maximum share of a core that spinning may take."""
 
 
 class ScheduledQueue(RequestQueue):
-    """A phase's share of requests, each with its instant; nothing is tried again."""
+    """A phase's share of requests, each with its instant and without retries."""
 
     def __init__(
         self,
@@ -37,28 +36,28 @@ class ScheduledQueue(RequestQueue):
         *,
         report: Callable[[Try, ParsedAnswer], None],
     ) -> None:
-        super().__init__((), tries=1, rng=random.Random(0), report=report)  # noqa: S311 - never drawn from
+        super().__init__((), report=report)
         self._requests = requests
         self._instants_ns = instants_ns
         self.start_ns = 0
-        """The instants count from it."""
+        """Start of the phase, from which the instants count."""
         self._next = 0
         self.spin_ns = spin_for(instants_ns)
         self.idle: list[int] = []
-        """Streams without a request; the one that was busy last is at the end."""
+        """Indexes of the streams without a request; the stream that became free last is at the end."""
         self.is_waiting = False
-        """A request is due and waits for a stream."""
+        """Whether a request is due and waits for a stream."""
         self.resumed: Callable[[], None] = lambda: None
-        """Called when no request waits for a stream any more."""
+        """Called when the last waiting request has got a stream."""
         self.remaining = len(requests)
 
     @property
     def next_ns(self) -> int | None:
-        """When the next request is due; None after the last."""
+        """When the next request is due; None after the last request."""
         return self.start_ns + self._instants_ns[self._next] if self._next < len(self._instants_ns) else None
 
     def take(self, stream: int, now_ns: int) -> Try | int | None:
-        """Give a free stream the next request, if that is due; else note that the stream is idle."""
+        """Give a free stream the next request if it is due; else note that the stream is idle."""
         due_ns = self.next_ns
         if due_ns is None or due_ns > now_ns:
             self.idle.append(stream)
@@ -72,7 +71,7 @@ class ScheduledQueue(RequestQueue):
 
 
 def spin_for(instants_ns: Sequence[int]) -> int:
-    """Return how long an open loop can afford to spin before its instants."""
+    """Return how long an open loop spins before each instant; 0 where that exceeds `MAX_SPIN_SHARE`."""
     span_ns = instants_ns[-1] - instants_ns[0] if instants_ns else 0
     return SPIN_NS if 0 < SPIN_NS * len(instants_ns) <= MAX_SPIN_SHARE * span_ns else 0
 
@@ -89,18 +88,19 @@ class Departures:
         self._streams = {stream.index: stream for stream in streams}
         self._loop = loop
         self._grow = grow
-        """Adds an idle stream by `join`; returns whether it could."""
+        """Adds an idle stream by `join`; returns False at the limit of streams."""
         self.grown = 0
+        """Number of streams that were added."""
         self.spin_ns = queue.spin_ns
-        queue.resumed = self._set
+        queue.resumed = self._wait_for_next
 
     def start(self) -> None:
         """Wait for the first instant."""
         self._queue.idle[:] = list(self._streams)
-        self._set()
+        self._wait_for_next()
 
     def are_near(self) -> bool:
-        """Return whether a request is due so soon that nothing else should be begun."""
+        """Return whether a request is due so soon that no other work should begin."""
         due_ns = self._queue.next_ns
         return due_ns is not None and due_ns - time.monotonic_ns() < NEAR_NS
 
@@ -112,11 +112,11 @@ class Departures:
         self.grown += 1
 
     def stop(self) -> None:
-        """Wake no stream any more."""
+        """Stop waking streams."""
         self._loop.wake_at(self, 0)
 
     def due(self, now_ns: int) -> None:
-        """Send every request that is due; those without a stream leave when one is free."""
+        """Send every request that is due; a request without a stream is sent when a stream is free."""
         queue = self._queue
         while (due_ns := queue.next_ns) is not None and due_ns <= now_ns:
             if not queue.idle and not self._grow():
@@ -124,7 +124,7 @@ class Departures:
                 return
             self._streams[queue.idle.pop()].wake(now_ns)
             now_ns = time.monotonic_ns()
-        self._set()
+        self._wait_for_next()
 
-    def _set(self) -> None:
+    def _wait_for_next(self) -> None:
         self._loop.wake_at(self, self._queue.next_ns or 0)

@@ -38,13 +38,13 @@ STALL_SECONDS = 2.0
 """A measuring process that sends nothing for this long after the command to end is killed."""
 
 COMMON_START_NS = 50_000_000
-"""All processes of an open loop start at one instant, this long after the command."""
+"""All processes of an open loop start at the same instant, this long after the command."""
 
 _STATUS = COLUMNS.index("status")
 
 
 class Cancelled(Exception):
-    """A line on stdin or a signal asked to end."""
+    """A line on stdin or a signal asks for the end."""
 
 
 class Parent:
@@ -112,7 +112,9 @@ class Parent:
         allow_files()
         self._record_folder.mkdir(parents=True, exist_ok=True)
         if any(self._record_folder.glob("*.parquet")):
-            raise PlanError(f"{self._record_folder.name} holds the segments of another run.")
+            raise PlanError(
+                f"The folder {self._record_folder.name} already holds the segments of a run: name another folder."
+            )
         reading, writing = os.pipe()
         for fd in (0, reading, writing):
             os.set_blocking(fd, False)
@@ -136,7 +138,7 @@ class Parent:
         line = self._lines.popleft()
         secrets = line.get("secrets", {})
         if line.get("event") != "ready" or not isinstance(secrets, dict):
-            raise PlanError("The first line on stdin must be a ready line.")
+            raise PlanError('The first line on stdin must be a ready line, {"event": "ready"}.')
         self._ready_ns = time.monotonic_ns()
         return secrets
 
@@ -147,7 +149,7 @@ class Parent:
         for header, name in plan.endpoint.headers.items():
             value = secrets.get(name)
             if not isinstance(value, str):
-                raise PlanError(f"The ready line brings no secret {name!r} for the header {header!r}.")
+                raise PlanError(f"The ready line has no secret {name!r}, which is the value of the header {header!r}.")
             headers[header] = value
         wanted = min(plan.processes, max(checked.max_streams_of(phase) for phase in plan.phases))
         check_files(-(-max(checked.max_streams_of(phase) for phase in plan.phases) // wanted))
@@ -171,11 +173,11 @@ class Parent:
                 },
             )
         self._await("planned")
-        # On a busy machine measuring comes before sealing.
+        # On a busy machine measuring has priority over sealing.
         os.nice(SEALING_NICENESS)
 
     def _drive(self, checked: CheckedPlan, phase: PhasePlan) -> None:
-        """Drive one phase: open the pool, start all clocks, receive rows until every request is reported."""
+        """Drive one phase: open the connections, start all clocks, receive rows until every request is reported."""
         if self._is_draining:
             raise Cancelled
         count, streams = checked.requests.get(phase.no, 0), checked.streams_of(phase)
@@ -204,7 +206,7 @@ class Parent:
         if self._is_draining and self._done != count:
             raise Cancelled
         if self._done != count:
-            raise LoadError(f"Phase {phase.no} has {count} requests, and {self._done} were accounted for.")
+            raise LoadError(f"Phase {phase.no} has {count} requests, but {self._done} were reported.")
         self._seal()
         self._emit_progress()
         self._emit_phase(phase, count, "COMPLETE")
@@ -230,7 +232,7 @@ class Parent:
         """Handle what arrives within `max_wait_s`, then seal and report what is due.
 
         Raises:
-            Cancelled: a line or a signal asked to end.
+            Cancelled: a line or a signal asked for the end.
             ChildDied: a measuring process has died.
         """
         now_s = time.monotonic()

@@ -1,7 +1,7 @@
-"""Write a record's segment as Parquet straight from columns: importing a library for it costs more than measuring.
+"""Write a segment of the record as Parquet, without a library: importing one costs more CPU time than the measurement.
 
-Covers what `RECORD_COLUMNS` needs: required and optional 32- and 64-bit numbers and strings, required lists of numbers
-and of a few different strings; one row group, one data page per column, texts compressed. Not covered: anything else.
+Covers only what `RECORD_COLUMNS` needs: required and optional 32- and 64-bit numbers and strings, required lists of
+numbers and of a few different strings; one row group, one data page per column, texts compressed.
 Format: https://parquet.apache.org/docs/file-format/ (pages, levels by the run-length hybrid, `PLAIN`, dictionaries).
 """
 
@@ -32,7 +32,7 @@ _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _TYPES = {"i4": (_INT32, "i"), "i8": (_INT64, "q"), "str": (_BYTES, "")}
 _LENGTH = struct.Struct("<I")
 _PACKED_UP_TO = 8
-"""Lists with fewer items on average have no runs worth finding."""
+"""Lists of kinds with at most this many items on average are bit-packed; longer lists are written as runs."""
 
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
@@ -42,25 +42,25 @@ Column: TypeAlias = "Sequence[object] | Lists"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists:
-    """A column of lists, laid end to end."""
+    """A column of lists, whose items are concatenated."""
 
     counts: Sequence[int]
-    """Items of each row. Shape: (rows,)."""
+    """Number of items of each row. Shape: (rows,)."""
     items: bytes
     """Little-endian numbers; for strings one byte each, an index into `words`. Shape: (Σ counts,)."""
     words: Sequence[str] = ()
 
 
 def write_parquet(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> bytes:
-    """Write columns of equally many rows; `kinds` are those of `RECORD_COLUMNS`."""
+    """Write columns of the same number of rows; `kinds` are those of `RECORD_COLUMNS`."""
     parts: list[bytes] = [MAGIC]
     at, rows = len(MAGIC), 0
     chunks: list[Struct] = []
     for name, column in columns.items():
         rows = len(column.counts) if isinstance(column, Lists) else len(column)
-        pages, about = _write_column(name, column, kinds[name], at)
+        pages, metadata = _write_column(name, column, kinds[name], at)
         parts.append(pages)
-        chunks.append({2: I64(at), 3: about})
+        chunks.append({2: I64(at), 3: metadata})
         at += len(pages)
     group: Struct = {1: list[Value](chunks), 2: I64(at - len(MAGIC)), 3: I64(rows)}
     schema = _schema(tuple((name, kinds[name]) for name in columns))
@@ -70,14 +70,14 @@ def write_parquet(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> by
 
 @lru_cache(maxsize=8)
 def _schema(columns: tuple[tuple[str, str], ...]) -> Written:
-    """Write the schema of columns, which is the same for every segment."""
+    """Write the schema of columns; cached, since every segment has the same schema."""
     return write_list(
         [{4: "record", 5: len(columns)}, *(element for column in columns for element in _describe(*column))]
     )
 
 
 def _describe(name: str, kind: str) -> Iterator[Struct]:
-    """Write a column's elements of the schema."""
+    """Yield the elements of the schema that describe a column."""
     physical, _ = _TYPES[kind.rstrip("?[]")]
     converted: Struct = {6: _UTF8} if physical == _BYTES else {}
     if kind.endswith("[]"):
@@ -89,7 +89,7 @@ def _describe(name: str, kind: str) -> Iterator[Struct]:
 
 
 def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes, Struct]:
-    """Write a column's pages and its entry of the footer."""
+    """Return a column's pages and its metadata for the footer."""
     physical, code = _TYPES[kind.rstrip("?[]")]
     dictionary, path, encodings = b"", [name], [_PLAIN, _RLE]
     if isinstance(column, Lists):
@@ -98,25 +98,25 @@ def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes,
         if physical == _BYTES:
             dictionary, _ = _page(_plain_texts(column.words), {1: len(column.words), 2: _PLAIN}, is_dictionary=True)
             encodings = [_PLAIN, _RLE, _RLE_DICTIONARY]
-            # The bit width is 8: the value of a run is one byte, and packed values are the bytes themselves.
+            # With a bit width of 8, the value of a run is one byte, and packed values are the bytes themselves.
             is_long = len(column.items) > _PACKED_UP_TO * len(column.counts)
             data = b"\x08" + (_runs(column.items) if is_long else _pack(column.items))
     else:
         values, levels = len(column), b""
         present = [value for value in column if value is not None] if kind.endswith("?") else column
         if kind.endswith("?"):
-            is_there = b"\x01" * values if len(present) == values else bytes([value is not None for value in column])
-            levels = _level(_runs(is_there))
+            is_present = b"\x01" * values if len(present) == values else bytes([value is not None for value in column])
+            levels = _level(_runs(is_present))
         data = array(code, cast("Sequence[int]", present)).tobytes() if code else _plain_texts(present)
     codec = _GZIP if name in COMPRESSED else _UNCOMPRESSED
-    about: Struct = {1: values, 2: _RLE_DICTIONARY if dictionary else _PLAIN, 3: _RLE, 4: _RLE}
-    page, saved = _page(levels + data, about, is_compressed=codec == _GZIP)
+    header: Struct = {1: values, 2: _RLE_DICTIONARY if dictionary else _PLAIN, 3: _RLE, 4: _RLE}
+    page, saved = _page(levels + data, header, is_compressed=codec == _GZIP)
     size = len(dictionary) + len(page)
-    described: dict[int, Value] = {1: physical, 2: encodings, 3: path, 4: codec, 5: I64(values), 6: I64(size + saved)}
-    described |= {7: I64(size), 9: I64(at + len(dictionary))}
+    metadata: dict[int, Value] = {1: physical, 2: encodings, 3: path, 4: codec, 5: I64(values), 6: I64(size + saved)}
+    metadata |= {7: I64(size), 9: I64(at + len(dictionary))}
     if dictionary:
-        described[11] = I64(at)
-    return dictionary + page, described
+        metadata[11] = I64(at)
+    return dictionary + page, metadata
 
 
 def _write_lists(column: Lists) -> tuple[int, bytes, bytes]:
@@ -124,8 +124,8 @@ def _write_lists(column: Lists) -> tuple[int, bytes, bytes]:
     repeated = b"".join([_repeated(count) for count in column.counts])
     values = sum(column.counts) + column.counts.count(0)
     defined = b"".join(
-        varint(sum([count or 1 for count in group]) << 1) + (b"\x01" if is_there else b"\x00")
-        for is_there, group in groupby(column.counts, bool)
+        varint(sum([count or 1 for count in group]) << 1) + (b"\x01" if has_items else b"\x00")
+        for has_items, group in groupby(column.counts, bool)
     )
     return values, _level(repeated) + _level(defined), column.items
 
@@ -141,7 +141,7 @@ def _level(runs: bytes) -> bytes:
 
 
 def _runs(values: bytes) -> bytes:
-    """Write one-byte numbers as runs of equal ones."""
+    """Write one-byte numbers as runs of equal numbers."""
     if values and values.count(values[0]) == len(values):
         return varint(len(values) << 1) + values[:1]
     return b"".join(varint((run.end() - run.start()) << 1) + run[1] for run in _RUN.finditer(values))
@@ -154,7 +154,7 @@ def _pack(values: bytes) -> bytes:
 
 
 def _plain_texts(texts: Sequence[object]) -> bytes:
-    # Most rows of many columns have the same text.
+    # In many columns most rows have the same text, so each text is encoded once.
     written: dict[object, bytes] = {}
     for text in set(texts):
         data = str(text).encode("utf-8", "replace")
@@ -162,11 +162,14 @@ def _plain_texts(texts: Sequence[object]) -> bytes:
     return b"".join([written[text] for text in texts])
 
 
-def _page(data: bytes, about: Struct, *, is_dictionary: bool = False, is_compressed: bool = False) -> tuple[bytes, int]:
-    """Write a page; also return how many bytes compression saved."""
+def _page(
+    data: bytes, header: Struct, *, is_dictionary: bool = False, is_compressed: bool = False
+) -> tuple[bytes, int]:
+    """Return a page with its header, and how many bytes compression saved."""
     stored = data
     if is_compressed:
         compressor = zlib.compressobj(1, zlib.DEFLATED, 31)
         stored = compressor.compress(data) + compressor.flush()
-    kind, place = (_DICTIONARY_PAGE, 7) if is_dictionary else (_DATA_PAGE, 5)
-    return write_struct({1: kind, 2: len(data), 3: len(stored), place: about}) + stored, len(data) - len(stored)
+    kind, header_field = (_DICTIONARY_PAGE, 7) if is_dictionary else (_DATA_PAGE, 5)
+    written = write_struct({1: kind, 2: len(data), 3: len(stored), header_field: header})
+    return written + stored, len(data) - len(stored)

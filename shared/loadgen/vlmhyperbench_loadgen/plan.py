@@ -1,4 +1,4 @@
-"""Read and check `plan.json`: unknown fields, unsupported kinds of phases, counts that disagree."""
+"""Read a plan and check it: unknown fields, unsupported kinds of phases, tables that contradict each other."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from vlmhyperbench_loadgen.conversations import check_places, make_conversations
+from vlmhyperbench_loadgen.conversations import check_quotations, make_conversations
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.table import (
     BODIES,
     Request,
     open_bodies,
-    read_places,
+    read_quotations,
     read_requests,
     read_schedule,
     read_turns,
@@ -29,10 +29,10 @@ from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan,
 CLOSED_LOOP_KINDS = frozenset(
     {"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream", "interactive"}
 )
-"""Kinds that N streams drive, each with one request in flight."""
+"""Kinds that are driven by a number of streams, each with one request in flight."""
 
 OPEN_LOOP_KINDS = frozenset({"server", "warmup", "baseline"})
-"""Kinds whose requests may leave at instants of a schedule; `server` always does."""
+"""Kinds whose requests may be sent at the instants of a schedule; those of `server` always are."""
 
 CONVERSATION_KINDS = frozenset({"interactive", "warmup", "baseline"})
 """Kinds whose requests may be turns of conversations; those of `interactive` always are."""
@@ -45,7 +45,7 @@ MAX_OPEN_STREAMS = 65_536
 MAX_PROCESSES = 64
 Transport = Literal["tcp", "tls", "unix"]
 _PHASE, _KEY, _TURN = itemgetter(0), itemgetter(0, 1), itemgetter(0, 4)
-"""Columns of a request by index: a plan may have a million of them, and reading them is a part of the start-up."""
+"""Fields of a request by index, which is faster than by name: start-up reads a plan of up to a million requests."""
 
 _T = TypeVar("_T")
 
@@ -58,26 +58,27 @@ class CheckedPlan:
     requests: dict[int, int]
     """Phase → number of its requests."""
     schedule_sha256: str
-    """Hash of what is sent in which order, and of the instants of open loops."""
+    """Hash of the tables: which requests are sent in which order, and at which instants in open loops."""
 
     def streams_of(self, phase: PhasePlan) -> int:
-        """Streams that are open before a phase's clock starts; of a closed loop, all of them."""
+        """Return how many streams are open before a phase's clock starts; a closed loop opens no others later."""
         return streams_of(phase)
 
     def max_streams_of(self, phase: PhasePlan) -> int:
-        """How many streams a phase may open."""
-        ready = streams_of(phase)
+        """Return how many streams a phase may open."""
+        open_streams = streams_of(phase)
         if not is_open_loop(phase):
-            return ready
-        return max(ready, min(self.requests.get(phase.no, 0), int(str(phase.params.get("max_in_flight", 4096)))))
+            return open_streams
+        max_in_flight = int(str(phase.params.get("max_in_flight", 4096)))
+        return max(open_streams, min(self.requests.get(phase.no, 0), max_in_flight))
 
     def tries_of(self, phase: PhasePlan) -> int:
-        """How often a request of a phase may be tried."""
+        """Return how often a request of a phase may be tried."""
         return self.plan.limits.tries if phase.kind in RESUMABLE_KINDS else 1
 
 
 def is_open_loop(phase: PhasePlan) -> bool:
-    """Return whether a phase's requests leave at the instants of a schedule."""
+    """Return whether a phase's requests are sent at the instants of a schedule."""
     return "arrivals" in phase.params
 
 
@@ -97,7 +98,7 @@ def read_plan(folder: Path) -> CheckedPlan:
     """Read the plan and its table of requests.
 
     Raises:
-        PlanError: something is missing, malformed, contradictory or not supported.
+        PlanError: a file or field is missing, malformed or not supported, or two of them contradict each other.
     """
     path = folder / "plan.json"
     try:
@@ -125,35 +126,31 @@ def read_plan(folder: Path) -> CheckedPlan:
 
 
 def _make_plan(document: object) -> LoadPlan:
-    fields = _fields(LoadPlan, document, "plan")
+    fields = _check_fields(LoadPlan, document, "plan")
     phases = fields.get("phases")
     if not isinstance(phases, list):
         raise PlanError("plan.phases must be a list.")
     fields["phases"] = tuple(_make(PhasePlan, phase, f"plan.phases[{index}]") for index, phase in enumerate(phases))
     fields["endpoint"] = _make(Endpoint, fields.get("endpoint"), "plan.endpoint")
     fields["limits"] = _make(LoadLimits, fields.get("limits"), "plan.limits")
-    return _build(LoadPlan, fields, "plan")
+    return LoadPlan(**fields)
 
 
-def _make(kind: type[_T], document: object, place: str) -> _T:
-    return _build(kind, _fields(kind, document, place), place)
+def _make(kind: type[_T], document: object, location: str) -> _T:
+    return kind(**_check_fields(kind, document, location))
 
 
-def _fields(kind: type[_T], document: object, place: str) -> dict[str, Any]:
+def _check_fields(kind: type[_T], document: object, location: str) -> dict[str, Any]:
+    """Return a copy of an object that has all required fields of a dataclass, and no other than its fields."""
     if not isinstance(document, dict):
-        raise PlanError(f"{place} must be an object.")
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(document) - known)
-    if unknown:
-        raise PlanError(f"{place} has no field {unknown[0]!r}; known are {', '.join(sorted(known))}.")
+        raise PlanError(f"{location} must be an object.")
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in sorted(set(document) - fields.keys()):
+        raise PlanError(f"{location} has an unknown field {name!r}; known are {', '.join(sorted(fields))}.")
+    for name, field in fields.items():
+        if name not in document and field.default is field.default_factory is dataclasses.MISSING:
+            raise PlanError(f"{location} has no field {name!r}.")
     return dict(document)
-
-
-def _build(kind: type[_T], fields: dict[str, Any], place: str) -> _T:
-    try:
-        return kind(**fields)
-    except TypeError as error:
-        raise PlanError(f"{place} is incomplete: {error}.") from error
 
 
 def _check_plan(plan: LoadPlan) -> None:
@@ -171,7 +168,7 @@ def _check_plan(plan: LoadPlan) -> None:
         _check_phase(phase)
     limits = plan.limits
     if not (_is_seconds(limits.request_timeout_s) and _is_seconds(limits.connect_timeout_s)):
-        raise PlanError("The time-outs in plan.limits must be seconds above 0, at most a day.")
+        raise PlanError("The time-outs in plan.limits must be above 0 and at most 86,400 seconds.")
     if not _is_int(limits.max_answer_bytes, 1, 2**40) or not _is_int(limits.tries, 1, 100):
         raise PlanError("plan.limits.max_answer_bytes and tries must be whole numbers, at least 1.")
     endpoint = plan.endpoint
@@ -191,27 +188,29 @@ def _check_phase(phase: PhasePlan) -> None:
         raise PlanError(f"Phase {phase.no} needs params that are an object.")
     kinds = OPEN_LOOP_KINDS if is_open_loop(phase) else CLOSED_LOOP_KINDS
     if phase.kind not in kinds:
-        how = "open loops" if is_open_loop(phase) else "closed loops"
+        loop = "an open loop" if is_open_loop(phase) else "a closed loop"
         raise PlanError(
-            f"Phase {phase.no} is of kind {phase.kind!r}; this load generator drives {how}: {', '.join(sorted(kinds))}."
+            f"Phase {phase.no} is {loop} of kind {phase.kind!r}; the kind must be one of {', '.join(sorted(kinds))}."
         )
     if is_open_loop(phase) and not _is_int(phase.params.get("max_in_flight", 4096), 1, MAX_OPEN_STREAMS):
         raise PlanError(f"Phase {phase.no} needs params.max_in_flight between 1 and {MAX_OPEN_STREAMS}.")
     if not _is_int(phase.params.get("in_flight", 1), 1, MAX_STREAMS):
         raise PlanError(f"Phase {phase.no} needs params.in_flight between 1 and {MAX_STREAMS}.")
     if "search" in phase.params:
-        raise PlanError(f"Phase {phase.no} asks for a search, which this load generator does not do.")
+        raise PlanError(f"Phase {phase.no} has params.search, which this load generator does not support.")
 
 
 def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
-    found = Counter(map(_PHASE, rows))
+    counts = Counter(map(_PHASE, rows))
     known = {phase.no: (is_open_loop(phase), streams_of(phase)) for phase in plan.phases}
     if "requests" in plan.counts and plan.counts["requests"] != len(rows):
-        raise PlanError(f"The plan announces {plan.counts['requests']} requests and holds {len(rows)}.")
+        raise PlanError(f"plan.counts.requests is {plan.counts['requests']}; requests.npy has {len(rows)} rows.")
     for phase in plan.phases:
-        if phase.count is None or phase.count != found[phase.no]:
-            raise PlanError(f"Phase {phase.no} announces {phase.count} requests and has {found[phase.no]}.")
-    for no in found.keys() - known.keys():
+        if phase.count is None or phase.count != counts[phase.no]:
+            raise PlanError(
+                f"The count of phase {phase.no} is {phase.count}; requests.npy has {counts[phase.no]} rows."
+            )
+    for no in counts.keys() - known.keys():
         raise PlanError(f"A request belongs to phase {no}, which the plan does not have.")
     if len(set(map(_KEY, rows))) != len(rows):
         raise PlanError("Two requests have the same phase and ordinal.")
@@ -220,30 +219,35 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
         if not 0 <= offset <= offset + size <= body_bytes:
             raise PlanError(f"The body of request {ordinal} of phase {no} lies outside bodies.bin.")
         if think_ns < 0 or not -1 <= stream < MAX_STREAMS:
-            raise PlanError(f"Request {ordinal} of phase {no} has a wrong stream or think time.")
+            raise PlanError(
+                f"Request {ordinal} of phase {no} has stream {stream} and a think time of {think_ns} ns: the stream "
+                f"must lie between -1 and {MAX_STREAMS - 1}, and the think time must not be negative."
+            )
         if is_open and (stream >= 0 or think_ns > 0):
-            raise PlanError(f"Request {ordinal} wants a stream or think time; phase {no} is an open loop.")
+            raise PlanError(f"Request {ordinal} names a stream or think time; phase {no} is an open loop.")
         if stream >= streams:
-            raise PlanError(f"Request {ordinal} wants stream {stream}; phase {no} has {streams}.")
+            raise PlanError(f"Request {ordinal} names stream {stream}; phase {no} has {streams}, numbered from 0.")
 
 
 def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> None:
-    turns, places = read_turns(folder), read_places(folder)
-    keys = {(row.phase, row.ordinal) for row in rows} if turns or places else set()
-    if not (turns.keys() <= keys and places.keys() <= turns.keys()):
-        raise PlanError("turns.npy or places.npy names a request that the plan does not have, or that is no turn.")
+    turns, quotations = read_turns(folder), read_quotations(folder)
+    keys = {(row.phase, row.ordinal) for row in rows} if turns or quotations else set()
+    for phase_no, ordinal in turns.keys() - keys:
+        raise PlanError(f"turns.npy names request {ordinal} of phase {phase_no}, which requests.npy does not have.")
+    for phase_no, ordinal in quotations.keys() - turns.keys():
+        raise PlanError(f"places.npy names request {ordinal} of phase {phase_no}, which turns.npy does not have.")
     with_turns = {phase for phase, _ in turns}
-    later = {phase for phase, turn in set(map(_TURN, rows)) if turn}
+    with_later_turns = {phase for phase, turn in set(map(_TURN, rows)) if turn}
     for phase in plan.phases:
         if phase.kind == "interactive" or phase.no in with_turns:
             if phase.kind not in CONVERSATION_KINDS or is_open_loop(phase):
                 raise PlanError(
-                    f"Phase {phase.no} of kind {phase.kind!r} has conversations; they are driven as closed loops of "
-                    f"kind {', '.join(sorted(CONVERSATION_KINDS))}."
+                    f"Phase {phase.no} of kind {phase.kind!r} has conversations: it must be a closed loop of one of "
+                    f"these kinds: {', '.join(sorted(CONVERSATION_KINDS))}."
                 )
             requests = [row for row in rows if row.phase == phase.no]
-            check_places(make_conversations(requests, turns, places), open_bodies(folder / BODIES))
-        elif phase.no in later:
+            check_quotations(make_conversations(requests, turns, quotations), open_bodies(folder / BODIES))
+        elif phase.no in with_later_turns:
             raise PlanError(f"Phase {phase.no} has later turns of conversations that turns.npy does not name.")
 
 

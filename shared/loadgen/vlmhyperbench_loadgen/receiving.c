@@ -1,9 +1,9 @@
 /* Receives streamed answers without waking Python for every read.
  *
- * A descriptor that is started is read here as soon as it is readable. Its receive buffer keeps the bytes, and for each
- * read the kernel's timestamp and this process's clock, until an empty line ends what was received (as it ends every
- * chunked body) or something happens that the caller has to handle. Plain C without Python's headers; receiving.py loads
- * it. The caller opens, registers with epoll, and closes the descriptors.
+ * A descriptor that is started is read here as soon as it is readable. Its receive buffer holds the bytes, and for each
+ * read the kernel's timestamp and this process's clock. The caller is asked to handle the descriptor when the received
+ * bytes end in an empty line (as every chunked body does), and in every case that is not a plain read. This is plain C
+ * without Python's headers; receiving.py loads it. The caller opens, registers with epoll, and closes the descriptors.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,14 +19,14 @@
 #define MAX_EVENTS 256
 #define READ_BYTES 16384
 #define MAX_IDLE_BUFFER_BYTES (1 << 20) /* A larger buffer is freed when its descriptor is released. */
-#define MAX_WAIT_NS 10000000            /* Return to Python this often even while data keeps coming: it measures rates. */
+#define MAX_WAIT_NS 10000000            /* Return to Python at least this often while data arrives: it measures rates. */
 #define MIN_COALESCE_NS 100000
 #define EMPTY_LINE 0x0D0A0D0Au
 
 struct reading {
     int64_t end;      /* Length of the buffer after this read. */
     int64_t at_ns;    /* CLOCK_MONOTONIC after the read. */
-    int64_t stamp_ns; /* The kernel's receive timestamp on CLOCK_REALTIME; 0: it gave none. */
+    int64_t stamp_ns; /* The kernel's receive timestamp on CLOCK_REALTIME; 0: no timestamp. */
 };
 
 struct receive_buffer {
@@ -34,7 +34,7 @@ struct receive_buffer {
     size_t length, capacity, max_bytes;
     struct reading *readings;
     size_t reading_count, reading_capacity;
-    uint32_t tail; /* The last four bytes, the last one lowest. */
+    uint32_t tail; /* The last four bytes received, the last byte in the lowest bits. */
     int is_started;
 };
 
@@ -79,7 +79,7 @@ void receiver_free(struct receiver *self)
     free(self);
 }
 
-/* Read fd from now on; tail: the last four bytes received before, the last one lowest. Returns 0, or -ENOMEM. */
+/* Read fd from now on; tail: the last four bytes received before, as in receive_buffer. Returns 0, or -ENOMEM. */
 int receiver_start(struct receiver *self, int fd, uint32_t tail, uint64_t max_bytes)
 {
     if ((size_t)fd >= self->size) {
@@ -99,7 +99,7 @@ int receiver_start(struct receiver *self, int fd, uint32_t tail, uint64_t max_by
     return 0;
 }
 
-/* Stop reading fd and show what was received; it stays valid until fd is started again or released. */
+/* Stop reading fd and return its buffer, which stays valid until fd is started again or released. */
 void receiver_stop(struct receiver *self, int fd, struct received *received)
 {
     struct receive_buffer *buffer = &self->buffers[fd];
@@ -107,7 +107,7 @@ void receiver_stop(struct receiver *self, int fd, struct received *received)
     *received = (struct received){buffer->data, buffer->length, buffer->readings, buffer->reading_count};
 }
 
-/* The descriptor is about to be closed: stop reading it and free a large buffer. */
+/* Stop reading fd, which is about to be closed, and free its buffer if that is large. */
 void receiver_release(struct receiver *self, int fd)
 {
     if ((size_t)fd >= self->size)
@@ -148,7 +148,7 @@ static int64_t timestamp_of(struct msghdr *message)
     return (int64_t)stamp.tv_sec * 1000000000 + stamp.tv_nsec;
 }
 
-/* Read once. The caller handles the end of input, errors, an empty line, too many bytes and a lack of memory. */
+/* Read once. The caller handles the end of input, errors, an empty line at the end, too many bytes and lack of memory. */
 static enum outcome read_once(struct receive_buffer *buffer, int fd)
 {
     if (!make_room(buffer))
@@ -187,9 +187,9 @@ static void coalesce(int64_t ns, int64_t deadline_ns)
 
 /* Wait for events that the caller has to handle, reading the started descriptors meanwhile.
  *
- * timeout_ns: how long to wait for the first event or read, -1: without limit. coalesce_ns: sleep this long before each
- * poll, less where deadline_ns is near; deadline_ns 0: there is none. out: the number of reads that the caller need not
- * handle, then for each event the descriptor | mask << 32; it has room for MAX_EVENTS + 1 numbers.
+ * timeout_ns: how long to wait for an event or a read, -1: without limit; every read restarts it. coalesce_ns: sleep
+ * this long before each poll, less if deadline_ns is near; deadline_ns 0: there is no deadline. out: the number of reads
+ * that the caller need not handle, then for each event the descriptor | mask << 32; room for MAX_EVENTS + 1 numbers.
  * Returns the number of events, or -errno.
  */
 int receiver_wait(struct receiver *self, int epoll_fd, int64_t timeout_ns, int64_t coalesce_ns, int64_t deadline_ns,

@@ -1,7 +1,7 @@
 """The compiled receiver, `receiving.c`: it receives streamed answers without waking Python for every read.
 
-It is compiled at the first start, where there is a C compiler; without it everything is read in Python, which records
-the same and costs more.
+It is compiled at the first start, if there is a C compiler. Without it everything is read in Python, which records the
+same and takes more CPU time.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 from vlmhyperbench_loadgen.compiling import library as compiled_library
 
 INTERPRETED = "VLMHYPERBENCH_INTERPRETED_RECEIVER"
-"""Environment variable: where it is set, the compiled receiver is not used."""
+"""Environment variable: if it is set, the compiled receiver is not used."""
 
 MAX_EVENTS = 256
-"""Of one wait; `MAX_EVENTS` of `receiving.c`."""
+"""Maximum number of events of a wait; the same as `MAX_EVENTS` of `receiving.c`."""
 
 _NO_TIMEOUT_NS = -1
 
 
 class Received(NamedTuple):
-    """What several reads brought."""
+    """The bytes and instants of several reads."""
 
     data: bytes
     ends: list[int]
@@ -32,20 +32,20 @@ class Received(NamedTuple):
     times: list[int]
     """Instant of each read, in this process."""
     stamps: list[int]
-    """The kernel's, on the wall clock; 0 where it gave none."""
+    """The kernel's instant of each read, on the wall clock; 0 without a stamp."""
 
 
-class Waited(NamedTuple):
-    """What a wait ended with."""
+class WaitResult(NamedTuple):
+    """The result of a wait."""
 
     events: list[tuple[int, int]]
     """Descriptors and their epoll masks, for the caller to handle."""
     reads: int
-    """How often started descriptors were read besides."""
+    """Number of reads of started descriptors that the caller need not handle."""
 
 
 class _View(ctypes.Structure):
-    """`struct received`."""
+    """`struct received` of `receiving.c`."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -57,7 +57,7 @@ class _View(ctypes.Structure):
 
 _FIELDS = 3
 _READING_BYTES = 8 * _FIELDS
-"""Numbers in a `struct reading`, and its size."""
+"""Number of fields of `struct reading`, and its size."""
 
 
 class Receiver:
@@ -73,12 +73,12 @@ class Receiver:
         self._view = _View()
 
     def start(self, fd: int, tail: bytes, max_bytes: int) -> None:
-        """Read `fd` from now on, until an empty line ends what is received, or there are more than `max_bytes`.
+        """Read `fd` from now on, until the received bytes end in an empty line or are more than `max_bytes`.
 
         Args:
-            fd: A non-blocking socket, registered for reading with the epoll that is waited with.
+            fd: A non-blocking socket, registered for reading with the epoll of this receiver.
             tail: The last bytes received before, at least three.
-            max_bytes: How many more may come.
+            max_bytes: Maximum number of bytes to receive.
         """
         if self._library.receiver_start(self._handle, fd, int.from_bytes(tail[-4:], "big"), max_bytes):
             raise MemoryError
@@ -93,26 +93,26 @@ class Receiver:
         return Received(data, *(values[field::_FIELDS].tolist() for field in range(_FIELDS)))
 
     def release(self, fd: int) -> None:
-        """Stop reading a descriptor that is about to be closed; what was received is lost."""
+        """Stop reading a descriptor that is about to be closed; the received bytes are dropped."""
         self._library.receiver_release(self._handle, fd)
 
-    def wait(self, timeout_s: float | None, *, coalesce_ns: int = 0, deadline_ns: int = 0) -> Waited:
+    def wait(self, timeout_s: float | None, *, coalesce_ns: int = 0, deadline_ns: int = 0) -> WaitResult:
         """Wait for events that the caller has to handle, reading started descriptors meanwhile.
 
         Args:
-            timeout_s: How long to wait while nothing comes, None: without limit; every read restarts it.
+            timeout_s: How long to wait for an event or a read, None: without limit; every read restarts it.
             coalesce_ns: Sleep this long before each poll, so that several reads share one wake-up.
             deadline_ns: The next instant that must not be missed; 0: there is none.
 
         Raises:
-            OSError: the epoll cannot be waited for.
+            OSError: the wait failed.
         """
         out = self._out
         timeout_ns = _NO_TIMEOUT_NS if timeout_s is None else round(timeout_s * 1e9)
         count = self._library.receiver_wait(self._handle, self._epoll_fd, timeout_ns, coalesce_ns, deadline_ns, out)
         if count < 0:
             raise OSError(-count, os.strerror(-count))
-        return Waited([(event & 0xFFFFFFFF, event >> 32) for event in out[1 : 1 + count]], out[0])
+        return WaitResult([(event & 0xFFFFFFFF, event >> 32) for event in out[1 : 1 + count]], out[0])
 
     def close(self) -> None:
         """Free the receive buffers."""
@@ -121,15 +121,15 @@ class Receiver:
 
 
 def make_receiver(epoll_fd: int) -> Receiver | None:
-    """Return a compiled receiver that waits with an epoll; None where this machine has no compiled receiver."""
+    """Return a compiled receiver that waits with an epoll; None where `load_library` returns None."""
     library = load_library()
     return Receiver(library, epoll_fd) if library is not None else None
 
 
 def load_library() -> ctypes.CDLL | None:
-    """Load the compiled receiver, once; None where it cannot be had or is not wanted.
+    """Load the compiled receiver; None where it cannot be compiled or loaded, or is turned off by `INTERPRETED`.
 
-    Call it before measuring processes are forked: it may have to be compiled, and they share it.
+    The parent calls this before it forks measuring processes, so that the library is compiled and loaded once.
     """
     return None if os.environ.get(INTERPRETED) else _load()
 

@@ -41,24 +41,25 @@ COLUMNS = (
     "build_ns",
     "cached_tokens",
 )
-"""The names of `vlmhyperbench_sdk.load.RECORD_COLUMNS`, in order; a test compares the two."""
+"""The names of `vlmhyperbench_sdk.load.RECORD_COLUMNS`, in order; a test compares both."""
 
 Row: TypeAlias = list[int | str | bytes | None]
-"""Values in the order of `COLUMNS`; the three lists of events are bytes: int64, int32, one byte a kind."""
+"""Values in the order of `COLUMNS`. The three lists of events are bytes: an int64, an int32 and one byte for each."""
 
 KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool", "role", "usage")
 """Names of the codes in `event_kind`."""
 
 _STATUSES = {"timeout": "timeout", "conversation_ended": "skipped"}
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
-_BEARING = len(TOKEN_KINDS)
+_TOKEN_CODES = len(TOKEN_KINDS)
+"""Codes below this number are those of events with tokens."""
 
 
 def make_row(done: Try, answer: ParsedAnswer, mask: Callable[[str], str]) -> Row:
-    """Lay out one request; `mask` hides secrets that a server may have echoed in its error."""
+    """Make the row of a request; `mask` hides secrets that a server may have echoed in its error."""
     request = done.request
     kinds = bytes([_CODES[kind] for kind in answer.event_kind])
-    last = next((at for at in range(len(kinds) - 1, -1, -1) if kinds[at] < _BEARING), None)
+    last = next((index for index in range(len(kinds) - 1, -1, -1) if kinds[index] < _TOKEN_CODES), None)
     status = status_of(answer)
     is_counted = answer.prompt_tokens is not None or answer.completion_tokens is not None
     return [

@@ -1,4 +1,4 @@
-"""Seal finished requests as Parquet: in order of completion, on disk, under their final name at once."""
+"""Seal finished requests as Parquet segments: in order of completion, synced to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Recorder:
         self._numbers: dict[int, int] = {}
 
     def seal(self, phase: int, rows: list[Row]) -> SegmentLine:
-        """Write rows in order of completion, to disk and under their final name at once.
+        """Write rows in order of completion: a segment with its final name is whole and on disk.
 
         Raises:
-            SealFailed: the disk is full or the folder gone.
+            SealFailed: the disk is full, or the folder was removed.
         """
         number = self._numbers.get(phase, 0)
         self._numbers[phase] = number + 1

@@ -1,4 +1,4 @@
-"""Split a payload into server-sent events, and find the read that brought the end of each."""
+"""Split a payload into server-sent events, and find the instant at which each was received."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from vlmhyperbench_sdk.completions import BOM
 
 
 class Events:
-    """The data of a payload's events, each with the place where the last line of it ends."""
+    """The events of a payload: the data of each, and the offset where its last line ends."""
 
-    __slots__ = ("_payload", "at")
+    __slots__ = ("_payload", "next_offset")
 
     def __init__(self, payload: bytes) -> None:
         self._payload = payload
-        self.at = len(BOM) if payload.startswith(BOM) else 0
-        """Where the next event begins; a caller that has parsed events by itself moves it on."""
+        self.next_offset = len(BOM) if payload.startswith(BOM) else 0
+        """Offset of the next event. A caller that parses some events itself sets it to the event after them."""
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         payload = self._payload
         if b"\r" in payload:
-            start, self.at = self.at, len(payload)
+            start, self.next_offset = self.next_offset, len(payload)
             yield from _lines(payload[start:], start)
-        while self.at < len(payload):
-            start, end = self.at, payload.find(b"\n\n", self.at)
+        while self.next_offset < len(payload):
+            start, end = self.next_offset, payload.find(b"\n\n", self.next_offset)
             end = len(payload) if end < 0 else end
-            self.at = end + 2
+            self.next_offset = end + 2
             block = payload[start:end]
             if block.startswith(b"data:") and b"\n" not in block:
                 data = block[5:].strip()
@@ -53,11 +53,18 @@ def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
         yield data, line_end
 
 
-def instants_of(places: Sequence[int], body: Body, ends: list[int], times: list[int]) -> list[int]:
-    """Return when each of ascending places in a payload was received; read *i* brought the bytes up to `ends[i]`."""
+def instants_of(offsets: Sequence[int], body: Body, ends: list[int], times: list[int]) -> list[int]:
+    """Return when the byte at each offset in a payload was received.
+
+    Args:
+        offsets: Offsets in the payload, ascending. Shape: (events,).
+        body: The payload, and where its bytes were received.
+        ends: Number of bytes that were received up to the end of each read. Shape: (reads,).
+        times: Instant of each read. Shape: (reads,).
+    """
     starts, shifts, last = body.starts, body.shifts, len(body.payload) - 1
-    if places and places[-1] > last:
+    if offsets and offsets[-1] > last:
         # The line feed that ends the last line was not received.
-        places = [*places[:-1], last]
-    received = [place + shifts[bisect_right(starts, place) - 1] for place in places]
-    return [times[bisect_right(ends, place)] for place in received]
+        offsets = [*offsets[:-1], last]
+    received = [offset + shifts[bisect_right(starts, offset) - 1] for offset in offsets]
+    return [times[bisect_right(ends, offset)] for offset in received]

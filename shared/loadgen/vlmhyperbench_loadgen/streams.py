@@ -12,13 +12,16 @@ from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Connection, Response
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
-from vlmhyperbench_loadgen.receiving import Received
+from vlmhyperbench_loadgen.receiving import Received, Receiver
 from vlmhyperbench_loadgen.request_queue import RequestQueue
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.tries import Try
 
 STALE_NS = 250_000_000
-"""A connection that was closed before the request fails within a round trip; if it closes later, the server had it."""
+"""A request on a connection that was already closed fails within a round trip; a later failure is the server's."""
+
+NO_REQUESTS = RequestQueue((), report=lambda *_: None)
+"""The queue of a stream that takes part in no phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +47,19 @@ class Stream:
         self._loop = loop
         self._bounds = bounds
         self._bodies = bodies
-        self._queue: RequestQueue | None = None
+        self._queue = NO_REQUESTS
         self._try: Try | None = None
-        self._is_receiver_reading = False
-        """The compiled receiver reads the answer."""
+        self._receiver: Receiver | None = None
+        """The compiled receiver while it reads the answer."""
         self._watched = (-1, 0)
 
     @property
     def is_busy(self) -> bool:
-        """A request is in flight."""
+        """Whether a request is in flight."""
         return self._try is not None
 
     def open(self) -> None:
-        """Begin to open the connection while no clock runs; `state` is idle again once that has ended."""
+        """Begin to open the connection before the clock starts; `state` is idle again when that has ended."""
         if self.connection.state == "open":
             return
         self.open_failure = None
@@ -68,18 +71,18 @@ class Stream:
         self._advance(now_ns, now_ns)
 
     def join(self, queue: RequestQueue) -> None:
-        """Take part in a phase that has begun, without looking for a request."""
+        """Take part in a phase that has begun, without asking for a request."""
         self._queue = queue
 
     def wake(self, now_ns: int) -> None:
         """Ask for a request again, if there was none."""
-        if self.state == "idle" and self._queue is not None:
+        if self.state == "idle":
             self._advance(now_ns, time.monotonic_ns())
 
     def stop(self, *, keeps_connection: bool) -> None:
-        """Give up the request in flight and take no more."""
+        """Give up the request in flight and take no further requests."""
         is_in_flight = self._try is not None or self.state == "opening"
-        self._queue = self._try = None
+        self._queue, self._try = NO_REQUESTS, None
         self.state = "idle"
         self._loop.wake_at(self, 0)
         if is_in_flight or not keeps_connection:
@@ -87,7 +90,6 @@ class Stream:
 
     def _advance(self, free_ns: int, now_ns: int, after: Try | None = None) -> None:
         """Take the next request, due when the stream became free: at the end of `after`, if that is given."""
-        assert self._queue is not None  # noqa: S101 -- narrows the type
         self._try = None
         taken = self._queue.take(self.index, now_ns)
         if taken is None:
@@ -103,15 +105,15 @@ class Stream:
                 taken.scheduled_ns += taken.request.think_ns
                 self._wait(taken.scheduled_ns)
             else:
-                self._begin(now_ns)
+                self._begin(taken, now_ns)
 
     def _wait(self, until_ns: int) -> None:
         self.state = "waiting"
         self._loop.wake_at(self, until_ns)
 
-    def _begin(self, now_ns: int) -> None:
+    def _begin(self, current: Try, now_ns: int) -> None:
         if self.connection.state == "open":
-            self._send()
+            self._send(current)
         else:
             self._open(now_ns)
 
@@ -138,7 +140,7 @@ class Stream:
             if self._try is None:
                 self.state = "idle"
             else:
-                self._send()
+                self._send(self._try)
 
     def _end_opening(self, failure: str, now_ns: int) -> None:
         self._close()
@@ -147,26 +149,24 @@ class Stream:
             self.open_failure = failure
             self._loop.wake_at(self, 0)
         else:
-            self._finish(now_ns, failure)
+            self._finish(self._try, now_ns, failure)
 
-    def _send(self) -> None:
-        assert self._try is not None  # noqa: S101 -- narrows the type
-        assert self._queue is not None  # noqa: S101 -- narrows the type
-        request, body = self._try.request, self._try.body
+    def _send(self, current: Try) -> None:
+        request, body = current.request, current.body
         if body is None:
             body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
-        self._try.response = Response(SHARED.before(time.monotonic_ns()))
+        current.response.began = SHARED.before(time.monotonic_ns())
         self._loop.requests_sent += 1
-        if self._try.sent_ns is None:
-            self._try.sent_ns = time.monotonic_ns()
+        if current.sent_ns is None:
+            current.sent_ns = time.monotonic_ns()
         else:
             self._queue.resent += 1
-        self._loop.wake_at(self, self._try.sent_ns + round(self._bounds.request_timeout_s * 1e9))
+        self._loop.wake_at(self, current.sent_ns + round(self._bounds.request_timeout_s * 1e9))
         try:
             self.connection.send(body)
         except OSError:
-            self._receive_refusal()
+            self._receive_refusal(current)
             return
         if self.connection.is_sending:
             self._watch()
@@ -175,18 +175,19 @@ class Stream:
         """The socket is readable or writable."""
         if fd != self.connection.fd:
             return
-        if self.state == "busy":
-            if mask & ~WRITE:
-                self._receive()
-            if fd == self.connection.fd and self.connection.is_sending:
-                self._go_on_sending()
-        elif self.state == "opening":
+        current = self._try
+        if self.state == "opening":
             self._go_on_opening()
+        elif self.state == "busy" and current is not None:
+            if mask & ~WRITE:
+                self._receive(current)
+            if self._try is current and self.connection.is_sending:
+                self._go_on_sending(current)
         else:
             self._handle_unexpected()
 
     def _handle_unexpected(self) -> None:
-        """Between requests only TLS may send something; anything else closes the connection."""
+        """Between requests the server may send only TLS records; other data and errors close the connection."""
         try:
             is_quiet = self.connection.receive() is None
         except OSError:
@@ -194,34 +195,31 @@ class Stream:
         if not is_quiet:
             self._close()
 
-    def _go_on_sending(self) -> None:
+    def _go_on_sending(self, current: Try) -> None:
         try:
             self.connection.go_on_sending()
         except OSError:
-            self._receive_refusal()
+            self._receive_refusal(current)
             return
         self._watch()
 
-    def _receive_refusal(self) -> None:
-        """The server reads no more of the request; it may have answered why."""
+    def _receive_refusal(self, current: Try) -> None:
+        """Receive the answer of a server that has stopped reading the request: it may state the reason."""
         self.connection.give_up_sending()
         self._watch()
-        self._receive()
+        self._receive(current)
 
-    def _receive(self) -> None:
-        done, connection = self._try, self.connection
-        assert done is not None  # noqa: S101 -- narrows the type
-        response = done.response
-        assert response is not None  # noqa: S101 -- narrows the type
-        if self._is_receiver_reading:
-            received = self._stop_receiver()
-            if received.data and self._has_ended(response, received.times[-1], response.add_received, received):
+    def _receive(self, current: Try) -> None:
+        connection, response = self.connection, current.response
+        if self._receiver is not None:
+            received = self._stop_receiver(self._receiver)
+            if received.data and self._has_ended(current, received.times[-1], response.add_received, received):
                 return
         while True:
             try:
                 data = connection.receive()
             except OSError:
-                self._lose()
+                self._lose(current)
                 return
             now_ns = time.monotonic_ns()
             if data is None:
@@ -229,98 +227,94 @@ class Stream:
                 return
             if not data:
                 if response.end():
-                    self._finish(now_ns, None)
+                    self._finish(current, now_ns, None)
                 else:
-                    self._lose()
+                    self._lose(current)
                 return
-            if self._has_ended(response, now_ns, response.add, data, now_ns, connection.stamp_ns):
+            if self._has_ended(current, now_ns, response.add, data, now_ns, connection.stamp_ns):
                 return
             if not connection.has_buffered:
                 self._start_receiver(response)
                 return
 
-    def _has_ended(self, response: Response, now_ns: int, add: Callable[..., bool], *received: object) -> bool:
-        """Add what was received; return whether the request has ended with it."""
+    def _has_ended(self, current: Try, now_ns: int, add: Callable[..., bool], *received: object) -> bool:
+        """Add received bytes to the response; return whether the request has ended with them."""
         limit = self._bounds.max_answer_bytes
         try:
             is_whole = add(*received)
         except NotHttp as error:
-            self._finish(now_ns, f"bad_answer: it is no HTTP answer: {error}")
+            self._finish(current, now_ns, f"bad_answer: it is no HTTP answer: {error}")
             return True
-        if len(response.received) > limit:
-            self._finish(now_ns, f"answer_too_large: more than {limit} bytes")
+        if len(current.response.received) > limit:
+            self._finish(current, now_ns, f"answer_too_large: more than {limit} bytes")
             return True
         if is_whole:
-            self._finish(now_ns, None)
+            self._finish(current, now_ns, None)
         return is_whole
 
     def _start_receiver(self, response: Response) -> None:
-        """Let the compiled receiver read the rest, where its end can be told without parsing every read."""
+        """Let the compiled receiver read the rest of a response whose end is an empty line."""
         connection, receiver = self.connection, self._loop.receiver
         if receiver is not None and response.ends_in_empty_line and connection.is_plain and not connection.is_sending:
-            left = self._bounds.max_answer_bytes - len(response.received)
-            receiver.start(connection.fd, bytes(response.received[-4:]), left)
-            self._is_receiver_reading = True
+            max_bytes = self._bounds.max_answer_bytes - len(response.received)
+            receiver.start(connection.fd, bytes(response.received[-4:]), max_bytes)
+            self._receiver = receiver
 
-    def _stop_receiver(self) -> Received:
-        assert self._loop.receiver is not None  # noqa: S101 -- narrows the type
-        self._is_receiver_reading = False
-        return self._loop.receiver.stop(self.connection.fd)
+    def _stop_receiver(self, receiver: Receiver) -> Received:
+        self._receiver = None
+        return receiver.stop(self.connection.fd)
 
-    def _time_out(self, now_ns: int) -> None:
-        """End the request; what was received of its answer is recorded."""
-        if self._is_receiver_reading and self._try is not None and self._try.response is not None:
-            # Frames that are broken are found again when the answer is read.
+    def _time_out(self, current: Try, now_ns: int) -> None:
+        """End the request; the part of its answer that was received is recorded."""
+        if self._receiver is not None:
+            # The answer is parsed again later, and broken frames are reported then.
             with suppress(NotHttp):
-                self._try.response.add_received(self._stop_receiver())
-        self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
+                current.response.add_received(self._stop_receiver(self._receiver))
+        self._finish(current, now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
 
-    def _lose(self) -> None:
-        """The connection is gone. One that was kept alive may have been closed before the server received the request.
+    def _lose(self, current: Try) -> None:
+        """End the request of a connection that has closed, or send the request again on a new connection.
 
-        Then the request is sent again, once, on a new connection; the first request of a connection never is. The
-        server may have received it all the same, so `RequestQueue.resent` counts it.
+        A server may close a connection that is kept alive before it receives the next request. So a request that is
+        not the first of its connection is sent again, once. The server may have received it nevertheless, so
+        `RequestQueue.resent` counts it.
         """
-        assert self._try is not None  # noqa: S101 -- narrows the type
-        assert self._try.response is not None  # noqa: S101 -- narrows the type
         now_ns = time.monotonic_ns()
-        waited_ns = now_ns - (self._try.sent_ns or now_ns)
-        is_stale = self.connection.requests > 1 and not self._try.response.received and waited_ns < STALE_NS
+        waited_ns = now_ns - (current.sent_ns or now_ns)
+        is_stale = self.connection.requests > 1 and not current.response.received and waited_ns < STALE_NS
         self._close()
         if is_stale:
             self._open(now_ns)
         else:
-            self._finish(now_ns, "connection_lost: the server closed the connection before the answer's end")
+            failure = "connection_lost: the server closed the connection before the answer's end"
+            self._finish(current, now_ns, failure)
 
     def due(self, now_ns: int) -> None:
         """The deadline has passed: of opening, of the request, or of a wait."""
+        current = self._try
         match self.state:
             case "opening":
-                what = "TLS handshake" if self.connection.state == "handshaking" else "connection"
-                self._end_opening(f"connect_failed: no {what} within {self._bounds.connect_timeout_s:g} s", now_ns)
-            case "busy":
-                self._time_out(now_ns)
-            case "waiting" if self._try is not None:
-                self._begin(now_ns)
+                step = "TLS handshake" if self.connection.state == "handshaking" else "connection"
+                self._end_opening(f"connect_failed: no {step} within {self._bounds.connect_timeout_s:g} s", now_ns)
+            case "busy" if current is not None:
+                self._time_out(current, now_ns)
+            case "waiting" if current is not None:
+                self._begin(current, now_ns)
             case "waiting":
                 self._advance(now_ns, now_ns)
-            case "idle":
-                return
 
-    def _finish(self, end_ns: int, failure: str | None) -> None:
-        done, queue = self._try, self._queue
-        assert done is not None  # noqa: S101 -- narrows the type
-        assert queue is not None  # noqa: S101 -- narrows the type
+    def _finish(self, done: Try, end_ns: int, failure: str | None) -> None:
         done.end_ns, done.failure = end_ns, failure
-        is_usable = done.response is not None and done.response.leaves_connection_usable and self.connection.is_usable
+        is_usable = done.response.leaves_connection_usable and self.connection.is_usable
         if failure is not None or not is_usable:
             self._close()
-        hold_ns = queue.finish(done)
+        hold_ns = self._queue.finish(done)
         self._try = None
         if failure is None and hold_ns is None:
             self._advance(end_ns, time.monotonic_ns(), done)
         else:
-            # Through the event loop even without a delay: with a dead server this would recurse without end.
+            # By way of the event loop even without a delay: a server that refuses every connection would cause an
+            # endless recursion.
             self._wait(hold_ns or end_ns)
 
     def _watch(self) -> None:
@@ -339,6 +333,6 @@ class Stream:
         self._watched = (-1, 0)
 
     def _close(self) -> None:
-        self._is_receiver_reading = False
+        self._receiver = None
         self._unwatch()
         self.connection.close()

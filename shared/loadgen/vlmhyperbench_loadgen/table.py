@@ -46,7 +46,7 @@ DTYPE = (
     *((name, "<i4") for name in ("prompt_tokens", "output_tokens")),
     ("request_sha256", "S64"),
 )
-"""The same as `REQUEST_DTYPE`, so that a measuring process need not import numpy; a test compares the two."""
+"""The same as `REQUEST_DTYPE`, so that a measuring process need not import numpy; a test compares both."""
 
 TURN_DTYPE = (("phase", "<i4"), ("ordinal", "<i8"), ("conversation", "<i8"))
 PLACE_DTYPE = (("phase", "<i4"), ("ordinal", "<i8"), ("answer_of", "<i4"), ("offset", "<i8"))
@@ -56,11 +56,13 @@ RequestKey: TypeAlias = tuple[int, int]
 """(phase, ordinal)."""
 
 
-class QuotePlace(NamedTuple):
-    """Where a body quotes an earlier answer."""
+class Quotation(NamedTuple):
+    """An earlier answer that a body quotes."""
 
     answer_of: int
+    """The turn that the answer belongs to."""
     offset: int
+    """Offset in the body at which the answer is inserted: of the closing quote of an empty string."""
 
 
 _ROW = struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in DTYPE))
@@ -82,7 +84,7 @@ def read_requests(path: Path) -> list[Request]:
 
 
 def read_turns(folder: Path) -> dict[RequestKey, int]:
-    """Read which conversation each request belongs to; empty where the plan has none.
+    """Read which conversation each request belongs to; empty if the plan has no conversations.
 
     Raises:
         PlanError: the file is not a structured array of `TURN_DTYPE`, or names a request twice.
@@ -95,16 +97,16 @@ def read_turns(folder: Path) -> dict[RequestKey, int]:
     return turns
 
 
-def read_places(folder: Path) -> dict[RequestKey, list[QuotePlace]]:
-    """Read where each body quotes earlier answers; empty where the plan has no such place.
+def read_quotations(folder: Path) -> dict[RequestKey, list[Quotation]]:
+    """Read which earlier answers each body quotes, and where; empty if the plan has no `places.npy`.
 
     Raises:
         PlanError: the file is not a structured array of `PLACE_DTYPE`.
     """
-    places: dict[RequestKey, list[QuotePlace]] = {}
+    quotations: dict[RequestKey, list[Quotation]] = {}
     for phase, ordinal, answer_of, offset in _read_rows(folder / "places.npy", PLACE_DTYPE):
-        places.setdefault((phase, ordinal), []).append(QuotePlace(answer_of, offset))
-    return places
+        quotations.setdefault((phase, ordinal), []).append(Quotation(answer_of, offset))
+    return quotations
 
 
 def _read_rows(path: Path, kinds: Sequence[tuple[str, str]]) -> Iterator[tuple[int, ...]]:
@@ -126,7 +128,7 @@ def read_schedule(path: Path) -> array[int]:
     """Read the instants of an open loop, in ns from the phase's start.
 
     Raises:
-        PlanError: the file is missing, not an array of int64, or its instants do not ascend from 0 or later.
+        PlanError: the file is missing, is no array of int64, or holds instants that are negative or not ascending.
     """
     kind, count, data = _read_array(path)
     if kind != "<i8" or len(data) != 8 * count:
@@ -164,7 +166,7 @@ def open_bodies(path: Path) -> memoryview:
     """Map the file of bodies into memory and ask the system to read it ahead.
 
     Raises:
-        PlanError: it cannot be read.
+        PlanError: the file cannot be read.
     """
     try:
         if path.stat().st_size == 0:

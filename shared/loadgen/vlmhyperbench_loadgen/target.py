@@ -41,7 +41,7 @@ class Target:
     """Index of the address that accepted the last connection."""
 
     def mask(self, text: str) -> str:
-        """Hide secret values that a server echoed, also the beginning of a value that was cut off."""
+        """Hide secret values that a server echoed, and the beginning of a secret where a text was cut."""
         for secret in self.secrets:
             text = text.replace(secret, MASK)
         *cut, rest = text.split(CUT)
@@ -68,7 +68,7 @@ def parse_url(url: str) -> Url:
     """Split and check a URL.
 
     Raises:
-        PlanError: it is not an http or https URL that a request line can hold.
+        PlanError: the URL is not an http or https URL that a request line can hold.
     """
     try:
         parts = urlsplit(url)
@@ -89,7 +89,7 @@ def parse_url(url: str) -> Url:
 
 
 def open_target(url: str, *, headers: Mapping[str, str], unix_socket: str | None, verify: bool) -> Target:
-    """Resolve the host, read certificates, write the head; `headers` come with their secret values.
+    """Resolve the host, read certificates, write the head; the values of `headers` are the secrets themselves.
 
     Raises:
         LoadError: the host has no address.
@@ -126,10 +126,10 @@ def _resolve(parts: Url, unix_socket: str | None) -> list[Address]:
     if unix_socket is not None:
         return [Address(socket.AF_UNIX, unix_socket)]
     try:
-        found = socket.getaddrinfo(parts.host, parts.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(parts.host, parts.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise LoadError(f"connect_failed: the host {parts.host!r} has no address: {error}.") from error
-    return [Address(family, sockaddr) for family, _, _, _, sockaddr in found]
+    return [Address(family, sockaddr) for family, _, _, _, sockaddr in addresses]
 
 
 def _make_tls(*, verify: bool) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Write Thrift's compact protocol, as far as Parquet footers need it."""
+"""Write Thrift's compact protocol, as far as Parquet footers use it."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def write_struct(struct: Struct) -> bytes:
 
 
 class Written(NamedTuple):
-    """A value whose bytes are cached, since it is the same every time."""
+    """The type and bytes of a value that was written before."""
 
     kind: int
     data: bytes
 
 
 def write_list(items: Sequence[Value]) -> Written:
-    """Write a list of values of one kind, for use as a value."""
+    """Write a list of values of the same type, for use as a value."""
     return Written(*_write(items))
 
 

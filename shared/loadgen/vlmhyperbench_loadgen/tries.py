@@ -1,8 +1,8 @@
-"""One try of a request, and the answer that it got."""
+"""One try of a request, and its answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vlmhyperbench_loadgen.answers import ParsedAnswer, read_refusal, read_stream, read_whole
 from vlmhyperbench_loadgen.clocks import SHARED
@@ -18,34 +18,34 @@ class Try:
 
     request: Request
     number: int
-    """1 for the first."""
+    """1 for the first try."""
     scheduled_ns: int
     stream: int
     sent_ns: int | None = None
-    """When it was sent first, also where it was sent again on another connection: the client waits since then."""
+    """When the request was sent first, even if it was sent again on another connection: the client waits since then."""
     end_ns: int = 0
-    response: Response | None = None
+    response: Response = field(default_factory=Response, compare=False)
     failure: str | None = None
-    """`code: message` where no whole answer was received."""
+    """`code: message` if no whole answer was received."""
     after: Try | None = None
     """The try whose end made this one due, until both have the kernel's instants."""
     late_ns: int = 0
     """How much later than the kernel this process saw the end."""
     body: memoryview | None = None
-    """The body that is sent in place of the planned one."""
+    """The body that is sent in place of the planned body."""
     conversation: int | None = None
     """Number of the conversation whose turn this is."""
     build_ns: int | None = None
-    """How long it took to parse the answer before and to build this turn's body."""
+    """How long it took to parse the previous answer and to build the body of this turn."""
 
     @property
     def http_status(self) -> int | None:
-        """Status of the answer, where its head was received."""
-        return self.response.head.status if self.response is not None and self.response.head is not None else None
+        """Status of the answer, if its head was received."""
+        return self.response.head.status if self.response.head is not None else None
 
 
 def correct_due_time(done: Try) -> None:
-    """Make a try due when the kernel received the end that made it due."""
+    """If the end of another try made this one due, set that to the instant at which the kernel received the end."""
     if done.after is not None:
         use_kernel_times(done.after)
         done.scheduled_ns -= done.after.late_ns
@@ -53,10 +53,10 @@ def correct_due_time(done: Try) -> None:
 
 
 def use_kernel_times(done: Try) -> None:
-    """Replace this process's instants by the kernel's, also of the end that made the try due."""
+    """Replace this process's instants of a try by the kernel's, also the instant at which the try was due."""
     correct_due_time(done)
     response = done.response
-    if response is not None and response.stamps:
+    if response.stamps:
         response.use_kernel_times(SHARED.after(done.end_ns))
         # An answer that ends with its connection ends later than its last read.
         ends_itself = response.head is not None and response.head.framing != "close"
@@ -68,8 +68,8 @@ def read_try(done: Try) -> ParsedAnswer:
     """Parse the answer of a try, as far as it was received; never raises for what a server sent."""
     use_kernel_times(done)
     response = done.response
-    head = response.head if response is not None else None
-    if response is None or head is None:
+    head = response.head
+    if head is None:
         return ParsedAnswer(error=done.failure)
     try:
         body = response.read_body()

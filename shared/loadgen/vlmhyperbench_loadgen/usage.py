@@ -1,4 +1,4 @@
-"""This process in the system: its age, CPU time, open files, scheduling, and its end with the parent."""
+"""What the system grants to this process and knows of it: scheduling, open files, CPU time and age."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vlmhyperbench_loadgen.failures import PlanError
 
 _PR_SET_PDEATHSIG = 1
 SPARE_FILES = 64
-"""Files of a measuring process that are not streams, with a reserve."""
+"""Open files of a measuring process that are not streams, with a reserve."""
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask Linux for SIGKILL when the parent dies; exit at once if it is dead already."""
+    """Ask Linux to send SIGKILL when the parent dies; exit at once if the parent has died already."""
     if sys.platform == "linux":
         import ctypes
 
@@ -30,7 +30,7 @@ def die_with_parent(parent: int) -> None:
 def use_realtime_scheduling() -> bool:
     """Ask for real-time scheduling; return whether the system grants it.
 
-    On a machine that runs other processes too, a request otherwise waits for their time slices.
+    Without it a request waits for the time slices of other processes on the machine.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -70,14 +70,14 @@ def check_files(streams: int) -> None:
 def cpu_s() -> float:
     """CPU time of this process and of its ended children, user and system."""
     total = 0.0
-    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-        used = resource.getrusage(who)
+    for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        used = resource.getrusage(processes)
         total += used.ru_utime + used.ru_stime
     return total
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started, to 10 ms; its CPU time where /proc is missing."""
+    """Seconds since this process was started, to 10 ms; its CPU time if there is no /proc."""
     stat = Path("/proc/self/stat")
     if not stat.exists():
         return time.process_time()

@@ -16,11 +16,11 @@ from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.streams import parse_simulation
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
-"""Environment variable with the API key that clients must send; unset: none."""
+"""Environment variable with the API key that clients must send; unset: no key is required."""
 
 
 def main() -> int:
-    """Serve; exit 2 for wrong parameters, 3 where the port is taken or a crash is declared."""
+    """Serve; return 2 for wrong parameters, 3 if the port is taken or a crash is declared."""
     parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_simulated", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
@@ -55,7 +55,7 @@ async def _serve(simulation: Simulation, host: str, port: int, unix_socket: str 
     key = os.environ.get(KEY_VARIABLE)
     server = await start_server(simulation, host=host, port=port, unix_socket=unix_socket, api_key=key)
     realtime = is_realtime and _use_realtime_scheduling()
-    # Nothing here is in a reference cycle, and the collector's pauses would make tokens late.
+    # The server makes no reference cycles, and a pause of the garbage collector would make tokens late.
     gc.collect()
     gc.freeze()
     gc.disable()

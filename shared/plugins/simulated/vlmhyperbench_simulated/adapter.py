@@ -1,4 +1,4 @@
-"""The adapter of the simulated engine: the timed server as a backend, started only where it is asked for by name."""
+"""The adapter of the simulated engine: the timed server as a backend, started only if a target names it."""
 
 from __future__ import annotations
 

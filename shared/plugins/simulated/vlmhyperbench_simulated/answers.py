@@ -14,12 +14,12 @@ from vlmhyperbench_simulated.timeline import Tokens, Write, lay_out
 from vlmhyperbench_simulated.words import draw_words
 
 IMAGE_TOKENS = 64
-"""How many `prompt_tokens` an image counts as; a text counts its words."""
+"""Number of `prompt_tokens` of an image; those of a text are its words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAnswer:
-    """An answer that is to be sent: `writes` in order of their offsets, the first beginning with the status line."""
+    """An answer to send: `writes` in order of their offsets, of which the first begins with the status line."""
 
     status: int
     writes: tuple[Write, ...]
@@ -28,16 +28,16 @@ class PlannedAnswer:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     text: str = ""
-    """Its content."""
+    """The content of the answer."""
 
 
 def request_digest(body: bytes, seed: int | None) -> bytes:
-    """Hash what decides whether a request fails and, with a seed, what it is answered: the body and the seed."""
+    """Hash a body and the seed; the hash decides whether a request fails and, with a seed, the words of its answer."""
     return hashlib.sha256((seed or 0).to_bytes(8, "big", signed=True) + body).digest()
 
 
 def answer_digest(simulation: Simulation, digest: bytes, number: int) -> bytes:
-    """Hash what decides the words of the `number`-th answer of a server: without a seed, the number too."""
+    """Return the hash that decides the words of the `number`-th answer; without a seed it depends on the number too."""
     return digest if simulation.seed is not None else hashlib.sha256(number.to_bytes(8, "big") + digest).digest()
 
 
@@ -63,7 +63,7 @@ def fail(simulation: Simulation, request: JsonObject, digest: bytes) -> PlannedA
 
 
 def refuse(status: int, message: str, *, code: str) -> PlannedAnswer:
-    """Make an error answer that leaves at once."""
+    """Make an error answer that is sent at once."""
     error = {"error": {"message": message, "type": "error", "code": code}}
     return PlannedAnswer(status=status, writes=(Write(offset_ns=0, data=respond(status, json.dumps(error).encode())),))
 
@@ -101,9 +101,9 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
     scripted = simulation.answer.split(" ") if simulation.answer is not None else None
     length = simulation.tokens if scripted is None else len(scripted)
     # `ignore_eos` makes an answer as long as its limit, `min_tokens` at least that long.
-    never_ends = cap > 0 and bool(request.get("ignore_eos"))
-    wanted = cap if never_ends else max(length, _count(request, "min_tokens"))
-    is_cut = never_ends or 0 < cap < wanted
+    ignores_end = cap > 0 and bool(request.get("ignore_eos"))
+    wanted = cap if ignores_end else max(length, _count(request, "min_tokens"))
+    is_cut = ignores_end or 0 < cap < wanted
     texts = _words(simulation, digest, min(wanted, cap or wanted), scripted or [])
     if not is_cut:
         texts[-1] = texts[-1].removesuffix(" ")
@@ -119,13 +119,13 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
 
 
 def _words(simulation: Simulation, digest: bytes, count: int, scripted: Sequence[str]) -> list[str]:
-    """Return `count` words, each with a blank after it: those of the script first, then drawn ones."""
+    """Return `count` words, each followed by a space: the words of the script, then drawn words."""
     texts = [word + " " for word in scripted[:count]]
     return texts + draw_words(digest, count - len(texts), simulation.words)
 
 
 def _count(request: JsonObject, name: str) -> int:
-    """Return a number of tokens that a request states; 0 where it states none."""
+    """Return a field of the request that is a number of tokens; 0 if there is none."""
     value = request.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 

@@ -1,6 +1,6 @@
-"""Find when a request reached this machine: requests of one instant are read one after the other, so reads are later.
+"""Sockets that record when a request reached this machine; asyncio reads it later, after other requests.
 
-asyncio reads a connection by its socket's `recv`; the socket here also keeps the kernel's receive timestamp.
+asyncio reads a connection by the `recv` of its socket. Here `recv` also records the kernel's receive timestamp.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps, read_clocks, stamp_of
 
-_LONGEST_NS = 1_000_000_000
+_MAX_AGE_NS = 1_000_000_000
 """A stamp that seems older than this was made before the wall clock was set."""
 
 
 class StampedSocket(socket.socket):
-    """A TCP socket that keeps when the bytes of its last read arrived; so do the sockets that it accepts."""
+    """A TCP socket that records when the bytes of its last read arrived, as do the sockets that it accepts."""
 
     arrived: dict[int, int]
-    """Descriptor → instant on the monotonic clock, ns. Shared by a listening socket and what it accepts."""
+    """Descriptor → instant on the monotonic clock, ns. Shared by a listening socket and the sockets that it accepts."""
 
     def accept(self) -> tuple[StampedSocket, Any]:
         plain, address = super().accept()
@@ -44,7 +44,7 @@ def listen(host: str, port: int) -> StampedSocket:
     plain = socket.create_server((host, port), family=family)
     listening = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
     listening.arrived = {}
-    # Accepted sockets inherit both. asyncio sets the first only on sockets whose protocol number is given.
+    # Accepted sockets inherit both options. asyncio sets TCP_NODELAY only on sockets whose protocol number is given.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ask_for_stamps(listening)
     return listening
@@ -53,4 +53,4 @@ def listen(host: str, port: int) -> StampedSocket:
 def _to_monotonic(stamp_ns: int) -> int:
     now = read_clocks()
     age_ns = now.monotonic_ns + now.offset_ns - stamp_ns
-    return now.monotonic_ns - age_ns if 0 <= age_ns <= _LONGEST_NS else now.monotonic_ns
+    return now.monotonic_ns - age_ns if 0 <= age_ns <= _MAX_AGE_NS else now.monotonic_ns

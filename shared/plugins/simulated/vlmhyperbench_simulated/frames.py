@@ -1,4 +1,4 @@
-"""Write the events of simulated streams as bytes, each in a chunk of its own."""
+"""Write the events of simulated streams as bytes, each in its own chunk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Frames:
 
     @property
     def comment(self) -> bytes:
-        """A comment, as servers send it to keep a connection from being closed."""
+        """A comment, which servers send so that an idle connection is not closed."""
         return b": keep-alive" + self._end
 
     def start(self, identity: str) -> bytes:
@@ -42,11 +42,11 @@ class Frames:
         return ("data: " + json.dumps(shell)[: -len("]}")]).encode()
 
     def tokens(self, start: bytes, kind: EventKind, text: str, *, is_first_call: bool = False) -> bytes:
-        """Write an event that bears tokens."""
+        """Write an event with tokens."""
         return b"".join((start, self._delta(kind, text, is_first_call), _NO_REASON, b"}", self._end))
 
     def chunks(self, start: bytes, kind: EventKind, texts: Sequence[str]) -> list[bytes]:
-        """Write one event for each text, each framed as by `chunk`, quickly: other streams' tokens wait for it."""
+        """Write an event for each text, framed as by `chunk`; fast, because tokens of other streams wait meanwhile."""
         before, _, after = self.tokens(start, kind, "").rpartition(b'""')
         size, quote = len(before) + len(after), self._quote
         quoted = [quote(text).encode("utf-8", "surrogatepass") for text in texts]
@@ -62,7 +62,7 @@ class Frames:
         reason: str | None = None,
         usage: dict[str, int] | None = None,
     ) -> bytes:
-        """Write an event that bears tokens and states why the answer ends, or how many tokens there are."""
+        """Write an event with tokens that also states why the answer ends, or how many tokens there are."""
         stated = f', "finish_reason": {json.dumps(reason)}}}]'.encode()
         counted = b"" if usage is None else f', "usage": {json.dumps(usage)}'.encode()
         return b"".join((start, self._delta(kind, text, is_first_call), stated, counted, b"}", self._end))
@@ -110,5 +110,5 @@ def chunk(data: bytes) -> bytes:
 
 def split(data: bytes) -> tuple[bytes, bytes]:
     """Split an event in two: inside its first character of several bytes, else in its middle."""
-    place = next((at + 1 for at, byte in enumerate(data) if byte >= 0x80), len(data) // 2)
-    return data[:place], data[place:]
+    middle = next((at + 1 for at, byte in enumerate(data) if byte >= 0x80), len(data) // 2)
+    return data[:middle], data[middle:]

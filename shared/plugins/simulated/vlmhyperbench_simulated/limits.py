@@ -1,7 +1,7 @@
-"""`python -m vlmhyperbench_simulated.limits`: measure how many streams the server sends on time on this machine.
+"""`python -m vlmhyperbench_simulated.limits`: measure how many streams the server serves on time on this machine.
 
-A bare loop requests the streams and discards them; what counts is the server's own record of how late each write left.
-Beyond these limits the server is no reference for a client's measurement.
+A bare loop requests the streams and discards them. The lateness of each write is taken from the server's own record.
+With more streams than the limit, the server is no reference for the measurements of a client.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
 MAX_LATE_MS = 1.0
-"""The p99 up to which a number of streams counts as served on time."""
+"""Maximum p99 of the lateness at which a number of streams is served on time."""
 
 _BODY = b'{"stream": true, "messages": [{"role": "user", "content": "how late are you?"}]}'
 _REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
@@ -89,13 +89,13 @@ def _drain(port: int, streams: int, *, over_s: float) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected[sock.fileno()] = sock
         poll.register(sock.fileno(), select.EPOLLIN)
-    began_s, asked = time.monotonic(), 0
+    began_s, sent = time.monotonic(), 0
     waiting, sockets = dict(connected), list(connected.values())
     while waiting:
-        while asked < streams and time.monotonic() >= began_s + asked * over_s / streams:
-            sockets[asked].sendall(_REQUEST)
-            asked += 1
-        for fd, _ in poll.poll(0.001 if asked < streams else None):
+        while sent < streams and time.monotonic() >= began_s + sent * over_s / streams:
+            sockets[sent].sendall(_REQUEST)
+            sent += 1
+        for fd, _ in poll.poll(0.001 if sent < streams else None):
             if waiting[fd].recv(262_144).endswith(b"0\r\n\r\n"):
                 poll.unregister(fd)
                 del waiting[fd]
@@ -107,7 +107,7 @@ def _drain(port: int, streams: int, *, over_s: float) -> None:
 def _late_ns(record: dict[str, object]) -> Sequence[int]:
     late = record["late_ns"]
     assert isinstance(late, list)  # noqa: S101 -- narrows the type
-    # The first write is the head, which is due at once and sent as soon as the answer is planned.
+    # The first write is the head, which is due at the arrival of the request, so its lateness is the planning time.
     return late[1:]
 
 

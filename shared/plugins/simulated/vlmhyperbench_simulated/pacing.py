@@ -1,4 +1,4 @@
-"""Call back at absolute monotonic instants, to tens of microseconds: epoll's own time-outs are whole milliseconds."""
+"""Call back at absolute monotonic instants, within tens of microseconds; time-outs of epoll are whole milliseconds."""
 
 from __future__ import annotations
 

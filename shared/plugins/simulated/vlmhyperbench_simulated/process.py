@@ -1,4 +1,4 @@
-"""Run a simulated engine as a process of its own, for tests and benchmarks that must not share its event loop."""
+"""Run a simulated engine in its own process, for tests and benchmarks that must not share its event loop."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class SimulatedProcess:
         self._ask("DELETE")
 
     def _ask(self, method: str) -> bytes:
-        request = urllib.request.Request(f"{self.url}/record", method=method)  # noqa: S310 -- its own server, on loopback
-        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 -- the same
+        request = urllib.request.Request(f"{self.url}/record", method=method)  # noqa: S310 -- the server of this process, on loopback
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 -- the same server
             return cast("bytes", response.read())
 
     def __enter__(self) -> SimulatedProcess:

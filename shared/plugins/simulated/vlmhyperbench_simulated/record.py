@@ -1,4 +1,4 @@
-"""Record what a simulated engine sent: bounded, and never silently incomplete."""
+"""Record what a simulated engine sent, up to a limit; dropped records are counted."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from vlmhyperbench_simulated.answers import PlannedAnswer
 
 MAX_WRITES = 1_000_000
-"""Beyond it the oldest records are dropped; `dropped` counts them."""
+"""With more writes the oldest records are dropped; `dropped` counts them."""
 
 
 @dataclass(slots=True)
 class SendRecord:
-    """What was sent for one request; instants are `time.monotonic_ns()` just before each write.
+    """The answer that was sent to one request; instants are `time.monotonic_ns()` just before each write.
 
-    The instant of arrival is the kernel's, where it stamps the socket.
+    The instant of arrival is the kernel's if it stamps the socket.
     """
 
     number: int
     """Order of arrival, from 0."""
     connection: int
     request_id: str | None
-    """Value of the request's `x-request-id`, if it had one."""
+    """Value of the request's header `x-request-id`; None without it."""
     body_sha256: str
     received_ns: int
     answer: PlannedAnswer
@@ -31,7 +31,7 @@ class SendRecord:
 
     @property
     def late_ns(self) -> list[int]:
-        """How late each write left."""
+        """Lateness of each write against its instant."""
         received_ns = self.received_ns
         return [
             sent_ns - received_ns - write.offset_ns
@@ -74,7 +74,7 @@ class Records:
         self.dropped = 0
 
     def add(self, record: SendRecord) -> None:
-        """Add a record; drop the oldest ones where there are too many writes."""
+        """Add a record; drop the oldest records if there are too many writes."""
         self._records.append(record)
         self._writes += len(record.answer.writes)
         while self._writes > self._max_writes and len(self._records) > 1:
@@ -82,7 +82,7 @@ class Records:
             self.dropped += 1
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all records without counting them."""
         self._records.clear()
         self._writes = self.dropped = 0
 

@@ -1,7 +1,7 @@
-"""The timed server: OpenAI-compatible chat over HTTP/1.1, on a bare asyncio protocol so that it stays on time.
+"""The timed server: OpenAI-compatible chat over HTTP/1.1, on a bare asyncio protocol so that it sends on time.
 
-Covered: keep-alive, bodies with `Content-Length`, `Expect: 100-continue`, TCP and Unix sockets. Not covered: chunked
-request bodies (411), TLS.
+It supports keep-alive, bodies with `Content-Length`, `Expect: 100-continue`, TCP and Unix sockets; neither chunked
+request bodies (status 411) nor TLS.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class SimulatedServer:
         self.port = 0
         """The TCP port; 0 on a Unix socket."""
         self.requests = 0
-        """Chat requests so far."""
+        """Number of chat requests so far."""
         self.connections = 0
         self.records = Records()
         self.arrived: Mapping[int, int] = {}
         """When the bytes of a connection's last read arrived, by descriptor; empty on a Unix socket."""
         self.tries: dict[bytes, int] = {}
-        """Failed tries by request, for `recovers_after`."""
+        """Number of failed tries by request digest, for `recovers_after`."""
         self.ready_ns = time.monotonic_ns() + round(simulation.start_ms * 1e6)
         self.api_key = api_key
         self.pacer: Pacer
@@ -75,9 +75,9 @@ class SimulatedServer:
         await self.server.wait_closed()
 
     def is_authorized(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a request bears the key, or none is required."""
-        given = headers.get("authorization", "").encode()
-        return self.api_key is None or hmac.compare_digest(given, f"Bearer {self.api_key}".encode())
+        """Return whether a request has the right key, or no key is required."""
+        value = headers.get("authorization", "").encode()
+        return self.api_key is None or hmac.compare_digest(value, f"Bearer {self.api_key}".encode())
 
     def decide(self, body: bytes, digest: bytes) -> PlannedAnswer:
         """Plan the answer to the next chat request."""
@@ -133,7 +133,7 @@ async def start_server(
     unix_socket: str | None = None,
     api_key: str | None = None,
 ) -> SimulatedServer:
-    """Listen, on a port of the system's choice unless one is given.
+    """Listen on a port, which the system chooses if it is 0.
 
     Raises:
         OSError: the port is in use.
@@ -230,7 +230,7 @@ class _Connection(asyncio.Protocol):
             return
         digest = request_digest(body, server.simulation.seed)
         number = server.requests
-        made = server.decide(body, digest)
+        planned = server.decide(body, digest)
         record = None
         if server.simulation.record:
             record = SendRecord(
@@ -239,14 +239,16 @@ class _Connection(asyncio.Protocol):
                 request_id=headers.get("x-request-id"),
                 body_sha256=hashlib.sha256(body).hexdigest(),
                 received_ns=received_ns,
-                answer=made,
+                answer=planned,
             )
             server.records.add(record)
-        self._begin(made, received_ns, closes=made.closes or not self._keeps_alive, record=record)
+        self._begin(planned, received_ns, closes=planned.closes or not self._keeps_alive, record=record)
 
-    def _begin(self, made: PlannedAnswer, received_ns: int, *, closes: bool, record: SendRecord | None = None) -> None:
+    def _begin(
+        self, planned: PlannedAnswer, received_ns: int, *, closes: bool, record: SendRecord | None = None
+    ) -> None:
         self._is_busy = True
-        self._writes, self._next, self._received_ns = made.writes, 0, received_ns
+        self._writes, self._next, self._received_ns = planned.writes, 0, received_ns
         self._closes, self._record = closes, record
         self._send()
 

@@ -1,4 +1,4 @@
-"""What a simulated engine declares about itself: its timing, the shape of its streams and its failures."""
+"""The declared behaviour of a simulated engine: its timing, the shape of its streams and its failures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MAX_COUNT = 1_000_000
 class Simulation:
     """The truth that a client's measurement is compared with. Token *i* is sent `ttft_ms + i·gap_ms` after the request.
 
-    Tokens that share an event leave with the first of them, events that share a write with the first of those. The
-    request counts as arrived when its last byte was; on a Unix socket, when that was read.
+    Tokens in one event are sent at the instant of the first of them, and so are events in one write. A request arrives
+    with its last byte; on a Unix socket, when that byte is read.
     """
 
     ttft_ms: float = 0.0
@@ -30,50 +30,50 @@ class Simulation:
     answer: str | None = None
     """A fixed answer, one token per word, in place of `tokens` drawn words."""
     words: Alphabet = "ascii"
-    """What drawn words are made of: characters of several bytes are sent as they are, not escaped."""
+    """The characters of drawn words: those of several bytes are sent as they are, not escaped."""
     reasoning_tokens: int = 0
-    """How many of the answer's tokens, from the first on, are reasoning."""
+    """Number of tokens, from the first on, that are reasoning."""
     reasoning_key: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     tool_tokens: int = 0
-    """How many of the answer's tokens, up to the last, are the arguments of a tool call."""
+    """Number of tokens, at the end, that are the arguments of a tool call."""
     tokens_per_event: int = 1
     events_per_write: int = 1
-    """Events that are sent in one write of the socket."""
+    """Number of events that are sent in one write of the socket."""
     split_ahead_ms: float = 0.0
-    """The first part of every write of tokens is sent this long before its instant. It ends inside an event, inside a
-    character where one has several bytes; the event is complete with its last byte, at its instant."""
+    """The first part of every write of tokens is sent this long before its instant. The part ends inside an event, and
+    inside a character if one has several bytes; the rest of the event is sent at its instant."""
     empty_deltas: bool = False
-    """An event with empty content lies in the middle of each wait for a token."""
+    """An event with empty content is sent in the middle of each wait for a token."""
     comments: bool = False
-    """A keep-alive comment lies in the middle of each wait for a token."""
+    """A keep-alive comment is sent in the middle of each wait for a token."""
     line_end: Literal["lf", "crlf"] = "lf"
     role_chunk: RoleChunk = "none"
     """A role-only event: none, in the write of the first token, or right after the headers."""
     tail_ms: float = 0.0
-    """From the last token to usage and `[DONE]`."""
+    """Time from the last token to usage and `[DONE]`."""
     usage: UsageChunk = "on_request"
     running_usage: bool = False
-    """Every event with tokens states how many there are so far."""
+    """Every event with tokens states how many tokens were sent so far."""
     finish_chunk: Literal["own", "with_last"] = "own"
-    """Where `finish_reason` and usage are: in chunks of their own after the last token, or in the last token's."""
+    """`finish_reason` and usage are in separate chunks after the last token, or in the chunk of the last token."""
     failure_rate: float = 0.0
     """Share of requests that fail, chosen by the hash of seed and body: a request fails always or never."""
     fail_every: int = 0
-    """Every n-th request to arrive fails; 0: none."""
+    """Every n-th request that arrives fails; 0: none."""
     failure: FailureKind = "status"
-    """How: an HTTP status, a connection closed before the answer, or in its middle."""
+    """Kind of failure: an HTTP status, or a connection that closes before the answer or in the middle of it."""
     failure_status: int = 503
     recovers_after: int = 0
     """A request chosen by `failure_rate` succeeds after this many failed tries; 0: never."""
     start_ms: float = 0.0
-    """From start to ready; `/health` answers 503 before."""
+    """Time from the start until the engine is ready; `/health` answers 503 before."""
     crash_at_start: bool = False
-    """Exit with status 3 in place of getting ready."""
+    """Exit with status 3 at the start."""
     model: str = "simulated"
     seed: int | None = None
-    """A number: the same request always gets the same answer. None: the words of every answer are others."""
+    """A number: the same request always gets the same answer. None: every answer has different words."""
     record: bool = False
-    """Keep the true instants of every send for `GET /record`."""
+    """Record the true instants of every send for `GET /record`."""
 
     def __post_init__(self) -> None:
         for name in ("ttft_ms", "gap_ms", "tail_ms", "start_ms", "split_ahead_ms"):

@@ -1,4 +1,4 @@
-"""The streams that mislead careless clients, and parsing of a simulation from a registry's parameters."""
+"""The streams that mislead careless clients, and the parsing of a registry's parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench_simulated.simulation import Simulation
 
 TRUTH = Simulation(ttft_ms=100.0, gap_ms=10.0, tokens=32, usage="always", record=True)
-"""First token at 100 ms, 32 tokens, 10 ms each: the truth of all streams below."""
+"""First token at 100 ms, 32 tokens with gaps of 10 ms: the truth of all streams below."""
 
 STREAMS: Mapping[str, Simulation] = {
     "role_with_first": dataclasses.replace(TRUTH, role_chunk="with_first"),
@@ -32,11 +32,11 @@ STREAMS: Mapping[str, Simulation] = {
     "renamed_reasoning": dataclasses.replace(TRUTH, reasoning_tokens=16, reasoning_key="reasoning"),
     "tool_call": dataclasses.replace(TRUTH, tool_tokens=16),
 }
-"""Streams that mislead a careless client, by name; the truth is the same in each."""
+"""Streams that mislead a careless client, by name; all have the same truth."""
 
 
 def parse_simulation(params: JsonObject) -> Simulation:
-    """Make a simulation of untrusted parameters; `stream` names one of `STREAMS` to start from.
+    """Make a simulation from untrusted parameters; `stream` names the one of `STREAMS` whose values are the defaults.
 
     Raises:
         InvalidInput: a name is unknown, or a value has the wrong type or range.

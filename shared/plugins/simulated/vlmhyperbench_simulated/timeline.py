@@ -1,4 +1,4 @@
-"""Schedule the events of one streamed answer: which bytes are sent together, and when; pure."""
+"""Schedule the events of a streamed answer: which bytes are sent together, and when; pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Write(NamedTuple):
     """Bytes that are sent together."""
 
     offset_ns: int
-    """After the request's arrival."""
+    """Counted from the arrival of the request."""
     data: bytes
     events: tuple[tuple[EventKind, int], ...] = ()
-    """(kind, tokens in it) of each event whose last byte is among these."""
+    """Kind and number of tokens of each event whose last byte is in `data`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Tokens:
 
 
 class _Event(NamedTuple):
-    """One event that bears tokens."""
+    """One event with tokens."""
 
     first: int
     """Index of its first token in the answer."""
@@ -93,12 +93,12 @@ def lay_out(
 
 
 def _due_ns(simulation: Simulation, token: int) -> int:
-    """When a token is due, counted from the request's arrival."""
+    """Return when a token is due, counted from the arrival of the request."""
     return round(simulation.ttft_ms * 1e6) + round(token * simulation.gap_ms * 1e6)
 
 
 def _is_plain(simulation: Simulation) -> bool:
-    """Return whether every token is sent by itself, with nothing between two tokens."""
+    """Return whether every token is sent in its own write, with nothing between two tokens."""
     return (
         simulation.tokens_per_event == simulation.events_per_write == 1
         and simulation.gap_ms > 0
@@ -115,7 +115,7 @@ def _offsets(simulation: Simulation, tokens: int) -> tuple[int, ...]:
 
 
 def _add_plainly(simulation: Simulation, tokens: Tokens, timeline: _Timeline, frames: Frames, start: bytes) -> None:
-    """Do the same as `_add_events` for a plain simulation, but fast: other streams' tokens wait for it."""
+    """Do the same as `_add_events` for a plain simulation, but faster: tokens of other streams wait meanwhile."""
     parts: tuple[tuple[EventKind, list[str]], ...] = (("reasoning", tokens.reasoning), ("content", tokens.content))
     offsets = _offsets(simulation, len(tokens))
     at = 0
@@ -138,13 +138,13 @@ def _add_events(
     start: bytes,
     usage: dict[str, int] | None,
 ) -> None:
-    """Add the events that bear tokens and what lies between them; `usage` where an event may state it."""
+    """Add the events with tokens, and comments and empty events between them; `usage`: None if no event states it."""
     events = _events(simulation, tokens)
     last = events[-1] if simulation.finish_chunk == "with_last" else None
     together = simulation.events_per_write
     for index in range(0, len(events), together):
         due_ns = _due_ns(simulation, events[index].first)
-        _fill_the_wait(simulation, frames, start, timeline, due_ns)
+        _fill_wait(simulation, frames, start, timeline, due_ns)
         group = events[index : index + together]
         rendered = [
             _render(
@@ -162,7 +162,7 @@ def _add_events(
         timeline.add(due_ns, b"".join(map(chunk, rendered)), tuple((event.kind, event.tokens) for event in group))
 
 
-def _fill_the_wait(simulation: Simulation, frames: Frames, start: bytes, timeline: _Timeline, due_ns: int) -> None:
+def _fill_wait(simulation: Simulation, frames: Frames, start: bytes, timeline: _Timeline, due_ns: int) -> None:
     """Add a comment or an empty event in the middle of the wait for the next tokens."""
     middle_ns = (timeline.at_ns + due_ns) // 2
     if simulation.comments:
@@ -196,7 +196,7 @@ def _render(
     usage: dict[str, int] | None,
     reason: str | None,
 ) -> bytes:
-    """Write one event; `usage` is that of the whole answer, and the event states the count so far."""
+    """Write one event; `usage` is of the whole answer, of which the event states the tokens so far."""
     if usage is None and reason is None:
         return frames.tokens(start, event.kind, event.text, is_first_call=event.is_first_call)
     if usage is not None:
