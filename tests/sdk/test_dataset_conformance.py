@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.testing.datasets import check_dataset
@@ -65,9 +66,10 @@ def test_a_dataset_that_accepts_unknown_params_fails() -> None:
         check_dataset(Lax, DatasetSource())
 
 
-def test_a_dataset_that_can_be_read_only_once_fails() -> None:
-    with pytest.raises(PluginFailure, match="a second reading gives 0 samples instead of 2"):
+def test_a_dataset_that_can_be_read_only_once_fails(wording: Wording) -> None:
+    with pytest.raises(PluginFailure) as refused:
         check_dataset(Consumed, DatasetSource())
+    wording(refused.value)
 
 
 def test_a_dataset_that_changes_between_readings_fails() -> None:

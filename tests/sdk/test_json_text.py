@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import NumberText, compact_json, parse_json, parse_object, repair_json
 
@@ -67,10 +68,11 @@ def test_what_the_rfc_does_not_allow_is_refused(text: str | bytes, reason: str) 
         parse_json(text)
 
 
-def test_an_object_is_wanted_where_one_is_wanted() -> None:
+def test_an_object_is_wanted_where_one_is_wanted(wording: Wording) -> None:
     assert parse_object('{"a": [1]}') == {"a": [1]}
-    with pytest.raises(InvalidInput, match="The body is not a JSON object"):
+    with pytest.raises(InvalidInput) as refused:
         parse_object("[1]", what="The body")
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
 from vlmhyperbench_sdk.testing.prompts import check_prompt_strategy
@@ -42,10 +43,13 @@ def test_a_strategy_that_keeps_the_contract_passes() -> None:
     check_prompt_strategy(Strategy(lambda sample: Prompt(user=sample.question, system="Be brief.")))
 
 
-def test_a_strategy_may_refuse_samples_that_lack_what_it_needs_but_not_those_that_its_author_gives() -> None:
+def test_a_strategy_may_refuse_samples_that_lack_what_it_needs_but_not_those_that_its_author_gives(
+    wording: Wording,
+) -> None:
     check_prompt_strategy(Strategy(_kind))
-    with pytest.raises(PluginFailure, match="it is refused"):
+    with pytest.raises(PluginFailure) as refused:
         check_prompt_strategy(Strategy(_kind), samples=[Sample(key="mine", question="?")])
+    wording(refused.value)
 
 
 def test_a_strategy_whose_prompts_depend_on_what_came_before_fails() -> None:

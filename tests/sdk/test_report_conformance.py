@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.checks import MAX_REPORT_BYTES
 from vlmhyperbench_sdk.errors import PluginFailure
 from vlmhyperbench_sdk.protocols import WrittenReport
@@ -32,13 +33,14 @@ def test_a_writer_that_keeps_the_contract_passes() -> None:
     check_report_writer(Writer(lambda report: _written(str(report["title"]).encode(), ".tar.gz", "image/svg+xml")))
 
 
-def test_a_writer_that_changes_the_report_fails() -> None:
+def test_a_writer_that_changes_the_report_fails(wording: Wording) -> None:
     def make(report: JsonObject) -> WrittenReport:
         report["title"] = "mine"  # type: ignore[index]
         return _written()
 
-    with pytest.raises(PluginFailure, match="changes the report"):
+    with pytest.raises(PluginFailure) as refused:
         check_report_writer(Writer(make))
+    wording(refused.value)
 
 
 def test_a_writer_that_writes_another_file_each_time_fails() -> None:

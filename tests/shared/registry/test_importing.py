@@ -9,6 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.shared.registry.writing import Shelf, load
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -80,9 +81,9 @@ def test_a_file_that_says_little_is_named_after_its_format(catalogue: Catalogue)
     assert pinned.dataset.name == f"lm-eval answers {pinned.dataset.version}"  # of another file they are others
 
 
-def test_what_does_not_go_together_is_said(catalogue: Catalogue) -> None:
-    assert errors(catalogue) == ["metrics: there is no metric to evaluate the answers by."]
-    assert errors(catalogue, Found(referenced=0), metrics=("anls",)) == ["dataset: the file knows no reference."]
+def test_an_import_without_metrics_or_references_is_refused(catalogue: Catalogue, wording: Wording) -> None:
+    wording("\n".join(errors(catalogue)))
+    wording("\n".join(errors(catalogue, Found(referenced=0), metrics=("anls",))))
     assert len(errors(catalogue, task="nope", dataset="nope", metrics=("nope",))) == 3
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench.domain.judging import judging_of, judging_spec
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -67,9 +68,10 @@ def test_what_is_wrong_with_a_judge_is_said(tmp_path: Path, params: str, message
     assert message in " ".join(f"{error} {error.cure}" for error in refused.value.errors)
 
 
-def test_a_run_that_may_stop_is_not_judged(tmp_path: Path) -> None:
-    with pytest.raises(RegistryErrors, match="is not judged while it runs"):
+def test_a_run_that_may_stop_is_not_judged(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(RegistryErrors) as refused:
         resolve(tmp_path, WISE, stop={"rule": "better"})
+    wording(refused.value)
 
 
 def test_a_judge_without_prices_says_why(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import FILES, SHA, Shelf, errors_of, load, write
+from tests.support.wording import Wording
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.registry.loading import load_catalogue
@@ -26,18 +27,20 @@ def test_entries_are_found_by_kind_and_name(tmp_path: Path) -> None:
     assert catalogue.location_of("tasks", "none") is None
 
 
-def test_an_unknown_name_or_kind_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_name_or_kind_is_refused_with_the_nearest(tmp_path: Path, wording: Wording) -> None:
     catalogue = load(tmp_path)
-    with pytest.raises(NotFound, match=r"no metric called 'anl'\. Did you mean anls\?"):
+    with pytest.raises(NotFound) as refused:
         catalogue.get("metrics", "anl")
-    with pytest.raises(NotFound, match=r"called 'metric'\. Did you mean metrics"):
+    wording(refused.value)
+    with pytest.raises(NotFound) as refused:
         catalogue.get("metric", "anls")
+    wording(refused.value)
 
 
-def test_an_unknown_key_is_refused_with_the_nearest_and_its_line(tmp_path: Path) -> None:
-    assert errors_of(tmp_path, {"tasks/t.yaml": "dataset: d\nprompt: p\nmetrics: [anls]\nscenario: [offline]\n"}) == [
-        "tasks/t.yaml:4: scenario: there is no such key. Did you mean scenarios?"
-    ]
+def test_an_unknown_key_is_refused_with_the_nearest_and_its_line(tmp_path: Path, wording: Wording) -> None:
+    text = "dataset: d\nprompt: p\nmetrics: [anls]\nscenario: [offline]\n"
+    [error] = errors_of(tmp_path, {"tasks/t.yaml": text})
+    wording(error)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_all_errors_of_all_files_come_at_once_and_none_twice(tmp_path: Path) -> 
         "tasks/t.yaml:3:",
         "tasks/t.yaml:4:",
     ]
-    assert "no dataset called 'dd'" in errors[4]
+    assert "'dd'" in errors[4]
 
 
 def test_a_broken_entry_is_one_error_and_not_one_for_each_reference_to_it(tmp_path: Path) -> None:
@@ -100,7 +103,7 @@ def test_a_broken_entry_is_one_error_and_not_one_for_each_reference_to_it(tmp_pa
     assert len(errors_of(tmp_path, {"prompts/p.yaml": 'user_prompt: "{{ questions }}"\n'})) == 1
 
 
-def test_files_that_are_no_entries_are_pointed_out(tmp_path: Path) -> None:
+def test_files_that_are_no_entries_are_refused(tmp_path: Path, wording: Wording) -> None:
     (tmp_path.parent / "outside.yaml").write_text("kind: offline\n")
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "link.yaml").symlink_to(tmp_path.parent / "outside.yaml")
@@ -117,19 +120,13 @@ def test_files_that_are_no_entries_are_pointed_out(tmp_path: Path) -> None:
             "stray.yaml": "kind: offline\n",
         },
     )
-    assert "task:1: There is no such kind of entry. Did you mean tasks?" in errors
-    assert any("other.yml:1: Entries end in .yaml. Rename it to other.yaml." in error for error in errors)
-    assert any("a b.yaml:1: The name of an entry is letters" in error for error in errors)
-    assert any("link.yaml:1: The link leads out of the registries." in error for error in errors)
-    assert any("loop.yaml:1: " in error for error in errors)
-    assert any("stray.yaml:1: An entry lies in the folder of its kind." in error for error in errors)
     assert len(errors) == 6
+    wording("\n".join(errors))
 
 
-def test_the_name_in_a_file_is_the_name_of_the_file(tmp_path: Path) -> None:
-    assert errors_of(tmp_path, {"runs/r.yaml": "name: q\ntarget: {model: m}\ntask: t\n"}) == [
-        "runs/r.yaml:1: name: the file is called r. Rename either."
-    ]
+def test_the_name_in_a_file_is_the_name_of_the_file(tmp_path: Path, wording: Wording) -> None:
+    [error] = errors_of(tmp_path, {"runs/r.yaml": "name: q\ntarget: {model: m}\ntask: t\n"})
+    wording(error)
     assert errors_of(tmp_path, {"runs/r.yaml": "name: r\ntarget: {model: m}\ntask: t\n"}) == []
 
 
@@ -154,14 +151,16 @@ def test_a_model_s_files_are_pinned_and_stay_in_their_folder(tmp_path: Path, tex
     assert any(message in error for error in errors), errors
 
 
-def test_a_missing_folder_and_a_wrong_mode_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="There are no registries at"):
+def test_a_missing_folder_and_a_wrong_mode_are_refused(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(NotFound) as refused:
         load_catalogue(tmp_path / "none")
-    with pytest.raises(InvalidInput, match=r"run_mode is 'debug'\. There are dev, prod"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         load_catalogue(tmp_path, "debug")
+    wording(refused.value)
 
 
-def test_older_spellings_are_read_with_a_warning(tmp_path: Path) -> None:
+def test_deprecated_keys_are_read_with_a_warning(tmp_path: Path, wording: Wording) -> None:
     catalogue = load(
         tmp_path,
         {
@@ -174,61 +173,48 @@ def test_older_spellings_are_read_with_a_warning(tmp_path: Path) -> None:
     assert catalogue.models["x"].engine_params == {"n_ctx": 1}
     assert catalogue.datasets["x"].type == "drawn"
     assert catalogue.runs["x"].task == "t"
-    assert sorted(catalogue.warnings) == [
-        "datasets/x.yaml:1: iterator_class is an older spelling of type.",
-        "models/x.yaml:1: framework is an older spelling of backends.",
-        "models/x.yaml:2: parameters is an older spelling of engine_params.",
-        "runs/x.yaml:2: ml_task is an older spelling of task.",
-    ]
+    assert len(catalogue.warnings) == 4
+    wording("\n".join(sorted(catalogue.warnings)))
 
 
-def test_an_older_spelling_beside_the_new_one_is_an_error(tmp_path: Path) -> None:
-    text = "framework: engine\nbackends: [engine]\n"
-    assert errors_of(tmp_path, {"models/x.yaml": text}) == [
-        "models/x.yaml:1: framework: backends is written too. Keep one."
-    ]
+def test_a_deprecated_key_together_with_the_current_one_is_an_error(tmp_path: Path, wording: Wording) -> None:
+    [error] = errors_of(tmp_path, {"models/x.yaml": "framework: engine\nbackends: [engine]\n"})
+    wording(error)
 
 
-def test_packages_are_pinned_in_prod(tmp_path: Path) -> None:
+def test_packages_are_pinned_in_prod(tmp_path: Path, wording: Wording) -> None:
     files: dict[str, str | None] = {
         "packages/a.yaml": "source: {type: git, url: 'https://host/a.git', ref: main}\n",
         "packages/b.yaml": f"source: {{type: git, url: 'https://host/b.git', ref: {'a' * 40}}}\n",
         "packages/c.yaml": "source: {type: pypi, name: c, version: 1.0.0}\n",
     }
-    assert load(tmp_path, files).warnings == (
-        "packages/a.yaml:1: the git ref 'main' of a is no commit: what it means may change.",
-    )
+    [warning] = load(tmp_path, files).warnings
+    wording(warning)
     local = {**files, "packages/d.yaml": "source: {type: local, path: ../d}\n"}
     (error,) = errors_of(tmp_path, local)
-    assert error.startswith("packages/d.yaml:1: source: a local source is not used in prod. Put it into d.dev.yaml")
+    wording(error)
     assert errors_of(tmp_path, local, "dev") == []
 
 
-def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path) -> None:
+def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path, wording: Wording) -> None:
     metric = "class_path: cer\nprofile: jiwer\npackage: {}\n"
     packages: dict[str, str | None] = {
         "packages/metric-package.yaml": "source: {type: pypi, name: metric-package, version: 1.0.0}\n",
         "packages/other-package.yaml": "source: {type: pypi, name: other-package, version: 1.0.0}\n",
     }
     assert errors_of(tmp_path, {**packages, "metrics/cer.yaml": metric.format("metric-package")}) == []
-    assert (
-        "registered by metric-package, not by other-package"
-        in errors_of(tmp_path, {**packages, "metrics/cer.yaml": metric.format("other-package")})[0]
-    )
-    assert (
-        "no package called 'no-package'"
-        in errors_of(tmp_path, {**packages, "metrics/cer.yaml": metric.format("no-package")})[1]
-    )
+    for package in ("other-package", "no-package"):
+        wording("\n".join(errors_of(tmp_path, {**packages, "metrics/cer.yaml": metric.format(package)})))
 
 
-def test_an_adapter_comes_from_the_package_that_is_named_for_it(tmp_path: Path) -> None:
+def test_an_adapter_comes_from_the_package_that_is_named_for_it(tmp_path: Path, wording: Wording) -> None:
     package = {"packages/other.yaml": "source: {type: pypi, name: other, version: '1'}\n"}
     backend = {**package, "backends/engine.yaml": "default_adapter_package: other\n"}
     [wrong] = errors_of(tmp_path / "backend", backend)
-    assert "registered by engine-package, not by other" in wrong
+    wording(wrong)
     adapter = "backends: [engine]\nbackend_class: engine\nadapter_package: "
     [wrong] = errors_of(tmp_path / "model", {**package, "models/x.yaml": f"{adapter}other\n"})
-    assert "registered by engine-package, not by other" in wrong
+    wording(wrong)
     *_, wrong = errors_of(tmp_path / "missing", {"models/x.yaml": f"{adapter}none\n"})
     assert "x.yaml:3: adapter_package: " in wrong
     [wrong] = errors_of(
@@ -245,9 +231,9 @@ def test_an_adapter_comes_from_the_package_that_is_named_for_it(tmp_path: Path) 
         ("packages/p.yaml", "source: {type: local, path: ../p, editable: true}\n"),
     ],
 )
-def test_a_key_that_nothing_reads_is_refused(tmp_path: Path, file: str, text: str) -> None:
+def test_a_key_that_nothing_reads_is_refused(tmp_path: Path, file: str, text: str, wording: Wording) -> None:
     [wrong] = errors_of(tmp_path, {file: FILES.get(file, "") + text}, "dev")
-    assert "there is no such key" in wrong
+    wording(wrong)
 
 
 @pytest.mark.parametrize(

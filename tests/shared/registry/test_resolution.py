@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import SHA, Shelf, load
+from tests.support.wording import Wording
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import (
     Decoding,
@@ -184,25 +185,19 @@ def test_paths_start_at_the_registries(tmp_path: Path) -> None:
     assert _spec(catalogue, dataset="y").dataset.path == "/data"
 
 
-def test_every_unknown_name_is_reported_at_once_with_the_nearest(catalogue: Catalogue) -> None:
-    assert _errors(
-        catalogue, target={"model": "mm"}, prompt="pp", dataset="dd", metrics=["anls", "anl"], reports=["htm"]
-    ) == [
-        "dataset: There is no dataset called 'dd'. Did you mean d?",
-        "metrics.1: There is no metric called 'anl'. Did you mean anls?",
-        "prompt: There is no prompt called 'pp'. Did you mean p?",
-        "reports.0: There is no report called 'htm'. Did you mean html?",
-        "target.model: There is no model called 'mm'. Did you mean m?",
-    ]
+def test_every_unknown_name_is_reported_at_once_with_the_nearest(catalogue: Catalogue, wording: Wording) -> None:
+    names = {"prompt": "pp", "dataset": "dd", "metrics": ["anls", "anl"], "reports": ["htm"]}
+    wording("\n".join(_errors(catalogue, target={"model": "mm"}, **names)))
 
 
 def test_an_unknown_task_does_not_hide_the_other_errors(catalogue: Catalogue) -> None:
     errors = _errors(catalogue, task="tt", prompt="pp", dataset={"name": "dd"}, metrics=["anl"], target={"model": "mm"})
     assert [error.partition(":")[0] for error in errors] == ["dataset", "metrics.0", "prompt", "target.model", "task"]
-    assert _errors(catalogue, task="tt") == ["task: There is no task called 'tt'. Did you mean t?"]
+    [error] = _errors(catalogue, task="tt")
+    assert error.startswith("task: ")
 
 
-def test_a_run_keeps_to_what_its_task_supports(tmp_path: Path) -> None:
+def test_a_run_keeps_to_what_its_task_supports(tmp_path: Path, wording: Wording) -> None:
     task = """\
 dataset: d
 prompt: p
@@ -213,18 +208,14 @@ supported_reports: [html]
 supported_backends: [engine]
 """
     catalogue = load(tmp_path, {"tasks/t.yaml": task})
-    assert _errors(
+    errors = _errors(
         catalogue,
         target={"model": "m", "backend": "other"},
         metrics=["cer"],
         reports=["markdown"],
         scenario="single",
-    ) == [
-        "metrics.0: the task 't' does not support the metric 'cer'. There is anls.",
-        "reports.0: the task 't' does not support the report 'markdown'. There is html.",
-        "scenario: the task 't' does not support the scenario 'single'. There is offline.",
-        "target.backend: the task 't' does not support the backend 'other'. It supports engine.",
-    ]
+    )
+    wording("\n".join(errors))
 
 
 @pytest.mark.parametrize(
@@ -254,14 +245,15 @@ def test_two_profiles_of_one_metric_are_two_metrics(catalogue: Catalogue) -> Non
     ]
 
 
-def test_errors_of_a_registered_run_name_its_file(tmp_path: Path) -> None:
+def test_errors_of_a_registered_run_name_its_file(tmp_path: Path, wording: Wording) -> None:
     catalogue = load(tmp_path)
     entry = catalogue.runs["r"]
     emptied = Catalogue(
         roots=catalogue.roots, runs=catalogue.runs, tasks=catalogue.tasks, documents=catalogue.documents
     )
-    with pytest.raises(RegistryErrors, match=r"^runs/r\.yaml:1: target\.model: There is no model called 'm'"):
+    with pytest.raises(RegistryErrors) as refused:
         resolve_run(emptied, entry, plugins=Shelf())
+    wording(refused.value)
 
 
 def test_an_experiment_lists_runs_by_name_or_in_place(catalogue: Catalogue) -> None:
@@ -368,10 +360,11 @@ def test_what_is_wrong_with_an_experiment_is_said(
     assert str(raised.value).startswith(message)
 
 
-def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue) -> None:
+def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue, wording: Wording) -> None:
     emptied = Catalogue(roots=catalogue.roots, runs=catalogue.runs, tasks=catalogue.tasks)
-    with pytest.raises(RegistryErrors, match=r"^runs\.0: There is no dataset"):
+    with pytest.raises(RegistryErrors) as refused:
         _experiment(emptied, runs=["r"])
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -388,11 +381,11 @@ def test_an_experiment_has_runs_in_one_way(fields: dict[str, object], message: s
         ExperimentEntry.model_validate(fields)
 
 
-def test_a_matrix_that_is_a_slip_is_refused_before_it_is_expanded() -> None:
+def test_a_matrix_that_is_too_large_is_refused_before_it_is_expanded() -> None:
     matrix = {
         "targets": [{"model": f"m{number}"} for number in range(300)],
         "tasks": [f"t{number}" for number in range(20)],
         "decodings": [{"seed": number} for number in range(50)],
     }
-    with pytest.raises(ValueError, match="it makes 300,000 combinations, and at most 1,000 are allowed"):
+    with pytest.raises(ValueError, match=r"300,000 .* 1,000"):
         ExperimentEntry.model_validate({"matrix": matrix})

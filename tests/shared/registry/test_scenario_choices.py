@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import Shelf, load
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -24,14 +25,14 @@ def test_a_scenario_of_one_s_own_needs_no_registration(tmp_path: Path) -> None:
     assert (spec.scenario.name, spec.scenario.in_flight) == ("mine", 9)
 
 
-def test_a_bound_of_one_s_own_stands_in_place_of_the_scenario_s(tmp_path: Path) -> None:
+def test_a_bound_of_a_run_replaces_that_of_the_scenario(tmp_path: Path, wording: Wording) -> None:
     minute = "kind: server\narrivals: {rate_per_s: 2, process: ramp, last_rate_per_s: 4}\nduration_s: 60\n"
     task = "dataset: d\nprompt: p\nmetrics: [cer]\nreports: [html]\nscenarios: [minute]\n"
     catalogue = load(tmp_path, {"scenarios/minute.yaml": minute, "tasks/t.yaml": task})
     whole, shorter = _spec(catalogue, "minute"), _spec(catalogue, {"name": "minute", "duration_s": 10})
     counted = _spec(catalogue, {"name": "minute", "requests": 7})
     assert [spec.scenario.bound for spec in (whole, shorter, counted)] == [180, 30, 7]
-    assert counted.scenario.in_words == "an open loop with ramp arrivals at 2 to 4 requests per second"
+    wording(counted.scenario.in_words)
 
 
 def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared.scoring.reading import read, spec_of
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.extraction import TEXT, extract, open_extractor
 from vlmhyperbench.scoring.extractors import EXTRACTORS
@@ -31,9 +32,10 @@ def test_a_label_names_the_version_and_tells_params_apart() -> None:
     assert all(label.startswith("regex@1 ") for label in labels)
 
 
-def test_an_unknown_extractor_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(NotFound, match=r"no extractor 'jsn'. Write one of: json\."):
+def test_an_unknown_extractor_is_refused_with_the_nearest_name(wording: Wording) -> None:
+    with pytest.raises(NotFound) as refused:
         open_extractor(ExtractorSpec(name="jsn"))
+    wording(refused.value)
     with pytest.raises(NotFound, match=r"no version 2. Write text:1"):
         open_extractor(ExtractorSpec(version=2))
     for changed in ("final_answer", "number", "choice"):
@@ -100,10 +102,11 @@ def test_a_match_without_its_group_is_passed_over() -> None:
     assert read("regex", "ab", pattern="a(x)?b", which="first") == "<no_group>"
 
 
-def test_without_its_library_a_pattern_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_a_pattern_says_what_to_install(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(Unavailable, match="with the extra scoring"):
+    with pytest.raises(Unavailable) as refused:
         open_extractor(ExtractorSpec(name="regex", params={"pattern": "a"}))
+    wording(refused.value)
 
 
 def test_a_pattern_that_would_explode_elsewhere_ends() -> None:
@@ -148,9 +151,9 @@ def test_half_a_character_is_read_as_the_replacement_character() -> None:
     assert read("json", r'{"\ud800": 1}', schema=strict).startswith(complaint)  # type: ignore[union-attr]
 
 
-def test_json_that_does_not_keep_to_the_schema_is_none() -> None:
+def test_json_that_does_not_match_the_schema_is_unreadable() -> None:
     assert read("json", '{"total": 5}', schema=SCHEMA) == '{"total": 5}'
-    assert read("json", '{"total": "5"}', schema=SCHEMA) == "<schema: total: Input should be a valid number>"
+    assert read("json", '{"total": "5"}', schema=SCHEMA).startswith("<schema: total: ")  # type: ignore[union-attr]
     assert read("json", "{}", schema=SCHEMA) == "<schema: total: Field required>"
     assert read("json", "5", schema=SCHEMA).startswith("<schema: the value: ")  # type: ignore[union-attr]
 

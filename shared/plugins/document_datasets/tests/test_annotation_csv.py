@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_document_datasets.annotation_csv import AnnotationCsv
 from vlmhyperbench_sdk.discovery import load
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
@@ -90,13 +91,11 @@ def test_questions_on_text_alone_need_no_column_of_images(tmp_path: Path) -> Non
     assert (sample.images, sample.metadata) == ((), {})
 
 
-def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
+def test_every_wrong_line_is_named_at_once(tmp_path: Path, wording: Wording) -> None:
     file = _write(tmp_path, ROWS[0], "too;few", ROWS[1], "a;b;c;nul\0;e;f;g;h", ";;;;;;;")
     with pytest.raises(InvalidInput) as raised:
         _samples(file)
-    assert f"{file}:3: 2 cells instead of 8" in str(raised.value)
-    assert f"{file}:5: a cell holds a NUL character" in str(raised.value)
-    assert f"{file}:6: there is neither a question nor an image" in str(raised.value)
+    wording(raised.value)
 
 
 def test_a_thousand_wrong_lines_are_counted_not_printed(tmp_path: Path) -> None:
@@ -105,28 +104,25 @@ def test_a_thousand_wrong_lines_are_counted_not_printed(tmp_path: Path) -> None:
         _samples(file)
 
 
-def test_wrong_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
+def test_wrong_columns_are_named_with_the_nearest(tmp_path: Path, wording: Wording) -> None:
     file = _write(tmp_path, header="image_path;image;questions;answer;doc_clas;split;split;")
     with pytest.raises(InvalidInput) as raised:
         _samples(file)
-    message = str(raised.value)
-    assert "the column question is missing (is it 'questions'?)" in message
-    assert "the column 'doc_clas' is not known (did you mean doc_class?)" in message
-    assert "the column 'split' comes twice" in message
-    assert "the columns image_path and image are one and the same" in message
-    assert "a column has no name" in message
+    wording(raised.value)
 
 
-def test_an_empty_file_lacks_every_column(tmp_path: Path) -> None:
+def test_an_empty_file_lacks_every_column(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "annotation.csv").write_bytes(b"")
-    with pytest.raises(InvalidInput, match="question is missing; the column answer is missing"):
+    with pytest.raises(InvalidInput) as refused:
         _samples(tmp_path)
+    wording(refused.value)
 
 
-def test_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_another_encoding_is_refused(tmp_path: Path, wording: Wording) -> None:
     file = _write(tmp_path, ROWS[0], ROWS[1], encoding="latin-1")
-    with pytest.raises(InvalidInput, match=r"annotation\.csv:3: it is not UTF-8"):
+    with pytest.raises(InvalidInput) as refused:
         _samples(file)
+    wording(refused.value)
 
 
 def test_broken_quoting_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -149,19 +145,22 @@ def test_a_broken_line_is_found_among_a_million(tmp_path: Path, broken: str) -> 
         _samples(file)
 
 
-def test_an_unknown_split_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_split_is_refused_with_the_known_ones(tmp_path: Path, wording: Wording) -> None:
     _write(tmp_path, *ROWS)
-    with pytest.raises(InvalidInput, match=r"no row of the split 'dev'\. It has the splits test, train\."):
+    with pytest.raises(InvalidInput) as refused:
         _samples(tmp_path, split="dev")
+    wording(refused.value)
 
 
-def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="has no row"):
+def test_a_file_without_rows_is_refused(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         _samples(_write(tmp_path))
+    wording(refused.value)
 
 
-def test_a_missing_path_and_a_missing_file_are_different_mistakes(tmp_path: Path) -> None:
+def test_a_missing_path_and_a_missing_file_are_different_mistakes(tmp_path: Path, wording: Wording) -> None:
     with pytest.raises(InvalidInput, match="needs a path"):
         AnnotationCsv(DatasetSource())
-    with pytest.raises(NotFound, match=r"annotation\.csv is not a file"):
+    with pytest.raises(NotFound) as refused:
         AnnotationCsv(DatasetSource(path=tmp_path))
+    wording(refused.value)

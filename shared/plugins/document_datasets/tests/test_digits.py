@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from tests.support.wording import Wording
 from vlmhyperbench_document_datasets import digits
 from vlmhyperbench_document_datasets.digits import HandwrittenDigits
 from vlmhyperbench_document_datasets.fingerprints import pixel_hash, pixels_of, text_hash
@@ -79,18 +80,21 @@ def test_wrong_params_and_splits_are_refused_all_at_once() -> None:
         assert part in str(raised.value)
 
 
-def test_a_path_is_refused_since_no_file_is_read() -> None:
-    with pytest.raises(InvalidInput, match="path: the digits come with scikit-learn"):
+def test_a_path_is_refused_since_no_file_is_read(wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         HandwrittenDigits(DatasetSource(path=Path("digits")))
+    wording(refused.value)
 
 
-def test_it_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InvalidInput, match="needs the package scikit-learn"):
+    with pytest.raises(InvalidInput) as refused:
         _samples()
+    wording(refused.value)
 
 
-def test_other_digits_than_the_official_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_digits_than_the_official_ones_are_refused(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setattr(digits, "_SHA256", "0" * 64)
-    with pytest.raises(InvalidInput, match="ships other digits"):
+    with pytest.raises(InvalidInput) as refused:
         _samples()
+    wording(refused.value)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_document_datasets import faces
 from vlmhyperbench_document_datasets.faces import CHARACTERS, DEFAULT_FACE, OTHER_FACES, face
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
@@ -27,17 +28,19 @@ def test_no_two_faces_are_the_same() -> None:
     assert len(drawn) == 9
 
 
-def test_the_tier_fonts_says_at_once_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tier_fonts_says_at_once_which_package_it_needs(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setitem(sys.modules, "pyfiglet", None)
     face.cache_clear()
-    with pytest.raises(InvalidInput, match="needs the package pyfiglet"):
+    with pytest.raises(InvalidInput) as refused:
         SyntheticDocuments(DatasetSource(params={"tier": "fonts"}))
+    wording(refused.value)
 
 
-def test_a_face_with_other_characters_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_face_with_other_characters_is_refused(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     glyphs = dict(face(DEFAULT_FACE).glyphs)
     monkeypatch.setattr(faces, "_of_pillow", lambda: glyphs | {"A": glyphs["B"]})
     face.cache_clear()
-    with pytest.raises(InvalidInput, match="This pillow ships another face pillow"):
+    with pytest.raises(InvalidInput) as refused:
         face(DEFAULT_FACE)
+    wording(refused.value)
     face.cache_clear()

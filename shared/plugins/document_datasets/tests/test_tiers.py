@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.wording import Wording
 from vlmhyperbench_document_datasets.faces import DEFAULT_FACE, OTHER_FACES, Face, face
 from vlmhyperbench_document_datasets.fingerprints import pixel_hash, pixels_of, text_hash
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
@@ -136,9 +137,10 @@ def test_a_tier_that_there_is_not_is_not_drawn_as_another() -> None:
 
 
 @pytest.mark.parametrize("tier", ["noisy", "shifted", "fonts"])
-def test_a_text_page_cannot_be_drawn_in_another_way(tier: str) -> None:
-    with pytest.raises(InvalidInput, match=f"a page as text has no tier {tier}"):
+def test_a_text_page_cannot_be_drawn_in_another_way(tier: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput, match=tier) as refused:
         _samples(tier, page="text")
+    wording(refused.value)
 
 
 def _set_in(typeface: Face, text: str) -> Mask:

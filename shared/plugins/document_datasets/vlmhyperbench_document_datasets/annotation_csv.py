@@ -95,7 +95,7 @@ def _read(file: Path) -> Iterator[_Row]:
             line, number = reader.line_num + 1, 0
             for cells in reader:
                 if wrong := _wrong_with(cells, header):
-                    problems.append(f"{file}:{line}: {wrong}")
+                    problems.append(f"{file}:{line}: {wrong}.")
                 elif cells:
                     yield _Row(number, dict(zip(header, cells, strict=True)))
                 line, number = reader.line_num + 1, number + bool(cells)
@@ -104,7 +104,7 @@ def _read(file: Path) -> Iterator[_Row]:
         except csv.Error as error:
             raise InvalidInput(f"{file}:{line}: {error}.", cure="Correct the quotes of this row.") from error
     if problems:
-        more = f"\n… and {len(problems) - MAX_ERRORS} more" if len(problems) > MAX_ERRORS else ""
+        more = f"\n… and {len(problems) - MAX_ERRORS} more." if len(problems) > MAX_ERRORS else ""
         raise InvalidInput("\n".join(problems[:MAX_ERRORS]) + more, cure="Correct these lines.")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_llamacpp.adapter import SHIM, LlamaCpp
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -78,15 +79,18 @@ def test_a_wrong_parameter_is_refused_by_name(weights: Path, params: dict[str, J
         _options(weights, **params)
 
 
-def test_missing_files_are_said(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="There is no file"):
+def test_missing_files_are_said(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(NotFound) as refused:
         _options(tmp_path / "none.gguf")
-    with pytest.raises(NotFound, match="no file in the role weights"):
+    wording(refused.value)
+    with pytest.raises(NotFound) as refused:
         LlamaCpp().plan_engine(LoadRequest(model="m", backend_class="llamacpp"), port=1, python="p")
-    with pytest.raises(InvalidInput, match="no file in the role 'lora'"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         LlamaCpp().plan_engine(
             LoadRequest(model="m", backend_class="llamacpp", files={"lora": "/x"}), port=1, python="p"
         )
+    wording(refused.value)
 
 
 def test_the_prompt_cache_is_off_in_every_request() -> None:

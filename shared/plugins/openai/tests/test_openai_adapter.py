@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_openai.adapter import OpenAICompatible
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -36,26 +37,30 @@ def test_a_single_secret_is_the_key_and_none_is_no_key() -> None:
     assert _plan(url="https://h.example").headers == {}
 
 
-def test_what_is_missing_or_wrong_is_said() -> None:
+def test_what_is_missing_or_wrong_is_said(wording: Wording) -> None:
     with pytest.raises(InvalidInput, match="needs a url"):
         _plan()
-    with pytest.raises(InvalidInput, match="no user or password"):
+    with pytest.raises(InvalidInput) as refused:
         _plan(url="https://u:p@h.example")
+    wording(refused.value)
     with pytest.raises(InvalidInput, match="no parameter 'uri'"):
         _plan(uri="https://h.example")
-    with pytest.raises(InvalidInput, match=r"Which of the secrets A, B .* Set api_key_secret in the engine_params"):
+    with pytest.raises(InvalidInput) as refused:
         _plan({"B": "2", "A": "1"}, url="https://h.example")
-    with pytest.raises(NotFound, match="'C' was not given"):
+    wording(refused.value)
+    with pytest.raises(NotFound) as refused:
         _plan({"A": "1"}, url="https://h.example", api_key_secret="C")
+    wording(refused.value)
 
 
-def test_headers_of_its_own_go_with_every_request_and_secret_ones_are_no_key() -> None:
+def test_headers_of_its_own_go_with_every_request_and_secret_ones_are_no_key(wording: Wording) -> None:
     headers: JsonValue = {"X-Tenant": {"secret": "T"}, "X-Title": "bench"}
     planned = _plan({"T": "blue", "K": "sk"}, url="https://h.example", headers=headers)
     assert planned.headers == {"X-Title": "bench", "X-Tenant": "blue", "Authorization": "Bearer sk"}
     assert "Authorization" not in _plan({"T": "blue"}, url="https://h.example", headers=headers).headers
-    with pytest.raises(NotFound, match="'T' was not given"):
+    with pytest.raises(NotFound) as refused:
         _plan({"K": "sk"}, url="https://h.example", headers=headers)
+    wording(refused.value)
     with pytest.raises(InvalidInput, match="Authorization"):
         _plan(
             {"K": "sk", "T": "blue"}, url="https://h.example", api_key_secret="K",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from scoring_support import SAMPLES, combined, measure, value_of
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics.accuracy import Accuracy
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
@@ -78,6 +79,7 @@ def test_accuracy_without_labels_takes_any_answer_but_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize("labels", ["receipt", [""], [1]])
-def test_labels_that_are_no_list_of_texts_are_refused(labels: object) -> None:
-    with pytest.raises(InvalidInput, match="labels of accuracy"):
+def test_labels_that_are_no_list_of_texts_are_refused(labels: object, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         Accuracy(labels=labels)  # type: ignore[arg-type]
+    wording(refused.value)

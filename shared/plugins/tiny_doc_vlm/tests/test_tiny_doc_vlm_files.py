@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import vlmhyperbench_tiny_doc_vlm as tiny
+from tests.support.wording import Wording
 
 FILES = [(version, name) for version in tiny.versions() for name in tiny.names(version)]
 WEIGHTS = [(version, name) for version, name in FILES if name.endswith((".gguf", ".safetensors"))]
@@ -47,9 +48,10 @@ def test_the_weights_come_in_four_precisions_and_one_projector(version: str) -> 
     }
 
 
-def test_an_unknown_file_is_refused_with_the_list_of_known_ones() -> None:
-    with pytest.raises(KeyError, match=r"0\.1 has no file 'q2.gguf'.*tiny-doc-vlm-q4_0\.gguf"):
+def test_an_unknown_file_is_refused_with_the_list_of_known_ones(wording: Wording) -> None:
+    with pytest.raises(KeyError) as refused:
         tiny.path("q2.gguf")
+    wording(refused.value)
     with pytest.raises(KeyError, match=r"\.\./SHA256SUMS"):
         tiny.sha256("../SHA256SUMS")
 

@@ -41,8 +41,9 @@ def test_the_tables_count_by_suite_and_by_what_was_asked_and_put_versions_side_b
 def test_the_parity_table_compares_with_the_first_and_names_what_is_missing() -> None:
     answers = {"transformers": ["1", "2", "1", "0"], "F16": ["1", "2", "1", "5"]}
     missing = {"transformers": "", "vLLM": "not installed", "F16": ""}
-    assert parity.table(ITEMS, answers, missing).splitlines() == [
-        "| engine | exact | same text as transformers |",
+    head, *rows = parity.table(ITEMS, answers, missing).splitlines()
+    assert head.endswith(" transformers |")
+    assert rows == [
         "|---|---|---|",
         "| transformers | 0.500 |  |",
         "| vLLM | | not installed |",
@@ -73,21 +74,21 @@ def test_questions_are_drawn_equally_from_every_suite() -> None:
     assert drawn == ["clean"] * 4 + ["noisy"] * 4 + ["digits"] * 2
 
 
-def test_an_engine_that_is_not_installed_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_an_engine_that_is_not_installed_names_the_file_that_is_missing(tmp_path: Path) -> None:
     transformers, vllm, *_ = ENGINES
-    assert vllm.missing(tmp_path) == f"not installed: there is no {tmp_path}/vllm/bin/python"
+    assert vllm.missing(tmp_path).endswith(f" {tmp_path}/vllm/bin/python")
     (tmp_path / "transformers/bin").mkdir(parents=True)
     (tmp_path / "transformers/bin/python").touch()
     assert transformers.missing(tmp_path) == ""
 
 
-def test_a_server_that_ends_is_refused_with_what_it_said(tmp_path: Path) -> None:
+def test_a_server_that_ends_is_refused_with_its_exit_status_and_its_output(tmp_path: Path) -> None:
     program = tmp_path / "transformers/bin/transformers"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho "no weights in $2"\nexit 3\n', encoding="ascii")
     program.chmod(0o755)
     with (
-        pytest.raises(EngineFailedError, match=r"(?s)float32 is not ready \(exit 3\).*no weights in /folder"),
+        pytest.raises(EngineFailedError, match=r"(?s)float32.*\(exit 3\).*/folder"),
         engines.serve(ENGINES[0], Path("/folder"), tmp_path),
     ):
         pass
@@ -100,7 +101,7 @@ def test_llama_cpp_s_own_server_answers_the_first_questions_in_every_precision(
     arguments = ["--version", "0.1", "--engines", "llamacpp", "--questions", "8", "--environments", str(tmp_path)]
     assert parity.main([*arguments, "--answers", str(answers)]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert rows[0] == "| engine | exact | same text as llama.cpp, F16 |"
+    assert rows[0].endswith(" llama.cpp, F16 |")
     assert [row.split(" | ")[0] for row in rows[2:]] == ["| llama.cpp, F16", "| llama.cpp, Q8_0", "| llama.cpp, Q4_0"]
     assert float(rows[2].split(" | ")[1]) >= 0.5
     assert len(answers.read_text(encoding="utf-8").splitlines()) == 8
@@ -140,7 +141,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(capsy
     ):
         with pytest.raises(SystemExit):
             command(arguments)
-        assert "there is no folder /nowhere" in capsys.readouterr().err
+        assert "/nowhere" in capsys.readouterr().err
 
 
 def test_a_suite_that_is_named_twice_is_asked_once() -> None:
@@ -156,7 +157,7 @@ def test_a_model_that_there_is_not_is_refused_before_anything_is_asked(
     for command, arguments in ((evaluate.main, ["0.1", model]), (sheet.main, [model, "sheet.png"])):
         with pytest.raises(SystemExit):
             command(arguments)
-        assert f"'{model}' is none of: a committed version" in capsys.readouterr().err
+        assert f"'{model}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -182,7 +183,9 @@ def test_a_server_that_is_not_there_is_one_sentence_and_no_traceback(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["evaluate", "http://127.0.0.1:9", "--documents", "1", "--suites", "clean"])
     assert run(evaluate.main) == 1
-    assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
+    written = capsys.readouterr().err
+    assert "http://127.0.0.1:9" in written
+    assert "Traceback" not in written
 
 
 def test_a_table_is_printed_although_no_engine_could_be_asked(

@@ -23,7 +23,7 @@ from training.muon import orthogonal
 from training.network import Reader, make_processor
 from training.recipes import RECIPES, Recipe
 from training.steps import Optimizers, Tally, train_step
-from training.train import CHECKPOINT, Plan, Schedule, main, train
+from training.train import CHECKPOINT, NOTHING_LEFT, Plan, Schedule, main, train
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 
@@ -163,7 +163,7 @@ def test_a_run_that_starts_from_weights_begins_with_the_connector(tmp_path: Path
     reader.load_weights(FOLDER)
     text = "model.model.text_model.layers.0.self_attn.q_proj.weight"
     assert torch.equal(kept["reader"][text], reader.state_dict()[text])
-    with pytest.raises(FileNotFoundError, match="There is no folder nowhere"):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         train(dataclasses.replace(plan, out=tmp_path / "other", start=Path("nowhere"), decay_steps=0))
 
 
@@ -184,16 +184,14 @@ def test_a_run_goes_on_as_what_it_began_and_not_beyond_its_end(
     plan = _plan(tmp_path, until=1)
     train(plan)
     train(plan)
-    assert capsys.readouterr().out == (
-        "Nothing is left to train: the next step would be 1, and the run ends before 1.\n"
-    )
+    assert capsys.readouterr().out == f"{NOTHING_LEFT.format(step=1, until=1)}\n"
     for other, option in (
         (dataclasses.replace(plan, seed=5), "--seed"),
         (dataclasses.replace(plan, is_rounded=True), "--bfloat16"),
         (dataclasses.replace(plan, start=FOLDER), "--start"),
         (dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, decay_steps=7)), "recipe"),
     ):
-        with pytest.raises(SystemExit, match=f"begun with another {option}: give --out another folder"):
+        with pytest.raises(SystemExit, match=f"{option}.*--out"):
             train(dataclasses.replace(other, until=2))
 
 
@@ -208,7 +206,7 @@ def test_the_learning_rate_rises_and_falls_in_every_stage_and_at_the_end() -> No
 
 def test_a_rate_that_would_fall_over_more_steps_than_there_are_is_refused(tmp_path: Path) -> None:
     plan = dataclasses.replace(_plan(tmp_path, 2), decay_steps=3000)
-    with pytest.raises(SystemExit, match="over the last 3000 of 2 steps: give --decay"):
+    with pytest.raises(SystemExit, match=r"3000 of 2 .*--decay"):
         train(plan)
 
 
@@ -218,7 +216,7 @@ def test_a_count_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["v1", "--out", str(tmp_path), "--until", "1", option, value])
-    assert f"argument {option}: '{value}' is no whole number" in capsys.readouterr().err
+    assert f"argument {option}: '{value}'" in capsys.readouterr().err
 
 
 def test_a_new_end_has_the_recipe_s_decay_and_no_end_the_one_given_last(
@@ -230,7 +228,7 @@ def test_a_new_end_has_the_recipe_s_decay_and_no_end_the_one_given_last(
         train(dataclasses.replace(plan, until=until, decay_steps=decay_steps))
         saved = torch.load(tmp_path / CHECKPOINT)
         assert (saved["until"], saved["decay_steps"]) == kept
-    assert capsys.readouterr().out.count("Nothing is left to train") == 1
+    assert capsys.readouterr().out.count(NOTHING_LEFT.partition(":")[0]) == 1
 
 
 @pytest.mark.parametrize("version", tiny.versions()[1:])

@@ -30,6 +30,7 @@ MAX_MEMORY_STEPS = 500
 """The averaged weights, which are the ones exported, forget over a tenth of the run, and over so many steps at most."""
 LOG_STEPS, SAVE_STEPS = 25, 200
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
+NOTHING_LEFT = "Nothing is left to train: the next step would be {step}, and the run ends before {until}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +162,7 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
         mean.load_state_dict(kept["mean"])
         optimizers.load(kept["optimizers"])
     if first >= schedule.until:
-        print(f"Nothing is left to train: the next step would be {first}, and the run ends before {schedule.until}.")
+        print(NOTHING_LEFT.format(step=first, until=schedule.until))
         return
     reader.train()
     tally, since = Tally(), time.monotonic()
