@@ -7,7 +7,6 @@ from tests.shared.reports.reading import tables_of, verdict_of
 from tests.support.wording import Wording
 from vlmhyperbench.reports.document import Table
 from vlmhyperbench.reports.sections.errors import MAX_ROWS, errors_section
-from vlmhyperbench.summaries.counting import errors_of
 from vlmhyperbench.summaries.summarising import summarise_run
 
 TOO_LONG = "http_400: {} tokens are too many [code=context_length_exceeded, type=invalid_request_error]"
@@ -30,16 +29,6 @@ MIXED = (
 )
 
 
-def test_errors_are_counted_by_their_messages_the_most_frequent_first() -> None:
-    errors = [
-        (group.rule, group.cause, group.code, group.http_status, group.count) for group in errors_of(a_run(*MIXED))
-    ]
-    assert errors == [
-        ("context_exceeded", "sample", "context_length_exceeded", 400, 2),
-        ("busy", "infrastructure", "http_503", 503, 1),
-    ]
-
-
 def test_a_section_has_a_row_for_each_kind_of_error(wording: Wording) -> None:
     document = document_of(a_run(*MIXED))
     table = tables_of(document)["errors"]
@@ -59,13 +48,6 @@ def test_the_rarest_of_many_kinds_of_errors_are_left_out() -> None:
     assert isinstance(table, Table)
     assert len(table.rows) == MAX_ROWS
     assert str(MAX_ROWS + 1) in table.note
-
-
-def test_an_error_that_another_tool_recorded_has_the_message_of_its_file() -> None:
-    odd = refused(4, "kettle", http_status=None) | {"error_code": "failed_in_file"}
-    bare = refused(5, "", failure="infrastructure", http_status=None) | {"error_code": None, "error": None}
-    errors = {(group.message, group.code, group.cause) for group in errors_of(a_run(odd, bare))}
-    assert errors == {("kettle", "failed_in_file", "model"), ("", "unknown", "infrastructure")}
 
 
 def test_a_failed_run_has_a_reason_instead_of_a_score(wording: Wording) -> None:

@@ -10,12 +10,6 @@ from tests.shared.reports.builders import MS, claim, document_of, evidence, fact
 from tests.shared.reports.reading import limits_of
 from vlmhyperbench.domain.specs import EndpointTarget
 
-
-def test_kept_and_cached_rows_never_count_as_speed() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", is_kept=True), fact(2, "a", "a", origin="cached")]
-    assert performance_of(evidence(rows)).times["latency_ms"].n == 1
-
-
 IDLE = claim(id="idle", job_id="d", host="elsewhere")
 ENDPOINT = EndpointTarget(endpoint="http://engine.example/v1", model_name="m")
 
@@ -52,35 +46,3 @@ def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
     assert "The run was interrupted" in limits_of(document)
     assert document.headline[0]["validity"] == "interrupted"
     assert any("The run was interrupted: times before and after" in one for one in document.verdict)
-
-
-def test_speeds_beside_kept_answers_are_called_partial_and_void_ones_stay_void() -> None:
-    kept = evidence([fact(0, "a", "a"), fact(1, "a", "a", is_kept=True)])
-    assert performance_of(kept).state == "partial"
-    failed = evidence([fact(0, "a", "a"), fact(1, None, "a", status="error"), fact(2, "a", "a", is_kept=True)])
-    assert performance_of(failed).state == "invalid"
-    stopped = evidence([fact(0, "a", "a")], stopping={"state": "shown", "of": 10})
-    assert performance_of(stopped).state == "partial"
-
-
-def test_answers_without_a_token_are_no_throughput() -> None:
-    rows = [
-        fact(0, "a", "a", scheduled_ns=0, latency_ns=500 * MS, stream_end_ns=500 * MS),
-        fact(1, "", "a", scheduled_ns=500 * MS, latency_ns=None, ttft_user_ns=None, stream_end_ns=1000 * MS),
-    ]
-    assert performance_of(evidence(rows)).samples_per_s == pytest.approx(1.0)
-
-
-def test_what_the_engine_of_an_endpoint_takes_is_not_known() -> None:
-    run = evidence([fact(0, "a", "a")])
-    assert performance_of(run).peak_memory_bytes == 1024
-    assert performance_of(replace(run, spec=run.spec.model_copy(update={"target": ENDPOINT}))).peak_memory_bytes is None
-
-
-def test_claims_whose_clocks_cannot_be_tied_add_their_times() -> None:
-    rows = [
-        fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),
-        fact(1, "a", "a", scheduled_ns=50 * MS, latency_ns=100 * MS, stream_end_ns=150 * MS, claim_id="other"),
-    ]
-    run = evidence(rows, claims=[claim(), claim(id="other", anchor_wall_ns=None)])
-    assert performance_of(run).window_s == pytest.approx(0.2)

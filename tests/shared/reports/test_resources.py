@@ -42,36 +42,6 @@ def test_energy_is_the_sum_over_claims_and_is_divided_by_their_answers(wording: 
     wording(words_of(table))
 
 
-def test_two_claims_at_one_time_on_one_machine_have_no_energy_of_their_own() -> None:
-    for started_at, energy_j in ((FIRST.started_at, None), (NEXT.started_at, 600.0)):
-        found = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, started_at=started_at)])).resources
-        assert found is not None
-        assert found.energy_j == energy_j
-    apart = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, started_at=FIRST.started_at, host="other")]))
-    assert apart.resources is not None
-    assert apart.resources.energy_j == 600.0
-
-
-def test_a_long_claim_counts_more_than_a_short_one() -> None:
-    short = replace(NEXT, resources=SAMPLED | {"samples": 60, "accelerator_util_percent_mean": 9.0})
-    found = performance_of(evidence(ROWS, claims=[FIRST, short])).resources
-    assert found is not None
-    assert found.accelerator_share == pytest.approx((600 * 0.75 + 60 * 0.09) / 660)
-
-
-def test_a_claim_without_device_samples_has_no_coverage() -> None:
-    found = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, resources=None)])).resources
-    assert found is not None
-    assert found.coverage == 0.0
-
-
-def test_energy_that_one_claim_did_not_sample_is_not_known() -> None:
-    blind = replace(NEXT, resources={"engine_rss_bytes_peak": 2**30})
-    found = performance_of(evidence(ROWS, claims=[FIRST, blind])).resources
-    assert found is not None
-    assert (found.energy_j, found.power_w, found.engine_memory_bytes) == (None, None, 3 * 2**30)
-
-
 def test_runs_stand_side_by_side_and_an_unknown_value_has_no_cell() -> None:
     first, second = (
         evidence([fact(0, "a", "a")], claims=[held], name=held.id) for held in (FIRST, claim(resources={}))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tests.shared.reports.builders import CLAIM, claim, document_of, evidence, fact, performance_of, run_spec
 from tests.shared.reports.reading import (
     blocks_of,
@@ -142,15 +140,6 @@ def test_the_spec_of_a_run_sets_its_group_columns() -> None:
     assert not [figure for figure in document_of(run).figures if figure.kind == "matrix"]
 
 
-def test_further_columns_of_few_values_are_group_columns() -> None:
-    run = evidence()
-    facts = run.facts.with_columns(
-        run.facts["key"].alias("group.key"),
-        run.facts["status"].replace("ok", "fine").replace("error", "fine").alias("group.same"),
-    )
-    assert evidence(facts=facts).groups == ("doc_class", "question_type", "key")
-
-
 def test_a_group_without_scored_answers_has_no_figure(wording: Wording) -> None:
     document = document_of(evidence([fact(0, None, "yes")]))
     assert section_of(document, "quality").blocks == ()
@@ -161,20 +150,6 @@ def test_the_verdict_of_a_run_without_metrics_has_its_speed(wording: Wording) ->
     document = document_of(evidence([fact(i, "yes", "yes") for i in range(4)], metrics=()))
     wording(verdict_of(document))
     wording(section_of(document, "mistakes-section").lead)
-
-
-def test_rates_count_from_the_first_request_to_the_last_stream_end() -> None:
-    performance = performance_of(evidence())
-    assert performance.window_s == pytest.approx(0.525)
-    assert performance.samples_per_s == pytest.approx(5 / 0.525)
-    assert performance.output_tokens_per_s == pytest.approx(55 / 0.525)
-    assert performance.peak_memory_bytes == 1024
-
-
-def test_the_number_of_tokens_is_unknown_where_one_answer_is_not_counted() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", completion_tokens=None)]
-    performance = performance_of(evidence(rows))
-    assert (performance.output_tokens, performance.output_tokens_per_s) == (None, None)
 
 
 def test_an_answer_without_a_token_is_slower_than_any() -> None:

@@ -9,7 +9,6 @@ import polars
 import pytest
 
 from tests.shared.reports.builders import (
-    CLAIM,
     MS,
     claim,
     comparison_of,
@@ -54,12 +53,6 @@ def test_the_cost_of_the_measuring_processes_has_rows_of_its_own_where_it_was_re
     cost = tables_of(performance_section(timed(client=client)))["harness-cost"]
     assert {("1.5 s",), ("1 MiB",)} <= set(values_of(cost))
     wording(words_of(cost))
-
-
-def test_answers_of_unknown_length_have_no_cost_by_tokens() -> None:
-    cost = performance_of(timed(completion_tokens=None)).harness
-    assert cost is not None
-    assert (cost.cpu_s_per_100k_tokens, cost.cpu_s_per_1k_requests) == (None, 200.0)
 
 
 def test_a_percentile_has_the_interval_that_its_requests_allow(wording: Wording) -> None:
@@ -148,16 +141,6 @@ def test_goodput_is_the_share_of_scheduled_requests_that_met_every_limit(wording
     wording(words_of(slo))
 
 
-def test_a_limit_on_gaps_needs_recorded_gaps() -> None:
-    spec = scenario(slo=Slo(limits_ms={"itl_p99": 5.0}))
-    run = timed(spec=spec)
-    assert (performance_of(run).goodput, performance_of(run).slo) == (None, ())
-    read = replace(run, facts=run.facts.with_columns(longest_gap_ns=polars.lit(4.0 * MS)))
-    goodput = performance_of(read).goodput
-    assert goodput is not None
-    assert goodput.met == 10
-
-
 def test_levels_of_one_target_are_a_curve_with_the_line_of_the_slo_and_the_goodput(wording: Wording) -> None:
     spec = scenario(slo=Slo(limits_ms={"latency_p99": 40.0}))
     slow, fast = (
@@ -228,14 +211,6 @@ def test_a_comparison_says_whose_cost_was_not_recorded(wording: Wording) -> None
     cost = tables_of(comparison_of("e", "two", "DONE", runs))["harness-cost"]
     assert values_of(cost)[0] == ("2 s", "–")
     wording(cost.note)
-
-
-def test_only_the_cost_of_the_claim_that_measured_counts() -> None:
-    others = [claim(client=CLIENT), claim(id="scored", job="SCORE", client=CLIENT | {"cpu_s": 100.0})]
-    cost = performance_of(replace(timed(), claims=others)).harness
-    assert cost is not None
-    assert (cost.cpu_s, cost.claims) == (2.0, 1)
-    assert others[0].id == CLAIM
 
 
 def test_streams_stand_side_by_side_with_the_fairness_between_them(wording: Wording) -> None:

@@ -8,12 +8,11 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import MS, comparison_of, document_of, evidence, fact, facts_frame, run_spec
+from tests.shared.reports.builders import MS, comparison_of, document_of, evidence, fact, run_spec
 from tests.shared.reports.reading import blocks_of, tables_of, words_of
 from tests.support.wording import Wording
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.reports.document import Document, Facts, Tile
-from vlmhyperbench.summaries.costs import usage_of
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
@@ -97,10 +96,3 @@ def test_runs_of_different_currencies_stand_side_by_side_without_comparison() ->
     other = replace(priced(HOURS), id="other", name="other")
     document = comparison_of("e", "Experiment", "DONE", [priced(TOKENS), other])
     assert [row_of(document, no)["per answer"].split("\u00a0")[1] for no in (0, 1)] == ["USD", "EUR"]
-
-
-def test_cached_tokens_and_images_are_counted_where_they_are_recorded() -> None:
-    rows = facts_frame(ROWS).with_columns(cached_tokens=polars.Series([40, None, 7, 9]))
-    usage = usage_of(rows, window_s=None)
-    assert (usage.answers, usage.cached_tokens, usage.images) == (3, 49, 3)
-    assert usage_of(rows.drop("cached_tokens", "images"), window_s=None).images is None

@@ -88,12 +88,6 @@ def test_rare_late_sends_fail_only_the_gate_of_the_tail() -> None:
     ]
 
 
-def test_a_closed_loop_without_first_tokens_has_only_the_gate_of_the_mean() -> None:
-    run = timed()
-    whole = replace(run, facts=run.facts.with_columns(ttft_user_ns=polars.lit(None, polars.Int64)))
-    assert [gate.name for gate in performance_of(whole).gates[5:]] == ["send_lag_mean_ms"]
-
-
 def test_a_gate_that_was_not_recorded_is_not_known_and_voids_nothing(wording: Wording) -> None:
     document = document_of(timed(client=None))
     section = section_of(document, "performance")
@@ -101,15 +95,6 @@ def test_a_gate_that_was_not_recorded_is_not_known_and_voids_nothing(wording: Wo
     assert document.headline[0]["validity"] == "not known"
     assert "harness-cost" not in tables_of(section)
     wording(section.lead)
-
-
-def test_one_claim_that_did_not_record_its_share_leaves_it_unknown() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
-    both = [claim(client=CLIENT), claim(id="other", job_id="b")]
-    performance = performance_of(evidence(rows, claims=both, metrics=()))
-    assert [gate.name for gate in performance.gates if gate.value is None] == ["client_busy_share"]
-    assert performance.harness is not None
-    assert (performance.harness.recorded, performance.harness.claims, performance.harness.core_share) == (1, 2, None)
 
 
 ROWS = [fact(i, "a", "a") for i in range(3)]
@@ -132,27 +117,6 @@ def test_another_inference_on_the_machine_voids_the_speeds_and_is_named(wording:
         "latency, p50\u00a0· INVALID",
         "answers/s\u00a0· INVALID",
     ]
-
-
-def test_one_inference_that_disturbed_two_shards_is_counted_once() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
-    both = [claim(client=CLIENT, disturbed_by=(NEIGHBOUR,)), claim(id="other", job_id="b", disturbed_by=(NEIGHBOUR,))]
-    gates = {gate.name: gate.value for gate in performance_of(evidence(rows, claims=both)).gates}
-    assert gates["disturbers"] == 1
-
-
-def test_a_claim_that_did_not_record_its_machine_leaves_disturbers_unknown() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
-    both = [claim(client=CLIENT), claim(id="other", job_id="b", client=CLIENT, disturbed_by=None)]
-    performance = performance_of(evidence(rows, claims=both, metrics=()))
-    assert [gate.name for gate in performance.gates if gate.value is None] == ["disturbers"]
-    assert performance.state == "not known"
-
-
-def test_unreadable_samples_are_no_failures_of_the_target() -> None:
-    rows = [fact(0, "a", "a"), fact(1, None, "a", error_code="unreadable_sample", sent_ns=None, scheduled_ns=None)]
-    performance = performance_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))
-    assert (performance.state, performance.failed) == ("valid", 0)
 
 
 def test_requests_that_were_tried_again_void_the_speeds(wording: Wording) -> None:
