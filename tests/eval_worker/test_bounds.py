@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.quality import Summary, summarise
+from vlmhyperbench.analysis.quality import aggregates_of
+from vlmhyperbench.analysis.results import Aggregate
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
@@ -48,8 +49,8 @@ def _spec(label: str) -> MetricSpec:
     return MetricSpec(name=name, profile=profile, version=version, class_path=POOLED[label][0])
 
 
-def _summary(spec: MetricSpec, rows: Sequence[tuple[str | None, list[str]]]) -> Summary:
-    """Summarise answers with their references; None is one that was lost to the infrastructure."""
+def _aggregate(spec: MetricSpec, rows: Sequence[tuple[str | None, list[str]]]) -> Aggregate:
+    """Aggregate answers with their references; None is an answer that was lost to the infrastructure."""
     facts = polars.DataFrame(
         {
             "phase": [1] * len(rows),
@@ -65,8 +66,7 @@ def _summary(spec: MetricSpec, rows: Sequence[tuple[str | None, list[str]]]) -> 
     ).select(FACT_COLUMNS)
     measured = measure_metric(facts, spec, on_invalid="zero")
     one_document = polars.read_parquet(io.BytesIO(measured.content)).with_columns(cluster=polars.lit("d"))
-    (summary,) = summarise(one_document, open_metric(spec))  # of one document nobody resamples an interval
-    return summary
+    return aggregates_of(one_document, open_metric(spec))[()]  # one document has no interval, so nothing is resampled
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,8 +76,8 @@ def test_no_answer_brings_a_pooled_value_beyond_its_bounds(data: st.DataObject, 
     present = data.draw(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=1)), max_size=3))
     missing = data.draw(st.lists(st.lists(texts, min_size=1, max_size=2), min_size=1, max_size=2))
     answers = data.draw(st.lists(texts, min_size=len(missing), max_size=len(missing)))
-    found = _summary(spec, [*present, *((None, references) for references in missing)])
-    filled = _summary(spec, [*present, *zip(answers, missing, strict=True)])
+    found = _aggregate(spec, [*present, *((None, references) for references in missing)])
+    filled = _aggregate(spec, [*present, *zip(answers, missing, strict=True)])
     if filled.value is None or filled.n_unscored:
         return
     assert found.lower is None or found.lower <= filled.value + 1e-9
@@ -86,9 +86,9 @@ def test_no_answer_brings_a_pooled_value_beyond_its_bounds(data: st.DataObject, 
 
 def test_a_lost_answer_may_have_had_any_number_of_errors() -> None:
     right = ("a" * 100, ["a" * 100])
-    found = _summary(_spec("cer@jiwer"), [right] * 9 + [(None, ["b" * 10])])
+    found = _aggregate(_spec("cer@jiwer"), [right] * 9 + [(None, ["b" * 10])])
     assert (found.value, found.lower, found.upper) == (0.0, 0.0, None)
-    lost = _summary(_spec("cer@jiwer"), [right] * 9 + [("z" * 4000, ["b" * 10])])
+    lost = _aggregate(_spec("cer@jiwer"), [right] * 9 + [("z" * 4000, ["b" * 10])])
     assert lost.value is not None
     assert lost.value > 4
 
@@ -96,9 +96,9 @@ def test_a_lost_answer_may_have_had_any_number_of_errors() -> None:
 def test_a_long_wrong_answer_may_raise_bleu_further_than_a_right_one() -> None:
     short = ("a b c d", ["a b c d e f g h i j k l m n o p q r s t"])
     reference = ["v w x y"]
-    assert _summary(_spec("bleu@sacrebleu"), [short, (None, reference)]).upper is None
+    assert _aggregate(_spec("bleu@sacrebleu"), [short, (None, reference)]).upper is None
     right, wrong = (
-        _summary(_spec("bleu@sacrebleu"), [short, (answer, reference)]).value
+        _aggregate(_spec("bleu@sacrebleu"), [short, (answer, reference)]).value
         for answer in ("v w x y", "v w x y z z z z z z z z")
     )
     assert right == pytest.approx(13.53, abs=0.01)
@@ -110,12 +110,12 @@ def test_a_long_wrong_answer_may_raise_bleu_further_than_a_right_one() -> None:
 )
 def test_a_lost_answer_may_have_been_of_another_class(label: str, value: float) -> None:
     answered = [("a", ["a"]), ("b", ["b"])]
-    found = _summary(_spec(label), [*answered, (None, ["a"])])
+    found = _aggregate(_spec(label), [*answered, (None, ["a"])])
     assert (found.value, found.lower, found.upper) == (1.0, None, 1.0)
-    assert _summary(_spec(label), [*answered, ("b", ["a"])]).value == pytest.approx(value)
+    assert _aggregate(_spec(label), [*answered, ("b", ["a"])]).value == pytest.approx(value)
 
 
 def test_lost_answers_of_several_classes_leave_the_bound_that_they_have() -> None:
-    found = _summary(_spec("classification@macro_f1"), [("b", ["a"]), (None, ["a"]), (None, ["b"])])
+    found = _aggregate(_spec("classification@macro_f1"), [("b", ["a"]), (None, ["a"]), (None, ["b"])])
     assert (found.value, found.lower) == (0.0, None)
     assert found.upper == pytest.approx(2 / 3)

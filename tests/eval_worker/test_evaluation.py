@@ -14,7 +14,7 @@ from sqlalchemy import insert, update
 
 from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
 from tests.support.handling import ended
-from vlmhyperbench.analysis.quality import summarise
+from vlmhyperbench.analysis.quality import aggregates_of
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import jobs, manifests, measures
 from vlmhyperbench.db.appending import append
@@ -147,8 +147,8 @@ async def test_every_metric_of_the_run_is_measured_and_stored(
     assert exact.metrics[0]["name"] == "exact_match"
     assert cer.metrics[0]["extractor"] == "text@1"
     assert exact.environment == cer.environment
-    assert summarise(exact_rows, ExactMatch())[0].value == 0.25
-    assert summarise(cer_rows, Cer())[0].value == pytest.approx((0 + 4 + 5 + 4) / (3 + 3 + 5 + 4))
+    assert aggregates_of(exact_rows, ExactMatch())[()].value == 0.25
+    assert aggregates_of(cer_rows, Cer())[()].value == pytest.approx((0 + 4 + 5 + 4) / (3 + 3 + 5 + 4))
 
 
 async def test_every_extractor_is_measured_and_every_number_has_its_own_identity(

@@ -18,10 +18,9 @@ from vlmhyperbench.analysis.interference import Interference, median_ratio
 from vlmhyperbench.analysis.load_design import Grouping
 from vlmhyperbench.analysis.percentiles import percentiles_of
 from vlmhyperbench.analysis.results import CERTAINTY, Distribution, Goodput, LimitVerdict, Percentile
-from vlmhyperbench.analysis.slo import check_limit
+from vlmhyperbench.analysis.slo import LimitedTimes, check_limits, meets_all
 from vlmhyperbench.analysis.steady import RULE, Rate, first_idle_ns, goodput_of, rate_within, steady_window
-from vlmhyperbench.analysis.times import Times, token_instants
-from vlmhyperbench.domain.slo import slo_metric
+from vlmhyperbench.analysis.times import Times, floats_of, token_instants
 from vlmhyperbench.domain.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -92,6 +91,7 @@ def describe_phase(
         InvalidInput: the SLO names something that is not measured.
     """
     failed = scheduled - int(is_answered.sum())
+    limited = _limited(times.of(is_answered))
     percentiles = {
         name: percentiles_of(_milliseconds(values[is_answered]), failed=failed)
         for name, values in (
@@ -104,22 +104,15 @@ def describe_phase(
         percentiles["query_latency_ms"] = _queries(rows, is_answered, times, scheduled, grouping.samples_per_query)
     return Statistics(
         percentiles=percentiles,
-        goodput=_goodput(times, is_answered, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
-        limits=tuple(
-            check_limit(
-                name,
-                limit,
-                _milliseconds(bounded(times, slo_metric(name))[is_answered]),
-                failed=failed + _uncounted(times, is_answered, slo_metric(name)),
-                certainty=CERTAINTY if certainty is None else certainty,
-            )
-            for name, limit in slo.items()
+        goodput=(
+            goodput_of(int(meets_all(limited, slo).sum()), scheduled=scheduled, duration_s=duration_s) if slo else None
         ),
+        limits=check_limits(limited, slo, failed=failed, certainty=CERTAINTY if certainty is None else certainty),
         steady=_steady(rows, is_answered, grouping.streams, is_open_loop=is_open_loop) if grouping.streams else None,
         streams=_groups(rows["stream"], is_answered, times) if grouping.is_by_stream else (),
         fairness=_fairness(rows, is_answered) if grouping.is_by_stream else None,
         turns=_groups(rows["turn"], is_answered, times) if rows["turn"].n_unique() > 1 else (),
-        build_ms=distribution_of(_floats(rows["build_ns"])) if rows["conversation"].count() else None,
+        build_ms=distribution_of(floats_of(rows["build_ns"])) if rows["conversation"].count() else None,
         image_sizes=_by_size(rows, is_answered, times, grouping.pixels) if grouping.pixels else (),
     )
 
@@ -137,34 +130,9 @@ def interference_of(times: Times, baseline: Times) -> Interference:
     return Interference(baseline_requests=baseline.latency.size, ttft=ttft, tpot=tpot, latency=latency)
 
 
-def bounded(times: Times, metric: str) -> FloatArray:
-    """Return the times that a limit of an SLO bounds; of gaps, each request's longest."""
-    return {"ttft": times.ttft_user, "latency": times.latency, "tpot": times.tpot, "itl": times.longest_itl}[metric]
-
-
-def _uncounted(times: Times, is_answered: npt.NDArray[np.bool_], metric: str) -> int:
-    """Count the answers whose gaps are unknown; they keep no limit on gaps."""
-    return int((is_answered & (times.latency > times.ttft_user) & np.isnan(bounded(times, metric))).sum())
-
-
-def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:
-    """Say of each request whether it keeps every limit of an SLO. Shape: (requests,).
-
-    A request whose time is unknown, such as the TPOT of uncounted tokens, does not keep a limit on it; but an answer
-    in one burst has no gaps to bound.
-    """
-    met = ~np.isnan(times.latency)
-    for name, limit_ms in slo.items():
-        metric = slo_metric(name)
-        values = bounded(times, metric)
-        met &= (values <= limit_ms * NS_PER_MS) | (np.isnan(values) & (times.ttft_user == times.latency))
-    return met
-
-
-def _goodput(
-    times: Times, is_answered: npt.NDArray[np.bool_], slo: Mapping[str, float], *, scheduled: int, duration_s: float
-) -> Goodput:
-    return goodput_of(int((keeps_all(times, slo) & is_answered).sum()), scheduled=scheduled, duration_s=duration_s)
+def _limited(times: Times) -> LimitedTimes:
+    """Return the times that limits of an SLO can bound."""
+    return {"ttft": times.ttft_user, "tpot": times.tpot, "latency": times.latency, "itl": times.longest_itl}
 
 
 def _queries(
@@ -249,15 +217,8 @@ def _fairness(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_]) -> Fairnes
         scheduled_ns=rows["scheduled_ns"].to_numpy(),
         # A request that could not be sent counts as ended when it was due.
         end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
-        tokens=_floats(rows["completion_tokens"]),
+        tokens=floats_of(rows["completion_tokens"]),
     )
-
-
-def _floats(column: pl.Series) -> FloatArray:
-    """Return a column with NaN where it is null. Shape: (rows,)."""
-    import polars as pl
-
-    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def _milliseconds(values_ns: FloatArray) -> list[float]:

@@ -55,6 +55,50 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One metric over a group of answers. Numbers are None where they are undefined."""
+
+    n: int
+    """Number of answers that were requested and have a row."""
+    n_scored: int
+    """Number of answers that have a value, including model failures under the policy `zero`."""
+    n_unscored: int
+    """Number of answers without a value, for any reason."""
+    n_invalid: int
+    """Number of answers that could not be parsed, with a value by policy or without."""
+    unscored: int
+    """Number of answers with the outcome `unscored`."""
+    model_failures: int
+    infrastructure_failures: int
+    value: float | None
+    """The metric's own aggregate: `pooled` where it is pooled, else `mean`."""
+    mean: float | None
+    pooled: float | None
+    """`combine` of the summed statistics."""
+    median: float | None
+    p95: float | None
+    p99: float | None
+    minimum: float | None
+    maximum: float | None
+    interval: Interval | None
+    """Confidence interval of `value`; its units are documents."""
+    lower: float | None
+    """Smallest possible `value` over all values that the answers without one could have; None where unknown."""
+    upper: float | None
+    """Largest possible `value`. A pooled metric with missing answers has one bound only: that of right answers."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+        return self.interval.low if self.interval else None
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        return self.interval.high if self.interval else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Percentile:
     """One percentile, in the unit of the values."""
 

@@ -55,11 +55,9 @@ class Times:
 
 def times_of_frame(frame: pl.DataFrame) -> Times:
     """Derive the times of the rows of a record, in their order."""
-    import polars as pl
-
     requests = frame.height
     # Differences are formed before they become floats, which hold no instant of a machine that is up for long.
-    queue = (frame["sent_ns"] - frame["scheduled_ns"]).cast(pl.Float64).fill_null(np.nan).to_numpy()
+    queue = floats_of(frame["sent_ns"] - frame["scheduled_ns"])
     events = _bearing(frame)
     request, at, tokens = _bursts(events)
     opens = np.concatenate(([True], request[1:] != request[:-1])) if request.size else np.zeros(0, dtype=bool)
@@ -91,6 +89,13 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
         itl=gap,
         itl_request=of,
     )
+
+
+def floats_of(column: pl.Series) -> FloatArray:
+    """Return the numbers of a column, NaN where it is null. Shape: (rows,)."""
+    import polars as pl
+
+    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def token_instants(frame: pl.DataFrame) -> tuple[IntArray, FloatArray]:

@@ -16,7 +16,7 @@ from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.harness import harness_of
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.resources import resources_of
-from vlmhyperbench.summaries.slo import goodput_in, judged_limits
+from vlmhyperbench.summaries.slo import slo_of
 from vlmhyperbench.summaries.spans import ANSWERED, clock_offsets, own_rows, window_s
 from vlmhyperbench.summaries.speeds import Gaps, Performance
 from vlmhyperbench.summaries.tokens import gaps_ms
@@ -66,6 +66,7 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
     ttft = times.get("ttft_user_ms")
     answers = own.height - silent
+    goodput, verdicts = slo_of(asked, limits, scheduled=asked.height + missing, failed=slowest, window_s=window)
     resources = None if is_one_engine else resources_of(claims, answers=answers, tokens=total_tokens, window_s=window)
     return Performance(
         times=times,
@@ -79,8 +80,8 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
         samples_per_s=answers / window if window else None,
         output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
         output_tokens=total_tokens,
-        goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window),
-        slo=judged_limits(asked, limits, failed=slowest) if asked.height + missing else (),
+        goodput=goodput,
+        slo=verdicts,
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
         parts=own["claim_id"].n_unique(),
         measured_by=tuple(sorted(measured)),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import polars
 
 from vlmhyperbench.analysis.aggregation import AGGREGATORS
-from vlmhyperbench.analysis.quality import Summary, summarise
+from vlmhyperbench.analysis.quality import aggregates_of
+from vlmhyperbench.analysis.results import Aggregate
 from vlmhyperbench.summaries.answers import ROW, answers_of
 from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
 from vlmhyperbench.summaries.scores import NO_GROUP, Crossing, Score
@@ -43,25 +45,26 @@ def by_field(run: RunEvidence) -> tuple[Score, ...]:
 
 
 def scores_by(run: RunEvidence, metrics: Sequence[ScoredMetric], columns: Sequence[str]) -> tuple[Score, ...]:
-    """Summarise metrics for each combination of group columns; without any, over all answers."""
+    """Aggregate metrics for each combination of group columns; without columns, over all answers."""
     groups = [GROUP + column for column in columns]
     return tuple(
-        _score(scored, summary)
+        _score(scored, group, aggregate)
         for scored in metrics
-        for summary in summarise(answers_of(run, scored), scored.metric, group_by=groups)
+        for group, aggregate in aggregates_of(answers_of(run, scored), scored.metric, group_by=groups).items()
     )
 
 
 def _fields(run: RunEvidence, scored: ScoredMetric) -> list[Score]:
-    fields = scored.measures.filter(polars.col("field").is_not_null())
-    if not fields.height:
+    measures = scored.measures.filter(polars.col("field").is_not_null())
+    if not measures.height:
         return []
     documents = answers_of(run, scored).select(*ROW, "cluster")
-    found = summarise(fields.join(documents, on=list(ROW)), scored.metric, group_by=AGGREGATORS["by_field"])
-    return [_score(scored, summary) for summary in found]
+    rows = measures.join(documents, on=list(ROW))
+    by_field = aggregates_of(rows, scored.metric, group_by=AGGREGATORS["by_field"])
+    return [_score(scored, group, aggregate) for group, aggregate in by_field.items()]
 
 
-def _score(scored: ScoredMetric, summary: Summary) -> Score:
+def _score(scored: ScoredMetric, group: tuple[object, ...], aggregate: Aggregate) -> Score:
     return Score(
         key=scored.key,
         metric=scored.spec.name,
@@ -69,23 +72,6 @@ def _score(scored: ScoredMetric, summary: Summary) -> Score:
         version=scored.spec.version,
         environment=scored.environment,
         evaluation_id=scored.evaluation_id,
-        group=tuple(NO_GROUP if value is None else str(value) for _, value in summary.group),
-        n=summary.n,
-        n_scored=summary.n_scored,
-        n_unscored=summary.n_unscored,
-        n_invalid=summary.n_invalid,
-        unscored=summary.unscored,
-        model_failures=summary.model_failures,
-        infrastructure_failures=summary.infrastructure_failures,
-        value=summary.value,
-        mean=summary.mean,
-        pooled=summary.pooled,
-        median=summary.median,
-        p95=summary.p95,
-        p99=summary.p99,
-        minimum=summary.minimum,
-        maximum=summary.maximum,
-        interval=summary.interval,
-        lower=summary.lower,
-        upper=summary.upper,
+        group=tuple(NO_GROUP if value is None else str(value) for value in group),
+        **{field.name: getattr(aggregate, field.name) for field in fields(Aggregate)},
     )

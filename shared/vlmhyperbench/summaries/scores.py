@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlmhyperbench.analysis.results import Interval, perfect_of
+from vlmhyperbench.analysis.results import Aggregate, perfect_of
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 NO_GROUP = "(none)"
@@ -43,11 +43,11 @@ class MetricIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """One metric over all answers of a run, or over one group of them."""
+class Score(Aggregate):
+    """Aggregate of one metric over all answers of a run, or over one group of them."""
 
     key: str
-    """Of its `MetricIdentity`."""
+    """Key of its `MetricIdentity`."""
     metric: str
     profile: str
     version: str
@@ -55,41 +55,6 @@ class Score:
     evaluation_id: str
     group: tuple[str, ...]
     """Values of the group columns; empty for all answers."""
-    n: int
-    """Answers that were requested and have a row."""
-    n_scored: int
-    """Answers that have a value, model failures under the policy `zero` among them."""
-    n_unscored: int
-    """Answers without a value, whatever the reason."""
-    n_invalid: int
-    """Answers out of which nothing could be read, with a value by policy or without."""
-    unscored: int
-    """Answers that the metric gives no number."""
-    model_failures: int
-    infrastructure_failures: int
-    value: float | None
-    """The metric's own aggregate: `pooled` where it is pooled, else `mean`."""
-    mean: float | None
-    pooled: float | None
-    median: float | None
-    p95: float | None
-    p99: float | None
-    minimum: float | None
-    maximum: float | None
-    interval: Interval | None
-    """Of `value`; documents are its units."""
-    lower: float | None
-    """The lowest that `value` could be, whatever the answers without a value were; None where nobody can say."""
-    upper: float | None
-    """The highest."""
-
-    @property
-    def low(self) -> float | None:
-        return self.interval.low if self.interval else None
-
-    @property
-    def high(self) -> float | None:
-        return self.interval.high if self.interval else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

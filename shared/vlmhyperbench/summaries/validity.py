@@ -5,7 +5,6 @@ A gate whose value nobody recorded is unknown: it voids nothing, and is said not
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -13,6 +12,7 @@ import polars
 
 from vlmhyperbench.analysis.distributions import nearest_rank
 from vlmhyperbench.analysis.results import Gate
+from vlmhyperbench.analysis.times import floats_of
 from vlmhyperbench.analysis.validity import (
     ERROR_SHARE,
     MAX_BUSY_SHARE,
@@ -64,7 +64,7 @@ def validity_of(
     if process is None:
         good = sent.filter(polars.col("status") == "ok")
         lag_ns, ttft_ns, latency_ns = (
-            column.cast(polars.Float64).fill_null(math.nan).to_numpy()
+            floats_of(column)
             for column in (good["sent_ns"] - good["scheduled_ns"], good["ttft_user_ns"], good["latency_ns"])
         )
         gates += check_closed_lag(lag_ns, ttft_ns, latency_ns)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.aggregation import aggregate, describe, number_documents
 from vlmhyperbench.analysis.distributions import nearest_rank
-from vlmhyperbench.analysis.quality import summarise
+from vlmhyperbench.analysis.quality import aggregates_of
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.cer import Cer
@@ -44,9 +44,9 @@ def _many(groups: int, values: list[float]) -> polars.DataFrame:
 
 def test_groups_are_described_in_the_order_of_the_frame() -> None:
     table = describe(_frame([0.5, 1.0, None, 0.0], id=["b", "a", "a", "b"]), group_by=["id"])
-    assert table.select("id", "n", "n_scored", "infrastructure_failures", "mean", "median").rows() == [
-        ("b", 2, 2, 0, 0.25, 0.0),
-        ("a", 2, 1, 1, 1.0, 1.0),
+    assert table.select("id", "n", "n_scored", "scored", "infrastructure_failures", "mean", "median").rows() == [
+        ("b", 2, 2, 2, 0, 0.25, 0.0),
+        ("a", 2, 1, 1, 1, 1.0, 1.0),
     ]
     assert describe(_frame([])).select("n", "mean", "median").rows() == [(0, None, None)]
 
@@ -185,17 +185,16 @@ def _of(rows: list[tuple[float | None, str | None, int, str]]) -> polars.DataFra
 def test_every_group_has_the_numbers_that_it_would_have_alone(
     rows: list[tuple[float | None, str | None, int, str]],
 ) -> None:
-    table = summarise(_of(rows), Anls(), group_by=["doc", "kind"])
-    assert len(table) == len({row[1:3] for row in rows})
-    for summary in table:
-        group = tuple(value for _, value in summary.group)
+    groups = aggregates_of(_of(rows), Anls(), group_by=["doc", "kind"])
+    assert set(groups) == {row[1:3] for row in rows}
+    for group, aggregated in groups.items():
         own = [row for row in rows if row[1:3] == group]
         scored = [row[0] for row in own if row[0] is not None]
-        assert (summary.n, summary.n_scored) == (len(own), len(scored))
-        assert summary.mean == (statistics.fmean(scored) if scored else None)
-        (alone,) = summarise(_of(own), Anls())
-        assert summary.interval == alone.interval
-        assert (summary.lower, summary.upper) == (alone.lower, alone.upper)
+        assert (aggregated.n, aggregated.n_scored) == (len(own), len(scored))
+        assert aggregated.mean == (statistics.fmean(scored) if scored else None)
+        separate = aggregates_of(_of(own), Anls())[()]
+        assert aggregated.interval == separate.interval
+        assert (aggregated.lower, aggregated.upper) == (separate.lower, separate.upper)
 
 
 @given(ROWS, st.randoms(use_true_random=False))

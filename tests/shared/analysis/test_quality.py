@@ -1,4 +1,4 @@
-"""Summaries: denominators, pooled and mean values, intervals by document, and bounds for what is missing."""
+"""Aggregates: denominators, pooled and mean values, intervals by document, and bounds for what is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.analysis import stats
-from vlmhyperbench.analysis.quality import Summary, summarise
+from vlmhyperbench.analysis.aggregation import Combining
+from vlmhyperbench.analysis.quality import aggregates_of
+from vlmhyperbench.analysis.results import Aggregate
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.bleu import Bleu
@@ -71,13 +73,13 @@ class Endless(ExactMatch):
         return replace(super().description, range=(None, 1.0))
 
 
-def _all(frame: polars.DataFrame, **options: object) -> Summary:
-    (summary,) = summarise(frame, ExactMatch(), **options)  # type: ignore[arg-type]
-    return summary
+def _whole(frame: polars.DataFrame, metric: Combining | None = None, **options: object) -> Aggregate:
+    """Aggregate all rows, by default of exact match."""
+    return aggregates_of(frame, metric or ExactMatch(), **options)[()]  # type: ignore[arg-type]
 
 
-def test_a_summary_counts_every_row_by_its_outcome() -> None:
-    summary = _all(
+def test_an_aggregate_counts_every_row_by_its_outcome() -> None:
+    aggregate = _whole(
         _exact(
             1.0,
             0.0,
@@ -87,64 +89,62 @@ def test_a_summary_counts_every_row_by_its_outcome() -> None:
             outcomes=["scored", "model_failure", "model_failure", "infrastructure_failure", "unscored"],
         )
     )
-    assert (summary.n, summary.n_scored, summary.n_unscored) == (5, 2, 3)
-    assert (summary.scored, summary.model_failures) == (1, 2)
-    assert (summary.infrastructure_failures, summary.unscored) == (1, 1)
-    assert (summary.metric, summary.profile, summary.version) == ("exact_match", "v1", "1.0.0")
+    assert (aggregate.n, aggregate.n_scored, aggregate.n_unscored) == (5, 2, 3)
+    assert (aggregate.model_failures, aggregate.infrastructure_failures, aggregate.unscored) == (2, 1, 1)
 
 
 def test_a_row_that_no_metric_reached_is_unscored() -> None:
     frame = polars.DataFrame({"outcome": [None], "value": [None], "stat.count": [None]}, schema_overrides=SCHEMA)
-    summary = _all(frame.with_columns(polars.col("stat.count").cast(polars.Float64)))
-    assert (summary.unscored, summary.value) == (1, None)
+    aggregate = _whole(frame.with_columns(polars.col("stat.count").cast(polars.Float64)))
+    assert (aggregate.unscored, aggregate.value) == (1, None)
 
 
 def test_a_mean_leaves_unscored_rows_out_and_its_bounds_count_them() -> None:
-    summary = _all(_exact(1.0, 1.0, 0.0, None))
-    assert summary.value == summary.mean == summary.pooled == pytest.approx(2 / 3)
-    assert (summary.lower, summary.upper) == (0.5, 0.75)
+    aggregate = _whole(_exact(1.0, 1.0, 0.0, None))
+    assert aggregate.value == aggregate.mean == aggregate.pooled == pytest.approx(2 / 3)
+    assert (aggregate.lower, aggregate.upper) == (0.5, 0.75)
 
 
 def test_without_missing_rows_the_bounds_are_the_value() -> None:
-    summary = _all(_exact(1.0, 0.0))
-    assert (summary.lower, summary.value, summary.upper) == (0.5, 0.5, 0.5)
+    aggregate = _whole(_exact(1.0, 0.0))
+    assert (aggregate.lower, aggregate.value, aggregate.upper) == (0.5, 0.5, 0.5)
 
 
 def test_the_interval_of_independent_proportions_is_wilsons() -> None:
-    summary = _all(_exact(*[1.0] * 8, 0.0, 0.0))
-    assert summary.interval == stats.wilson(8, 10)
-    assert [summary.ci_low, summary.ci_high] == pytest.approx([0.4902, 0.9433], abs=1e-4)
+    aggregate = _whole(_exact(*[1.0] * 8, 0.0, 0.0))
+    assert aggregate.interval == stats.wilson(8, 10)
+    assert [aggregate.low, aggregate.high] == pytest.approx([0.4902, 0.9433], abs=1e-4)
 
 
 def test_samples_of_one_document_are_one_unit_of_the_interval() -> None:
-    summary = _all(_exact(1.0, 1.0, 0.0, 0.0, 1.0, 0.0, cluster=["a", "a", "b", "b", "c", "c"]))
-    assert summary.interval is not None
-    assert (summary.interval.units, summary.interval.method) == (3, "bca")
+    aggregate = _whole(_exact(1.0, 1.0, 0.0, 0.0, 1.0, 0.0, cluster=["a", "a", "b", "b", "c", "c"]))
+    assert aggregate.interval is not None
+    assert (aggregate.interval.units, aggregate.interval.method) == (3, "bca")
 
 
 def test_a_single_document_has_no_interval() -> None:
-    assert _all(_exact(1.0, 0.0, image=["a", "a"]), cluster="image").interval is None
+    assert _whole(_exact(1.0, 0.0, image=["a", "a"]), cluster="image").interval is None
 
 
 def test_a_continuous_mean_is_bootstrapped() -> None:
     frame = _exact(1.0, 0.9, 0.0, 0.6).rename({"stat.correct": "stat.similarity"})
-    (summary,) = summarise(frame, Anls())
-    assert summary.interval is not None
-    assert summary.interval.method == "bca"
-    assert summarise(frame, Anls()) == [summary]
+    aggregate = _whole(frame, Anls())
+    assert aggregate.interval is not None
+    assert aggregate.interval.method == "bca"
+    assert _whole(frame, Anls()) == aggregate
 
 
-def test_a_pooled_value_is_combined_from_sums_and_the_mean_stands_beside_it() -> None:
-    (summary,) = summarise(_cer([(1.0, 1.0), (0.0, 9.0)]), Cer())
-    assert (summary.value, summary.pooled, summary.mean) == (0.1, 0.1, 0.5)
-    assert summary.interval is not None
+def test_a_pooled_value_is_combined_from_sums_and_differs_from_the_mean() -> None:
+    aggregate = _whole(_cer([(1.0, 1.0), (0.0, 9.0)]), Cer())
+    assert (aggregate.value, aggregate.pooled, aggregate.mean) == (0.1, 0.1, 0.5)
+    assert aggregate.interval is not None
 
 
 def test_a_pooled_value_has_a_bound_where_missing_answers_are_right_and_none_where_they_are_wrong() -> None:
-    (summary,) = summarise(_cer([(1.0, 8.0), None], references=[2.0]), Cer())
-    assert summary.value == 0.125
-    assert (summary.lower, summary.upper) == (0.1, None)
-    (complete,) = summarise(_cer([(1.0, 8.0)]), Cer())
+    aggregate = _whole(_cer([(1.0, 8.0), None], references=[2.0]), Cer())
+    assert aggregate.value == 0.125
+    assert (aggregate.lower, aggregate.upper) == (0.1, None)
+    complete = _whole(_cer([(1.0, 8.0)]), Cer())
     assert (complete.lower, complete.upper) == (0.125, 0.125)
 
 
@@ -158,19 +158,19 @@ def test_missing_answers_of_two_classes_have_a_bound_together() -> None:
             "right.cell:b|b": [None, None, 1.0],
         }
     )
-    (summary,) = summarise(frame, Classification())
+    aggregate = _whole(frame, Classification())
     # Of a: 1 right, 2 true, 1 said to be; of b: 1 right, 1 true, 2 said to be.
-    assert (summary.value, summary.lower) == (0.0, None)
-    assert summary.upper == pytest.approx(2 / 3)
+    assert (aggregate.value, aggregate.lower) == (0.0, None)
+    assert aggregate.upper == pytest.approx(2 / 3)
     silent = frame.with_columns(polars.lit(None, dtype=polars.Float64).alias("right.cell:b|b"))
-    assert summarise(silent, Classification())[0].upper is None
+    assert _whole(silent, Classification()).upper is None
 
 
 def test_a_missing_row_without_references_leaves_pooled_bounds_open() -> None:
-    (summary,) = summarise(_cer([(1.0, 8.0), None, None], references=[2.0]), Cer())
-    assert (summary.lower, summary.upper) == (None, None)
+    aggregate = _whole(_cer([(1.0, 8.0), None, None], references=[2.0]), Cer())
+    assert (aggregate.lower, aggregate.upper) == (None, None)
     plain = _cer([(1.0, 8.0), None]).select("outcome", "value", "stat.edits", "stat.length", "stat.count")
-    assert summarise(plain, Cer())[0].upper is None
+    assert _whole(plain, Cer()).upper is None
 
 
 def test_a_score_of_free_text_has_no_bound_since_it_rewards_length() -> None:
@@ -184,42 +184,53 @@ def test_a_score_of_free_text_has_no_bound_since_it_rewards_length() -> None:
             **{f"right.{name}": [None, column[1]] for name, column in columns.items()},
         }
     )
-    (summary,) = summarise(frame, Bleu())
-    assert summary.value == pytest.approx(100.0)
-    assert (summary.lower, summary.upper) == (None, None)
+    aggregate = _whole(frame, Bleu())
+    assert aggregate.value == pytest.approx(100.0)
+    assert (aggregate.lower, aggregate.upper) == (None, None)
 
 
 def test_an_open_end_of_the_range_leaves_the_bound_of_a_mean_open() -> None:
-    (summary,) = summarise(_cer([(1.0, 2.0), None]), MeanCer())
-    assert (summary.lower, summary.upper) == (0.25, None)
-    (upside_down,) = summarise(_exact(1.0, None), Endless())
+    aggregate = _whole(_cer([(1.0, 2.0), None]), MeanCer())
+    assert (aggregate.lower, aggregate.upper) == (0.25, None)
+    upside_down = _whole(_exact(1.0, None), Endless())
     assert (upside_down.lower, upside_down.upper) == (None, 1.0)
 
 
 def test_groups_are_made_of_any_columns_in_their_order() -> None:
     frame = _exact(1.0, 0.0, 1.0, None, doc=["b", "a", "a", None], kind=["x", "x", "y", "x"])
-    by_doc = summarise(frame, ExactMatch(), group_by=["doc"])
-    assert [(summary.group, summary.n, summary.value) for summary in by_doc] == [
-        ((("doc", "a"),), 2, 0.5),
-        ((("doc", "b"),), 1, 1.0),
-        ((("doc", None),), 1, None),
+    by_doc = aggregates_of(frame, ExactMatch(), group_by=["doc"])
+    assert [(group, aggregate.n, aggregate.value) for group, aggregate in by_doc.items()] == [
+        (("a",), 2, 0.5),
+        (("b",), 1, 1.0),
+        ((None,), 1, None),
     ]
-    both = summarise(frame, ExactMatch(), group_by=["kind", "doc"])
-    assert both[0].group == (("kind", "x"), ("doc", "a"))
-    assert len(both) == 4
+    both = aggregates_of(frame, ExactMatch(), group_by=["kind", "doc"])
+    assert list(both) == [("x", "a"), ("x", "b"), ("x", None), ("y", "a")]
 
 
-def test_an_empty_frame_has_one_summary_without_numbers_and_no_groups() -> None:
+def test_an_empty_frame_has_one_aggregate_without_numbers_and_no_groups() -> None:
     frame = _exact(doc=[])
-    (summary,) = summarise(frame, ExactMatch())
-    assert (summary.n, summary.value, summary.interval, summary.lower, summary.median) == (0, None, None, None, None)
-    assert summarise(frame, ExactMatch(), group_by=["doc"]) == []
+    aggregate = _whole(frame, ExactMatch())
+    assert (aggregate.n, aggregate.value, aggregate.interval, aggregate.lower, aggregate.median) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
+    assert aggregates_of(frame, ExactMatch(), group_by=["doc"]) == {}
 
 
 def test_percentiles_are_those_of_scored_rows() -> None:
     frame = _exact(*[i / 100 for i in range(1, 101)], None).rename({"stat.correct": "stat.similarity"})
-    (summary,) = summarise(frame, Anls())
-    assert (summary.minimum, summary.median, summary.p95, summary.p99, summary.maximum) == (0.01, 0.5, 0.95, 0.99, 1.0)
+    aggregate = _whole(frame, Anls())
+    assert (aggregate.minimum, aggregate.median, aggregate.p95, aggregate.p99, aggregate.maximum) == (
+        0.01,
+        0.5,
+        0.95,
+        0.99,
+        1.0,
+    )
 
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, None]), st.sampled_from("abc")), min_size=1, max_size=15)
@@ -228,15 +239,15 @@ ROWS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, None]), st.sampled_from("ab
 @given(ROWS)
 def test_groups_partition_the_whole(rows: list[tuple[float | None, str]]) -> None:
     frame = _exact(*(value for value, _ in rows), doc=[doc for _, doc in rows], cluster=[doc for _, doc in rows])
-    whole, groups = _all(frame), summarise(frame, ExactMatch(), group_by=["doc"])
+    whole, groups = _whole(frame), aggregates_of(frame, ExactMatch(), group_by=["doc"]).values()
     assert sum(group.n for group in groups) == whole.n
     assert sum(group.n_scored for group in groups) == whole.n_scored
     right = sum((group.value or 0.0) * group.n_scored for group in groups)
     assert right == pytest.approx((whole.value or 0.0) * whole.n_scored)
-    for summary in (whole, *groups):
-        assert summary.lower is not None
-        assert summary.upper is not None
-        if summary.value is not None:
-            assert summary.lower <= summary.value <= summary.upper
-        if summary.interval is not None:
-            assert 0 <= summary.interval.low <= summary.interval.high <= 1
+    for aggregate in (whole, *groups):
+        assert aggregate.lower is not None
+        assert aggregate.upper is not None
+        if aggregate.value is not None:
+            assert aggregate.lower <= aggregate.value <= aggregate.upper
+        if aggregate.interval is not None:
+            assert 0 <= aggregate.interval.low <= aggregate.interval.high <= 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-import numpy
 import polars
 
 from vlmhyperbench.analysis.groups import Fairness, Group, Key, fairness_of, groups_of, size_bucket
 from vlmhyperbench.analysis.interference import median_ratio
+from vlmhyperbench.analysis.times import floats_of
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
 from vlmhyperbench.reports.sections.wording import plural
@@ -46,10 +46,7 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
 
 def _groups(rows: polars.DataFrame, keys: Sequence[Key], *, name_of: Callable[[Key], str] = str) -> tuple[Group, ...]:
     # Only requests that were answered have times, and these are the ones that are ok.
-    ttft, tpot, latency = (
-        rows[name].cast(polars.Float64).fill_null(numpy.nan).to_numpy()
-        for name in ("ttft_user_ns", "tpot_ns", "latency_ns")
-    )
+    ttft, tpot, latency = (floats_of(rows[name]) for name in ("ttft_user_ns", "tpot_ns", "latency_ns"))
     is_ok = rows.select(ANSWERED).to_series().to_list()
     return groups_of(keys, is_ok=is_ok, ttft_ns=ttft, tpot_ns=tpot, latency_ns=latency, name_of=name_of)
 
@@ -61,7 +58,7 @@ def _fairness(rows: polars.DataFrame) -> Fairness | None:
         scheduled_ns=rows["scheduled_ns"].to_numpy(),
         # What could not be sent ended when it was due, at the earliest.
         end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
-        tokens=rows["completion_tokens"].cast(polars.Float64).fill_null(numpy.nan).to_numpy(),
+        tokens=floats_of(rows["completion_tokens"]),
     )
 
 
