@@ -145,7 +145,7 @@ async def read_ready(pairing: Pairing, present: Callable[[Sequence[int]], Awaita
         present: says which of some ordinals have a row.
     """
     found: set[int] = set()
-    ahead = pairing.ahead
+    ahead = pairing.remaining
     while window := list(islice(ahead, WINDOW)):
         found |= await present(window)
         if not all(pairing.is_known(ordinal, found) for ordinal in window):

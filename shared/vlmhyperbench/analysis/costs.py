@@ -1,4 +1,4 @@
-"""What answers cost, from a target's prices and from what was measured. Pure; what is unknown is never 0."""
+"""Cost of answers, from a target's prices and from measured usage. Pure; an unknown cost is None, never 0."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What was taken of a target, over the answers that it gave to this run; None where nobody knows it."""
+    """What the answers of a run used of its target; None where unknown."""
 
     answers: int
     prompt_tokens: int | None = None
-    """Of all answers, cached ones included; None where one of them was not counted."""
+    """Prompt tokens of all answers, including cached tokens; None where an answer has no count."""
     completion_tokens: int | None = None
     cached_tokens: int = 0
-    """Of the prompt tokens, those that the server says it had in its cache."""
+    """Prompt tokens that the server reports as read from its cache."""
     images: int | None = None
     longest_prompt_tokens: int | None = None
     window_s: float | None = None
-    """From the first request scheduled to the last answer's end, added up over all engines."""
+    """Time from the first request scheduled to the last answer's end, summed over all engines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the answers of a run, or the verdicts of a judge, cost; numbers are None where that is unknown."""
+    """Cost of the answers of a run, or of the verdicts of a judge; numbers are None where unknown."""
 
     currency: str | None = None
     total: float | None = None
     per_answer: float | None = None
     per_million_tokens: float | None = None
-    """Of prompt and completion together."""
+    """Cost per million tokens of prompt and completion together."""
     per_million_completion_tokens: float | None = None
-    """The whole cost, prompts included, over the completion tokens."""
+    """The whole cost, including prompts, per million completion tokens."""
     basis: Literal["tokens", "hours"] | None = None
     hours: float | None = None
-    """The measured time that was multiplied, where the price is by the hour."""
+    """Measured time, where the price is by the hour."""
     unknown: str | None = None
-    """Why there is no number."""
+    """Why the cost is unknown."""
 
     def as_json(self) -> dict[str, float | str | None]:
-        """Return it for machines."""
+        """Return the cost as a JSON object."""
         return asdict(self)
 
 
 def why_costs_differ_in_kind(baseline: Mapping[str, object], other: Mapping[str, object]) -> str | None:
-    """Say why the costs of two headlines are not compared; None where both are known, in one currency."""
+    """Return why the costs of two headlines cannot be compared; None where both are known, in one currency."""
     for which, headline in (("the baseline", baseline), ("the other run", other)):
         if headline.get("cost_total") is None:
             return f"The cost of {which} is unknown: {headline.get('cost_unknown') or 'no prices were recorded'}."
@@ -60,12 +60,12 @@ def why_costs_differ_in_kind(baseline: Mapping[str, object], other: Mapping[str,
 
 
 def cost_of(prices: Prices | None, usage: Usage, *, unpriced: str | None = None) -> Cost:
-    """Work out what was taken cost.
+    """Compute the cost of a usage.
 
     Args:
-        prices: of the target, as pinned.
-        usage: what was taken of it.
-        unpriced: why there are no prices.
+        prices: Prices of the target, as pinned with the run.
+        usage: Usage of the target.
+        unpriced: Why there are no prices.
     """
     if prices is None:
         return Cost(unknown=unpriced or "no prices were recorded for the target")

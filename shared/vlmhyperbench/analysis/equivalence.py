@@ -1,7 +1,8 @@
-"""What a comparison that shows no difference is worth: proof that two targets are alike, or too few samples to tell.
+"""Equivalence of two targets, and the smallest difference that a comparison can detect.
 
-Both rest on the jackknife's pseudo-values of the paired difference, one per unit: for a mean over units of one sample
-they are the differences themselves, and for pooled metrics they carry the same variance (Tukey 1958). scipy computes.
+Together they tell whether a comparison without a difference shows that two targets are alike, or has too few samples.
+Both use the jackknife's pseudo-values of the paired difference, one per unit. For a mean over units of one sample
+these are the differences themselves; for pooled metrics they have the same variance (Tukey 1958). scipy computes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalence:
-    """Two one-sided tests: is the difference inside of ±`margin`?"""
+    """Result of two one-sided tests of whether the difference is within ±`margin`."""
 
     margin: float
     p_value: float
@@ -27,7 +28,7 @@ class Equivalence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether both one-sided tests reject at 0.05: the 90 % interval lies inside of the margin."""
+        """Whether both one-sided tests reject at 0.05: the 90 % interval is within the margin."""
         return self.p_value < 1 - CONFIDENCE
 
 
@@ -35,9 +36,9 @@ def pseudo_values(first: FloatArray, second: FloatArray, estimator: Estimator) -
     """Return the jackknife's pseudo-values of second minus first. Shape: (units,).
 
     Args:
-        first: sums of each unit for one target. Shape: (units, statistics).
-        second: the same units, in the same order, for the other. Shape: (units, statistics).
-        estimator: from sums to value.
+        first: Sums of each unit for one target. Shape: (units, statistics).
+        second: Sums of the same units, in the same order, for the other target. Shape: (units, statistics).
+        estimator: Maps sums to a value.
     """
     total_first, total_second = first.sum(axis=0), second.sum(axis=0)
     whole = estimator(total_second) - estimator(total_first)
@@ -47,13 +48,14 @@ def pseudo_values(first: FloatArray, second: FloatArray, estimator: Estimator) -
 
 
 def equivalence(pseudo: FloatArray, *, margin: float, scale: float) -> Equivalence | None:
-    """Test whether the paired difference is smaller than `margin` either way (Schuirmann 1987).
+    """Test whether the paired difference is within ±`margin` (Schuirmann 1987).
 
-    Where all units differ alike no spread is known, and a t-test would believe three of them. What may be unseen then
-    is a share of units that differ by the metric's whole `scale`: one large enough to reach the margin would have
-    escaped so many draws with the probability that is returned.
+    Where all units differ by the same amount there is no variance, and a t-test would be certain after three units.
+    Instead, assume that an unseen share of all units differs by the metric's whole `scale`, and that this share is just
+    large enough to bring the difference to the margin. The p-value is then the probability that none of them was drawn.
 
-    None where it cannot be tested: fewer than two units, or a value that is undefined.
+    Returns:
+        None where it cannot be tested: fewer than two units, or an undefined value.
     """
     count = len(pseudo)
     if count < 2 or not np.isfinite(pseudo).all():
@@ -67,10 +69,12 @@ def equivalence(pseudo: FloatArray, *, margin: float, scale: float) -> Equivalen
 
 
 def detectable_effect(pseudo: FloatArray, *, power: float = POWER, confidence: float = CONFIDENCE) -> float | None:
-    """Return the smallest true difference that a paired t-test on as many units finds with the given power.
+    """Return the smallest true difference that a paired t-test on this number of units detects with the given power.
 
-    From the non-central t distribution (Cohen 1988, section 2.3). None with fewer than two units, without any spread,
-    or where a value is undefined.
+    It is computed from the non-central t distribution (Cohen 1988, section 2.3).
+
+    Returns:
+        None with fewer than two units, without variance, or where a value is undefined.
     """
     count = len(pseudo)
     if count < 2 or not np.isfinite(pseudo).all() or np.ptp(pseudo) <= 1e-12:
@@ -79,7 +83,7 @@ def detectable_effect(pseudo: FloatArray, *, power: float = POWER, confidence: f
     critical = stats.t.ppf((1 + confidence) / 2, freedom)
 
     def missing(shift: float) -> float:
-        # The far tail adds nothing where the power is worth having, and scipy loses it in large shifts.
+        # The opposite tail is negligible at useful powers, and scipy cannot compute it for large shifts.
         return float(stats.nct.sf(critical, freedom, shift)) - power
 
     shift = optimize.brentq(missing, 0.0, 2 * critical + 1)

@@ -1,8 +1,8 @@
-"""Gates: a policy that a run must meet compared with a baseline, checked rule by rule.
+"""Gates: a policy that a run must meet in comparison with a baseline, checked rule by rule.
 
-`max_drop` is a test of non-inferiority: it passes where the whole 95 % interval of the paired difference stays within
-the margin, fails where all of it lies beyond, and is inconclusive between: too few samples to tell is no pass. Answers
-without a value count as the worst and as the best that they could be, so that none of them helps a run to pass.
+`max_drop` is a test of non-inferiority. It passes where the whole 95 % interval of the paired difference is within the
+margin, fails where the whole interval is beyond it, and is otherwise inconclusive: there are too few samples. Answers
+without a value widen the interval by their worst and best possible values, so that they cannot help a run to pass.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from vlmhyperbench.analysis.costs import why_costs_differ_in_kind
 from vlmhyperbench.domain.identity import Measurement, differences, measured_apart
 
 _UNKNOWN: JsonValue = {"unknown": True}
-_OF_ASKING = frozenset({"prompt", "decoding", "scenario", "response_format"})
-_MISSED = 0.025
-"""Chance of one end of a 95 % interval."""
+_UNKNOWN_OF_IMPORTS = frozenset({"prompt", "decoding", "scenario", "response_format"})
+"""Parts of a spec that describe how answers were asked for; of imported answers they are unknown."""
+_TAIL = 0.025
+"""Probability of missing the true value at one end of a 95 % interval."""
 
 Status = Literal["passed", "failed", "inconclusive"]
 Share = Annotated[float, Field(ge=0)]
 MEMORY = "peak_memory_bytes"
-"""Measured independently of the requests: late sends do not affect it."""
+"""Peak memory is measured independently of the requests, so that late sends do not affect it."""
 _MEMORY_OF = "peak_memory_of"
 
 Speed = Literal[
@@ -54,12 +55,12 @@ class Strict(BaseModel):
 
 
 class MetricRule(Strict):
-    """What a metric must be, by itself or compared with the baseline."""
+    """Limits of a metric's value, and of its drop from the baseline."""
 
     metric: str
-    """As the report names it: `anls`, or `anls@inclusive` where a run has two profiles."""
+    """Name of the metric in the report: `anls`, or `anls@inclusive` where a run has two profiles."""
     max_drop: Share | None = None
-    """How much worse than the baseline it may be, in the metric's own unit and direction."""
+    """By how much the metric may be worse than the baseline, in its own unit and direction."""
     min_value: float | None = None
     max_value: float | None = None
 
@@ -71,7 +72,7 @@ class MetricRule(Strict):
 
 
 class SpeedRule(Strict):
-    """How much a speed may change, as a share of the baseline's; speeds are measured once, so this is no test."""
+    """Limits of a speed's change, as a share of the baseline's; a speed is measured once, so this is no test."""
 
     speed: Speed
     max_increase: Share | None = None
@@ -85,22 +86,22 @@ class SpeedRule(Strict):
 
 
 class ShareRule(Strict):
-    """How large a share of the requests may be lost."""
+    """Largest share of the requests that may be lost."""
 
     share: Counted
     metric: str | None = None
-    """Whose answers without a value, or that it cannot read, are counted; by default those of the worst metric."""
+    """Metric whose `unscored` or `invalid` answers are counted; by default the metric with the most."""
     max: Annotated[float, Field(ge=0, le=1)]
 
     @model_validator(mode="after")
     def _is_of_a_metric(self) -> Self:
         if self.metric is not None and self.share not in _OF_METRICS:
-            raise ValueError(f"{self.share} is no share of a metric")
+            raise ValueError(f"{self.share} is not counted by metric: leave `metric` out")
         return self
 
 
 class SameRule(Strict):
-    """What must not differ from the baseline, so that the comparison is of the right thing."""
+    """Parts of the spec that must be equal to the baseline's."""
 
     same: Annotated[tuple[Part, ...], Field(min_length=1)]
 
@@ -120,33 +121,33 @@ Rule = Annotated[
 
 
 class GatePolicy(Strict):
-    """Rules that all have to be met."""
+    """Rules, all of which must be met."""
 
     version: Literal[1] = 1
     inconclusive: Literal["fail", "pass"] = "fail"
-    """What a rule counts as that the samples cannot decide."""
+    """Whether an inconclusive rule fails or passes."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRun:
-    """What a metric came to over a whole run."""
+    """A metric over all answers of a run."""
 
     value: float | None
-    """Over the answers that have one."""
+    """Value over the answers that have one."""
     lower: float | None
-    """The lowest that it could be, whatever the others were; None where nobody can say."""
+    """Smallest possible value over all values that the other answers could have; None where unknown."""
     upper: float | None
-    """The highest."""
+    """Largest possible value."""
     without: float
-    """Requests that have a row, but no value."""
+    """Number of requests that have a row, but no value."""
     lost: Mapping[str, float]
-    """Answers that are `unscored`, and those that are `invalid`, with a value or without."""
+    """`unscored` and `invalid` → number of such answers; invalid ones may have a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What a gate reads of a run."""
+    """Values of one run that gates read."""
 
     metrics: Mapping[str, WholeRun]
     headline: Mapping[str, JsonValue]
@@ -160,7 +161,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What one rule came to."""
+    """Result of one rule."""
 
     rule: str
     status: Status
@@ -168,7 +169,7 @@ class Check:
 
 
 def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[str, Delta]) -> list[Check]:
-    """Check every rule, in their order; `deltas` are the paired differences by the metric's name."""
+    """Check every rule, in order; `deltas` maps names of metrics to paired differences."""
     checks: list[Check] = []
     for rule in policy.rules:
         match rule:
@@ -184,9 +185,9 @@ def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[st
 
 
 def is_met(policy: GatePolicy, checks: list[Check]) -> bool:
-    """Say whether a run passes."""
-    bad = {"failed"} if policy.inconclusive == "pass" else {"failed", "inconclusive"}
-    return not any(check.status in bad for check in checks)
+    """Return whether a run passes."""
+    failing = {"failed"} if policy.inconclusive == "pass" else {"failed", "inconclusive"}
+    return not any(check.status in failing for check in checks)
 
 
 def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other: Side) -> list[Check]:
@@ -206,25 +207,32 @@ def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other
 
 
 def _limit(rule: str, limit: float, measured: WholeRun, other: Side, *, sign: int) -> Check:
-    """Check a value, and whether the answers without one could bring it beyond the limit; if nobody can say, maybe."""
+    """Check a value against its limit.
+
+    The result is inconclusive where answers without a value could bring the value beyond the limit, or where it is
+    unknown whether they could.
+    """
     if measured.value is None:
-        return Check(rule=rule, status="failed", message="It has no value.")
-    said = f"It is {measured.value:.4g}, the limit {limit:g}"
+        return Check(rule=rule, status="failed", message="The metric has no value.")
+    message = f"It is {measured.value:.4g}, the limit {limit:g}"
     if sign * (measured.value - limit) < 0:
-        return Check(rule=rule, status="failed", message=f"{said}.")
+        return Check(rule=rule, status="failed", message=f"{message}.")
     worst = measured.lower if sign == 1 else measured.upper
     without = measured.without + other.counts["missing"]
     if not without or (worst is not None and not other.counts["missing"] and sign * (worst - limit) >= 0):
-        return Check(rule=rule, status="passed", message=f"{said}.")
-    end = "nobody can say how far from it" if worst is None else f"{worst:.4g} at the worst of those that were asked"
-    message = f"{said}; {without:g} of {other.counts['requested']:g} requests have no value, so it could be {end}."
+        return Check(rule=rule, status="passed", message=f"{message}.")
+    message += f"; {without:g} of {other.counts['requested']:g} requests have no value. "
+    if worst is None:
+        message += "How far they could change it is unknown."
+    else:
+        message += f"With the worst values of those that were asked it would be {worst:.4g}."
     return Check(rule=rule, status="inconclusive", message=message)
 
 
 def _without_pair(delta: Delta, baseline: Side, other: Side) -> int:
-    """Count the answers that a difference should rest on and does not, among them those that neither run has.
+    """Count the answers that are missing from a difference, including those that neither run has.
 
-    What a stop rule spared is none of them: it asks in an order drawn at random.
+    Answers that a stop rule did not ask for are not missing: it asks in random order.
     """
     requested, missing = (
         min(int(side.counts[name]) for side in (baseline, other)) for name in ("requested", "missing")
@@ -241,40 +249,41 @@ def _drop(metric: str, limit: float, delta: Delta | None, *, lost: int, shared: 
         message = f"The runs do not share the metric; they share {', '.join(shared) or 'none'}."
         return Check(rule=rule, status="failed", message=message)
     if delta.direction is None:
-        message = "Nobody says whether more of it is better, so no change of it is a drop."
+        message = "The metric declares no direction, so no change of it is a drop."
         return Check(rule=rule, status="inconclusive", message=message)
     if delta.difference is None:
         return Check(rule=rule, status="failed", message="No answers could be paired.")
     sign = -1 if delta.direction == "higher" else 1
-    worse = sign * delta.difference
-    least, most = _ends(delta, worse, sign)
-    said = f"{abs(worse):.4g} {'worse' if worse > 0 else 'better'}" if worse else "no difference"
-    message = f"{said} (95 % interval of the drop {least:.4g} to {most:.4g}, {delta.pairs} pairs); at most {limit:g}."
+    drop = sign * delta.difference
+    low, high = _interval_of_drop(delta, drop, sign)
+    change = f"{abs(drop):.4g} {'worse' if drop > 0 else 'better'}" if drop else "no difference"
+    message = f"{change} (95 % interval of the drop {low:.4g} to {high:.4g}, {delta.pairs} pairs); at most {limit:g}."
     if lost:
-        least, most = (_with_lost(delta, end, lost, side) for end, side in ((least, -1), (most, 1)))
-        reach = f"{least:.4g} to {most:.4g}" if delta.is_bounded else "any number"
-        message += f" Answers without a pair: {lost}; with them, the drop could be {reach}."
-    status: Status = "passed" if most <= limit else "failed" if least > limit else "inconclusive"
+        low, high = (_widen(delta, end, lost, side) for end, side in ((low, -1), (high, 1)))
+        bounds = f"{low:.4g} to {high:.4g}" if delta.is_bounded else "any number"
+        message += f" Answers without a pair: {lost}; with them, the drop could be {bounds}."
+    status: Status = "passed" if high <= limit else "failed" if low > limit else "inconclusive"
     return Check(rule=rule, status=status, message=message)
 
 
-def _ends(delta: Delta, worse: float, sign: int) -> tuple[float, float]:
-    """Return the interval of the drop.
+def _interval_of_drop(delta: Delta, drop: float, sign: int) -> tuple[float, float]:
+    """Return the 95 % interval of the drop.
 
-    Where all documents differ alike there is no spread to draw one from: then so large a share of all documents as
-    would have been missed in 1 of 40 samples of this size may differ by the whole scale.
+    Where all documents differ by the same amount, a paired interval does not exist. Then an unseen share of all
+    documents may differ by the whole scale: the largest share that a sample of this size misses with a probability of
+    2.5 %.
     """
     if delta.low is not None and delta.high is not None:
         low, high = sorted((sign * delta.low, sign * delta.high))
         return low + 0.0, high + 0.0  # no -0
-    reach = (1 - _MISSED ** (1 / delta.units)) * delta.scale
-    return worse - reach, worse + reach
+    half_width = (1 - _TAIL ** (1 / delta.units)) * delta.scale
+    return drop - half_width, drop + half_width
 
 
-def _with_lost(delta: Delta, end: float, lost: int, side: int) -> float:
-    """Add answers that differ by the whole scale to one end of an interval."""
-    reach = delta.scale if delta.is_bounded else math.inf
-    return (delta.pairs * end + side * lost * reach) / (delta.pairs + lost)
+def _widen(delta: Delta, end: float, lost: int, side: int) -> float:
+    """Move one end of an interval by answers that differ by the whole scale."""
+    largest = delta.scale if delta.is_bounded else math.inf
+    return (delta.pairs * end + side * lost * largest) / (delta.pairs + lost)
 
 
 def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
@@ -282,19 +291,21 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     if rule.speed in COSTS and (why := why_costs_differ_in_kind(baseline.headline, other.headline)):
         return Check(rule=rule.speed, status="inconclusive", message=why)
     if baseline.is_interrupted or other.is_interrupted:
-        return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted, or timed in part.")
+        return Check(
+            rule=rule.speed, status="inconclusive", message="A run was interrupted, or only a part of it was timed."
+        )
     if before is None or after is None:
-        return Check(rule=rule.speed, status="inconclusive", message="It was not measured in both runs.")
+        return Check(rule=rule.speed, status="inconclusive", message="The speed was not measured in both runs.")
     if rule.speed == MEMORY and (of := two_kinds_of_memory(baseline.headline, other.headline)):
         return Check(rule=rule.speed, status="inconclusive", message=of)
     if rule.speed != MEMORY and "invalid" in (baseline.headline.get("validity"), other.headline.get("validity")):
         message = "A run's speeds are INVALID as a measurement; its report says why."
         return Check(rule=rule.speed, status="inconclusive", message=message)
-    apart = measured_apart(baseline.measurement, other.measurement)
-    if apart:
-        return Check(rule=rule.speed, status="inconclusive", message=f"The runs differ in {', '.join(apart)}.")
+    differing = measured_apart(baseline.measurement, other.measurement)
+    if differing:
+        return Check(rule=rule.speed, status="inconclusive", message=f"The runs differ in {', '.join(differing)}.")
     if before == 0:
-        message = f"The baseline's is 0, so there is no relative change; the run's is {after:.4g}."
+        message = f"The baseline's value is 0, so there is no relative change; the run's value is {after:.4g}."
         return Check(rule=rule.speed, status="inconclusive", message=message)
     change = after / before - 1
     is_over = rule.max_increase is not None and after > before * (1 + rule.max_increase)
@@ -304,7 +315,7 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
 
 
 def two_kinds_of_memory(baseline: Mapping[str, object], other: Mapping[str, object]) -> str | None:
-    """Say that the peaks of two headlines are of different things; None where they are of one, or nobody knows."""
+    """Return why the memory peaks of two headlines cannot be compared; None where they can, or one is unknown."""
     before, after = baseline.get(_MEMORY_OF), other.get(_MEMORY_OF)
     if before is None or after is None or before == after:
         return None
@@ -336,16 +347,16 @@ def _same(part: str, baseline: Side, other: Side) -> Check:
     rule = f"same {part}"
     first, second = (_part(side.spec, part) for side in (baseline, other))
     if first is _UNKNOWN or second is _UNKNOWN:
-        return Check(rule=rule, status="inconclusive", message="Answers were imported; their file does not say it.")
-    found = [difference.path for difference in differences(first, second, path=part)]
-    message = f"It differs in {', '.join(found)}." if found else "It is the same."
-    return Check(rule=rule, status="failed" if found else "passed", message=message)
+        return Check(rule=rule, status="inconclusive", message="Answers were imported; their file does not record it.")
+    paths = [difference.path for difference in differences(first, second, path=part)]
+    message = f"It differs in {', '.join(paths)}." if paths else "It is the same."
+    return Check(rule=rule, status="failed" if paths else "passed", message=message)
 
 
 def _part(spec: Mapping[str, JsonValue], part: str) -> JsonValue:
-    """Return a part of a pinned spec; of how imported answers were asked only what their file says is known."""
+    """Return a part of a pinned spec; of imported answers only the decoding that their file records is known."""
     target = spec.get("target")
-    if not isinstance(target, dict) or target.get("kind") != "import" or part not in _OF_ASKING:
+    if not isinstance(target, dict) or target.get("kind") != "import" or part not in _UNKNOWN_OF_IMPORTS:
         return spec.get(part)
     return target.get("decoding") or _UNKNOWN if part == "decoding" else _UNKNOWN
 

@@ -1,4 +1,4 @@
-"""The times of requests by stream, turn or size of image, and how evenly streams were served. Pure."""
+"""Times of requests by stream, turn or image size, and how evenly streams were served. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOUNDS_MP = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What the requests of one group took, in milliseconds; times are those of the requests that succeeded."""
+    """Requests of one group, with the times of those that succeeded, in milliseconds."""
 
     name: str
     requests: int
@@ -34,13 +34,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """How evenly streams were served: 1 is evenly, 1 / streams means that a single stream got everything."""
+    """How evenly streams were served: an index of 1 is evenly, 1 / streams means that one stream got everything."""
 
     streams: int
     requests: float | None
-    """Jain's index of the streams' requests a second that succeeded; None where none did."""
+    """Jain's index of each stream's successful requests per second; None where no request succeeded."""
     output_tokens: float | None
-    """Jain's index of their output tokens a second; None where a count is unknown."""
+    """Jain's index of each stream's output tokens per second; None where a count is unknown."""
 
 
 def groups_of(
@@ -55,29 +55,29 @@ def groups_of(
     """Summarise the requests of each key, in order of the keys.
 
     Args:
-        keys: Of each request; a stream's or turn's number, a `size_bucket`. Shape: (requests,).
-        is_ok: Whether it succeeded. Shape: (requests,).
+        keys: Key of each request: a stream's or turn's number, or a `size_bucket`. Shape: (requests,).
+        is_ok: Whether each request succeeded. Shape: (requests,).
         ttft_ns: First token minus scheduled, NaN where undefined. Shape: (requests,).
-        tpot_ns: Time of each token after the first, NaN where undefined. Shape: (requests,).
+        tpot_ns: Time per token after the first, NaN where undefined. Shape: (requests,).
         latency_ns: Last token minus scheduled, NaN where undefined. Shape: (requests,).
-        name_of: Makes the group's name of its key.
+        name_of: Maps a key to the group's name.
 
     Raises:
         InvalidInput: the columns differ in length.
     """
     if len({len(keys), len(is_ok), len(ttft_ns), len(tpot_ns), len(latency_ns)}) != 1:
-        raise InvalidInput("Every column needs a value for each request.")
-    places: dict[Key, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, []).append(place)
+        raise InvalidInput("The columns of a grouping differ in length: each needs one value per request.")
+    members: dict[Key, list[int]] = {}
+    for request, key in enumerate(keys):
+        members.setdefault(key, []).append(request)
     return tuple(
-        _group(name_of(key), np.array(places[key]), np.asarray(is_ok, dtype=np.bool_), (ttft_ns, tpot_ns, latency_ns))
-        for key in sorted(places)
+        _group(name_of(key), np.array(members[key]), np.asarray(is_ok, dtype=np.bool_), (ttft_ns, tpot_ns, latency_ns))
+        for key in sorted(members)
     )
 
 
 def jain_index(rates: Sequence[float]) -> float | None:
-    """Return (Σx)² / (n·Σx²) of what each of n got (Jain et al. 1984, DEC-TR-301); None where nobody got any."""
+    """Return Jain's fairness index (Σx)² / (n·Σx²) (Jain et al. 1984, DEC-TR-301); None where all rates are 0."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None
 

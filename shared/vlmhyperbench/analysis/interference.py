@@ -1,4 +1,4 @@
-"""How much longer requests take under load than one at a time: ratios of medians with their intervals. Pure."""
+"""How much longer requests take under load than one at a time: ratios of medians with intervals. Pure."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from vlmhyperbench.analysis.results import CONFIDENCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MedianRatio:
-    """A median over another one; 2 is twice as long."""
+    """Ratio of a median to a baseline's median; 2 means twice as long."""
 
     value: float | None
-    """None where either median is not there or the lower one is 0."""
+    """None where a median is missing or the baseline's is 0."""
     low: float | None
-    """None where so few values do not bound a median; `high` too."""
+    """Lower end of the interval; like `high` None where there are too few values to bound a median."""
     high: float | None
     confidence: float = CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interference:
-    """What the streams cost each other: times with all of them over those of one request at a time."""
+    """How streams slow each other down: times under load over times of one request at a time."""
 
     baseline_requests: int
-    """That succeeded."""
+    """Number of baseline requests that succeeded."""
     ttft: MedianRatio
     tpot: MedianRatio
     latency: MedianRatio
 
 
 def median_ratio(values: Sequence[float], baseline: Sequence[float], *, confidence: float = CONFIDENCE) -> MedianRatio:
-    """Divide the median of values by that of a baseline measured apart from it.
+    """Divide the median of values by that of an independently measured baseline.
 
-    The interval divides the ends of both medians' order-statistic intervals crosswise. Each of them misses with
-    (1 - confidence) / 2 at most, so the ratio's does with 1 - confidence.
+    Each median has an order-statistic interval that misses with a probability of at most (1 - confidence) / 2. The
+    ratio's interval goes from low / high to high / low of these, and so misses with at most 1 - confidence.
     """
     each = (1 + confidence) / 2
-    (above,) = percentiles_of(values, percents=[50], confidence=each)
-    (below,) = percentiles_of(baseline, percents=[50], confidence=each)
+    (numerator,) = percentiles_of(values, percents=[50], confidence=each)
+    (denominator,) = percentiles_of(baseline, percents=[50], confidence=each)
     return MedianRatio(
-        value=_ratio(above.plain, below.plain),
-        low=_ratio(above.low, below.high),
-        high=_ratio(above.high, below.low),
+        value=_ratio(numerator.plain, denominator.plain),
+        low=_ratio(numerator.low, denominator.high),
+        high=_ratio(numerator.high, denominator.low),
         confidence=confidence,
     )
 
 
-def _ratio(above: float | None, below: float | None) -> float | None:
-    return above / below if above is not None and below else None
+def _ratio(numerator: float | None, denominator: float | None) -> float | None:
+    return numerator / denominator if numerator is not None and denominator else None

@@ -1,4 +1,4 @@
-"""Labels and numbers as people read them in figures and sentences; labels may come from a data set or a model."""
+"""Labels and numbers as figures and sentences show them. Labels may come from a data set or a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 MAX_LABEL = 48
-MAX_SAID = 8
+MAX_PARTS = 8
+"""Parts of a sentence that are written out."""
 _PLAIN = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
@@ -25,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def distinct(labels: Iterable[str]) -> dict[str, str]:
-    """Map labels to clean ones, so that different labels stay different: the second that looks alike gets ` (2)`."""
+    """Map labels to clean labels that are all different: where two become equal, the second gets the ending ` (2)`."""
     shown: dict[str, str] = {}
     for label in dict.fromkeys(labels):
         text = clean(label)
@@ -37,15 +38,16 @@ def distinct(labels: Iterable[str]) -> dict[str, str]:
     return shown
 
 
-def some(parts: Sequence[str], *, nothing: str) -> str:
-    """Join the first parts of a sentence, and show that there are more; `nothing` where there is none."""
-    return f"{'; '.join(parts[:MAX_SAID]) or nothing}{'; …' if len(parts) > MAX_SAID else ''}"
+def join_parts(parts: Sequence[str], *, nothing: str) -> str:
+    """Join the first `MAX_PARTS` parts of a sentence, with `…` for the others; `nothing` where there are none."""
+    return f"{'; '.join(parts[:MAX_PARTS]) or nothing}{'; …' if len(parts) > MAX_PARTS else ''}"
 
 
 def slug(text: str) -> str:
-    """Make a name for files and anchors: `doc_class` is `doc-class`, and what is not so plain gets a hash.
+    """Make a name for files and anchors; different texts have different slugs.
 
-    Different texts have different slugs.
+    `doc_class` becomes `doc-class`. A text of other characters than lower-case letters, digits and single underscores
+    gets a hash at the end.
     """
     if _PLAIN.fullmatch(text) and len(text) <= MAX_LABEL:
         return text.replace("_", "-")
@@ -54,7 +56,7 @@ def slug(text: str) -> str:
 
 
 def short(value: float | None) -> str:
-    """Write a number with three significant digits and no exponent; unknown is a dash."""
+    """Write a number with three significant digits and no exponent; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:

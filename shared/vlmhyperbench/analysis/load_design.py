@@ -1,4 +1,4 @@
-"""How the measured phase of a load was to be sent, and what its requests are grouped by."""
+"""The schedule of a load's measured phase, and what its requests are grouped by."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from vlmhyperbench.domain.arrivals import Instants, Process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenLoop:
-    """How the measured phase was to be sent, where it was an open loop; of conversations, their first turns."""
+    """Schedule of a measured phase that is an open loop; of conversations it has the first turns only."""
 
     process: Process
     scheduled_ns: Instants
-    """From the phase's start. Shape: (requests,), or (conversations,)."""
+    """Nanoseconds from the phase's start. Shape: (requests,), or (conversations,)."""
     cv: float = 1.0
+    """Coefficient of variation of a gamma process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """What the requests of a phase are grouped by."""
+    """Properties by which the requests of a phase are grouped."""
 
     streams: int | None = None
-    """Requests in flight at a time; 1 for an open loop, whose requests belong to no stream."""
+    """Number of requests in flight at a time; 1 for an open loop, whose requests belong to no stream."""
     is_by_stream: bool = False
     samples_per_query: int = 0
-    """How many requests, consecutive in order of ordinals, make one query; 0: there are no queries."""
+    """Number of requests, consecutive by ordinal, that make one query; 0 where there are no queries."""
     baseline_phase: int | None = None
-    """The phase that sent one request at a time, to compare with."""
+    """Phase that sent one request at a time, for comparison."""
     pixels: Sequence[int] | None = None
-    """Of each request's synthetic images, in order of ordinals. Shape: (requests,)."""
+    """Pixels of each request's synthetic images, by ordinal. Shape: (requests,)."""

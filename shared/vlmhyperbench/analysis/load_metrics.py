@@ -1,4 +1,4 @@
-"""The metrics of a load by name, their means over repeats, and whether a mean is precise enough to stop."""
+"""Metrics of a load by name, their means over repeats, and whether a mean is precise enough to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATES: Final = ("requests_per_s", "output_tokens_per_s", "goodput_per_s")
 _TIMES: Final[Mapping[str, str]] = {"ttft": "ttft_user_ms", "tpot": "tpot_ms", "latency": "latency_ms"}
 _TIME: Final = re.compile(rf"(?P<time>{'|'.join(_TIMES)})_(?P<statistic>mean|p50|p90|p99)")
 STATED: Final = (*RATES, *(f"{time}_{percentile}" for time in _TIMES for percentile in ("p50", "p90", "p99")))
-"""Metrics whose means over repeats are always given."""
+"""Metrics whose means over repeats every result contains."""
 
 LOOK_RULE: Final = (
     "after each repeat from the third on; look k has a confidence of 1 - 0.05 / (k (k + 1)), "
@@ -28,7 +28,7 @@ LOOK_RULE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
-    """Repeat until half the interval of a metric's mean is no more than `precision` of it."""
+    """Stop rule of repeats: half the interval of a metric's mean is at most `precision` times the mean."""
 
     metric: str
     precision: float
@@ -36,45 +36,45 @@ class Until:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """How repeats that may stop early ended."""
+    """Result of repeats that may stop early."""
 
     metric: str
     precision: float
     rule: str
     is_reached: bool
     mean: RepeatedMean | None
-    """As it may be looked at after every repeat; None before the third."""
+    """Mean with an interval that allows for looking after every repeat; None before the third."""
 
 
 def check_metric(name: str) -> None:
-    """See that every result has such a metric.
+    """Check that every result has a metric.
 
     Raises:
-        InvalidInput: it is neither one of `RATES` nor a mean or percentile of a time.
+        InvalidInput: the name is neither one of `RATES` nor a mean or percentile of a time.
     """
     if name not in RATES and not _TIME.fullmatch(name):
         raise InvalidInput(
-            f"--precision-of {name} is no metric.",
+            f"--precision-of {name} is not a metric of a load.",
             cure=f"Write one of {', '.join(RATES)}, or ttft, tpot or latency with _mean, _p50, _p90 or _p99.",
         )
 
 
 def value_of(result: LoadResult, name: str) -> float | None:
-    """Return a metric of a result: a rate, a mean of what succeeded, or a percentile in which failures are infinite.
+    """Return a metric of a result: a rate, a mean over successful requests, or a percentile with failures as infinite.
 
     Raises:
         InvalidInput: there is no such metric.
     """
     check_metric(name)
-    found = _TIME.fullmatch(name)
-    if found is None:
+    parts = _TIME.fullmatch(name)
+    if parts is None:
         rate = result.metrics[name]
         return rate if isinstance(rate, float) else None
-    column = _TIMES[found["time"]]
-    if found["statistic"] == "mean":
+    column = _TIMES[parts["time"]]
+    if parts["statistic"] == "mean":
         distribution = result.metrics[column]
         return distribution.mean if isinstance(distribution, Distribution) else None
-    percent = float(found["statistic"][1:])
+    percent = float(parts["statistic"][1:])
     percentiles = result.statistics.percentiles[column]
     return next(percentile.adjusted for percentile in percentiles if percentile.percent == percent)
 
@@ -85,7 +85,7 @@ def mean_over(runs: Sequence[LoadResult], name: str, *, may_stop: bool) -> Repea
     Args:
         runs: The repeats.
         name: The metric.
-        may_stop: The repeats may stop as soon as they are precise, so the interval allows for looking after each.
+        may_stop: Whether repeats may stop once they are precise; the interval then allows for looking after each.
     """
     from vlmhyperbench.analysis.repeats import look, mean_of_repeats
 
@@ -94,7 +94,7 @@ def mean_over(runs: Sequence[LoadResult], name: str, *, may_stop: bool) -> Repea
 
 
 def look_at(runs: Sequence[LoadResult], until: Until) -> Stopped:
-    """Say whether the repeats so far are precise enough."""
+    """Return whether the repeats so far are precise enough."""
     from vlmhyperbench.analysis.repeats import look
 
     mean = look([value_of(run, until.metric) for run in runs])

@@ -1,4 +1,4 @@
-"""The result of `vlmhyperbench load`, computed from the rows of its record."""
+"""Result of `vlmhyperbench load`, computed from the rows of its record."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PhaseResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetUsed:
-    """The preset whose rules a load followed."""
+    """Preset whose rules a load followed."""
 
     name: str
     note: str
@@ -54,46 +54,46 @@ class PresetUsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUse:
-    """What the measured device used over the window."""
+    """Energy and memory of the measured device over the window."""
 
     energy_j: float | None = None
     peak_memory_bytes: int | None = None
     reason: str | None = "a bare URL shows no device; a run takes its worker's samples"
-    """Why there is neither."""
+    """Why both are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """`data` of `vlmhyperbench load --json`; times in milliseconds, of the requests that succeeded."""
+    """`data` of `vlmhyperbench load --json`; times are milliseconds, of the requests that succeeded."""
 
     valid: bool
     outcome: str
-    """complete; or cancelled: the numbers cover what had ended by then."""
+    """`complete`, or `cancelled`: the numbers then cover the requests that had ended."""
     gates: tuple[Gate, ...]
     requests: Mapping[str, int]
     errors: Mapping[str, int]
-    """Code of the error → how often."""
+    """Code of an error → number of requests."""
     failures: tuple[FailureGroup, ...]
-    """What the server answered to requests that failed, the most frequent first."""
+    """Answers of the server to failed requests, the most frequent first."""
     duration_s: float
     metrics: Mapping[str, Distribution | float | None]
     tokens: Mapping[str, int | str | None]
-    """`events_estimated`: answers whose ITL and TPOT rest on tokens that were spread over their events."""
+    """`events_estimated` counts answers whose ITL and TPOT use an estimated number of tokens per event."""
     client: Mapping[str, float | int | str | Mapping[str, float | None] | None]
     schedule_sha256: str
     phases: tuple[PhaseResult, ...]
     statistics: Statistics
     arrivals: Sends | None = None
-    """None for a closed loop."""
+    """Comparison of sends with the schedule; None for a closed loop."""
     interference: Interference | None = None
-    """Where a baseline was measured."""
+    """Comparison with the baseline; None where none was measured."""
     preset: PresetUsed | None = None
     extra_body: JsonObject = field(default_factory=dict)
     """Further fields of every request, as the user gave them."""
     device: DeviceUse = field(default_factory=DeviceUse)
 
     def with_gates(self, *gates: Gate) -> LoadResult:
-        """Add gates, each of which must hold as well."""
+        """Add gates; the result is valid only if they hold too."""
         return replace(self, gates=(*self.gates, *gates), valid=self.valid and all(gate.ok for gate in gates))
 
 
@@ -112,16 +112,16 @@ def result_of(
 
     Args:
         record: Rows of all phases, in order of phases and ordinals.
-        end: What the load generator said of itself at its end.
-        measured_phase: The phase that is described.
-        scheduled: How many requests were scheduled in it.
-        slo: Limits in ms.
-        certainty: With which a limit must be kept to be kept for certain; None: MLPerf's 99 %.
-        open_loop: Its schedule; None for a closed loop.
-        grouping: The number of streams, and what requests are grouped by; None: unknown, and by nothing.
+        end: Last line of the load generator, about itself.
+        measured_phase: Phase to describe.
+        scheduled: Number of requests that were scheduled in the phase.
+        slo: Name of a limit → milliseconds.
+        certainty: Confidence with which limits are checked; None: MLPerf's 99 %.
+        open_loop: Schedule; None for a closed loop.
+        grouping: Number of streams, and what requests are grouped by; None where unknown.
 
     Raises:
-        InvalidInput: the SLO names something that is not measured.
+        InvalidInput: the SLO names a time that is not measured.
     """
     import polars as pl
 
@@ -130,7 +130,7 @@ def result_of(
     rows = record.filter(pl.col("phase") == measured_phase)
     ok = rows.filter(pl.col("status") == "ok")
     all_times = times_of_frame(rows)
-    # An answer without a token has no time: to its user it failed.
+    # An answer without a token has no time: its user waits forever.
     is_answered = (rows["status"] == "ok").to_numpy() & ~np.isnan(all_times.latency)
     good, times = rows.filter(is_answered), all_times.of(is_answered)
     duration_s = _duration_s(rows)
@@ -139,7 +139,7 @@ def result_of(
         rows,
         all_times,
         is_answered,
-        # Requests that were cancelled before they were sent did not fail.
+        # Requests that were cancelled before they were sent are no failures.
         scheduled=scheduled if end.outcome == "complete" else rows.height,
         duration_s=duration_s,
         slo=slo or {},
@@ -224,7 +224,7 @@ def _metrics(times: Times) -> dict[str, Distribution]:
 
 
 def _count_estimated(good: pl.DataFrame, times: Times) -> int:
-    """Count answers with gaps whose tokens per event are estimates; an answer in one burst has no gaps."""
+    """Count answers that have gaps and whose tokens per event are estimated."""
     is_estimated = good["event_token_source"].eq_missing("estimated").to_numpy()
     return int((is_estimated & ~np.isnan(times.longest_itl)).sum())
 
@@ -249,9 +249,9 @@ def _client(end: EndLine, lag: Distribution) -> dict[str, float | int | str | Ma
 
 
 def _duration_s(rows: pl.DataFrame) -> float:
-    """Return the time from the first scheduled instant to the last end of any request, failed ones included.
+    """Return the time from the first scheduled instant to the last end of any request, including failed ones.
 
-    A request that could not be sent has no end: it counts until it was due.
+    A request that could not be sent has no end; its scheduled instant counts instead.
     """
     start, due, end = rows["scheduled_ns"].min(), rows["scheduled_ns"].max(), rows["stream_end_ns"].max()
     if not isinstance(start, int) or not isinstance(due, int):
@@ -264,11 +264,11 @@ def _rate(count: int | None, duration_s: float) -> float | None:
 
 
 def read_failures(rows: pl.DataFrame) -> list[tuple[FailedRequest, Failure, int]]:
-    """Read why requests failed, and how often for each reason."""
+    """Return each reason for which requests failed, whose failure it is, and the number of requests."""
     columns = ("status", "http_status", "error")
     counted = rows.group_by(columns, maintain_order=True).len().iter_rows()
-    found = [(read_failure(status=status, http_status=code, error=error), n) for status, code, error, n in counted]
-    return [(failed, failure_of(failed), count) for failed, count in found if failed is not None]
+    read = [(read_failure(status=status, http_status=code, error=error), n) for status, code, error, n in counted]
+    return [(failed, failure_of(failed), count) for failed, count in read if failed is not None]
 
 
 def _count_errors(rows: pl.DataFrame) -> dict[str, int]:
@@ -282,5 +282,5 @@ def _count_errors(rows: pl.DataFrame) -> dict[str, int]:
 def _sum(counts: pl.Series) -> int | None:
     import polars as pl
 
-    # A sum of 32-bit counts is one of 32 bits, too.
+    # The sum of a 32-bit column has 32 bits and could overflow.
     return int(counts.cast(pl.Int64).sum()) if len(counts) and counts.null_count() == 0 else None

@@ -1,4 +1,4 @@
-"""Name what kind of mistake a wrong answer is, from the text alone: what makes a list of errors worth reading."""
+"""Name the kind of mistake of a wrong answer, from its text alone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 
 NEAR_MISS = 0.65
-"""Share of matching characters (Ratcliff and Obershelp) from which an answer is a near miss."""
+"""Smallest share of matching characters (Ratcliff and Obershelp) of a near miss."""
 MIN_PART = 3
-"""Fewer characters than that stand in too many texts by chance."""
+"""Smallest number of characters that is searched for inside words: shorter texts occur in many words by chance."""
 _COMPARED = 400
 
 
 class Mistake(StrEnum):
-    """Kinds of mistakes, the first that fits counts."""
+    """Kinds of mistakes; an answer has the first that applies."""
 
     NOTHING = "no answer"
     CUT_OFF = "cut off at the token limit"
@@ -32,45 +32,45 @@ def kind_of_mistake(
     """Return the kind of a wrong answer.
 
     Args:
-        answer: what the model said.
-        references: the accepted answers.
-        finish_reason: `length` means that the token limit cut it.
-        neighbours: normalised answers of the other questions about the same images.
+        answer: Answer of the model.
+        references: Accepted answers.
+        finish_reason: `length` means that the token limit cut the answer off.
+        neighbours: Normalised answers to the other questions about the same images.
     """
-    said = normalise(answer)
-    accepted = [text for text in (normalise(reference) for reference in references) if text]
-    if not said:
+    text = normalise(answer)
+    accepted = [reference for reference in map(normalise, references) if reference]
+    if not text:
         return Mistake.NOTHING
     if finish_reason == "length":
         return Mistake.CUT_OFF
-    if said in neighbours and said not in accepted:
+    if text in neighbours and text not in accepted:
         return Mistake.NEIGHBOUR
-    if any(_stands_in(text, said) for text in accepted):
+    if any(_is_part(reference, text) for reference in accepted):
         return Mistake.WORDY
-    if any(_stands_in(said, text) for text in accepted):
+    if any(_is_part(text, reference) for reference in accepted):
         return Mistake.PARTIAL
-    if any(is_near(said, text) for text in accepted):
+    if any(is_near(text, reference) for reference in accepted):
         return Mistake.NEAR
     return Mistake.DIFFERENT
 
 
 def normalise(text: str) -> str:
-    """Make texts comparable: NFKC, casefold, white space collapsed and stripped."""
+    """Make texts comparable: NFKC, case folded, white space collapsed and stripped."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def similarity(a: str, b: str) -> float:
-    """Return the share of matching characters, between 0 and 1, of at most the first 400 of each."""
-    return SequenceMatcher(None, a[:_COMPARED], b[:_COMPARED], autojunk=False).ratio()
+def similarity(first: str, second: str) -> float:
+    """Return the share of matching characters, from 0 to 1, of at most the first 400 of each text."""
+    return SequenceMatcher(None, first[:_COMPARED], second[:_COMPARED], autojunk=False).ratio()
 
 
-def is_near(a: str, b: str) -> bool:
-    """Say whether texts are as similar as a near miss; most that are not are found out at a glance."""
-    matcher = SequenceMatcher(None, a[:_COMPARED], b[:_COMPARED], autojunk=False)
+def is_near(first: str, second: str) -> bool:
+    """Return whether the similarity of two texts is at least `NEAR_MISS`; cheap upper bounds are tried first."""
+    matcher = SequenceMatcher(None, first[:_COMPARED], second[:_COMPARED], autojunk=False)
     bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
     return all(bound() >= NEAR_MISS for bound in bounds)
 
 
-def _stands_in(part: str, whole: str) -> bool:
-    """Say whether a text stands in a longer one: as whole words, or anywhere if it is not tiny."""
+def _is_part(part: str, whole: str) -> bool:
+    """Return whether a longer text contains a text: as whole words, or anywhere from `MIN_PART` characters on."""
     return part != whole and (f" {part} " in f" {whole} " or (len(part) >= MIN_PART and part in whole))

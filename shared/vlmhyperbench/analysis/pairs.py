@@ -1,4 +1,4 @@
-"""The ratio of two targets measured in pairs: what both shared, such as the hour and the seed, cancels out. Pure."""
+"""Ratio of two targets measured in pairs: conditions that a pair shares, such as hour and seed, cancel out. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """The second over the first: the geometric mean over pairs with its interval. 1.1 is a tenth more."""
+    """Ratio of the second target to the first: geometric mean over pairs, with its interval; 1.1 is a tenth more."""
 
     pairs: int
     ratio: float | None
@@ -33,12 +33,14 @@ class PairedRatio:
 def ratio_of_pairs(
     first: Sequence[float | None], second: Sequence[float | None], *, confidence: float = CONFIDENCE
 ) -> PairedRatio:
-    """Compare values pair by pair: Student's t interval of the logarithms' mean difference, which are taken as normal.
+    """Compare values pair by pair, with Student's t interval of the mean difference of their logarithms.
+
+    The differences are assumed to be normally distributed.
 
     Args:
-        first: Of each pair. Shape: (pairs,).
-        second: Of each pair, in the same order. Shape: (pairs,).
-        confidence: Of the interval.
+        first: First value of each pair. Shape: (pairs,).
+        second: Second value of each pair, in the same order. Shape: (pairs,).
+        confidence: Confidence of the interval.
 
     Raises:
         InvalidInput: the lengths differ, or the confidence is out of range.
@@ -46,12 +48,12 @@ def ratio_of_pairs(
     if len(first) != len(second):
         raise InvalidInput(f"{len(first)} and {len(second)} values make no pairs.")
     logs = [math.log(b / a) if a and b and a > 0 and b > 0 else None for a, b in zip(first, second, strict=True)]
-    found = mean_of_repeats(logs, confidence=confidence)
-    ratio = PairedRatio(pairs=found.n, ratio=None, low=None, high=None, confidence=confidence)
-    if found.mean is None:
-        reason = f"{len(logs) - found.n} of {len(logs)} pairs lack a value" if logs else "nothing was measured"
+    log_mean = mean_of_repeats(logs, confidence=confidence)
+    ratio = PairedRatio(pairs=log_mean.n, ratio=None, low=None, high=None, confidence=confidence)
+    if log_mean.mean is None:
+        reason = f"{len(logs) - log_mean.n} of {len(logs)} pairs lack a value" if logs else "nothing was measured"
         return dataclasses.replace(ratio, reason=reason)
-    ratio = dataclasses.replace(ratio, ratio=math.exp(found.mean))
-    if found.low is None or found.high is None:
+    ratio = dataclasses.replace(ratio, ratio=math.exp(log_mean.mean))
+    if log_mean.low is None or log_mean.high is None:
         return dataclasses.replace(ratio, reason="one pair has no interval")
-    return dataclasses.replace(ratio, low=math.exp(found.low), high=math.exp(found.high))
+    return dataclasses.replace(ratio, low=math.exp(log_mean.low), high=math.exp(log_mean.high))

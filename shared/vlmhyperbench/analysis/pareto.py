@@ -1,4 +1,4 @@
-"""Which of several candidates nothing beats: the Pareto front over any number of criteria."""
+"""The Pareto front of candidates over any number of criteria."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ Direction = Literal["higher", "lower"]
 
 
 def non_dominated(candidates: Sequence[Sequence[float | None]], directions: Sequence[Direction]) -> list[bool | None]:
-    """Say of each candidate whether no other is at least as good in everything and better in something.
+    """Say of each candidate whether it is on the front: no other dominates it.
 
-    Candidates that are equal in everything do not beat each other. One that lacks a value can neither be beaten nor
-    beat: its answer is None.
+    A candidate dominates another where it is at least as good in every criterion and better in one. Equal candidates
+    do not dominate each other. A candidate that lacks a value does not take part; its result is None.
 
     Args:
-        candidates: a value per criterion for each. Shape: (candidates, criteria).
-        directions: which end of each criterion is good. Shape: (criteria,).
+        candidates: Value of each candidate in each criterion. Shape: (candidates, criteria).
+        directions: Which end of each criterion is good. Shape: (criteria,).
     """
-    turned = [_turned(candidate, directions) for candidate in candidates]
-    known = {values for values in turned if values is not None}
-    front = {values for values in known if not any(_beats(other, values) for other in known)}
-    return [None if values is None else values in front for values in turned]
+    signed = [_signed(candidate, directions) for candidate in candidates]
+    known = {values for values in signed if values is not None}
+    front = {values for values in known if not any(_dominates(other, values) for other in known)}
+    return [None if values is None else values in front for values in signed]
 
 
-def _turned(candidate: Sequence[float | None], directions: Sequence[Direction]) -> tuple[float, ...] | None:
-    """Make more always better; None where a value is missing."""
+def _signed(candidate: Sequence[float | None], directions: Sequence[Direction]) -> tuple[float, ...] | None:
+    """Change signs so that higher is always better; None where a value is missing."""
     signed = [
         value if direction == "higher" else -value
         for value, direction in zip(candidate, directions, strict=True)
@@ -34,5 +34,5 @@ def _turned(candidate: Sequence[float | None], directions: Sequence[Direction]) 
     return tuple(signed) if len(signed) == len(directions) else None
 
 
-def _beats(point: Sequence[float], other: Sequence[float]) -> bool:
-    return point != other and all(mine >= theirs for mine, theirs in zip(point, other, strict=True))
+def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
+    return first != second and all(left >= right for left, right in zip(first, second, strict=True))

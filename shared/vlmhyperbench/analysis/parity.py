@@ -1,7 +1,7 @@
-"""Parity of two runs' answers: which are the same text, and where the others part.
+"""Parity of two runs' answers: which are the same text, and where the others first differ.
 
-For engines or precisions of one model: greedy answers should be the same, and where they are not, the first difference
-says more than the scores, which may not change at all.
+It compares engines or precisions of one model. Greedy answers should be the same; where they are not, the first
+difference says more than the scores, which may not change at all.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ _SHOWN_CHARS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """One answer that is another text in the other run."""
+    """An answer whose text differs in the other run."""
 
     key: str
     repeat: int
     at_word: int
-    """Number, from 1, of the first word that differs."""
+    """Number of the first word that differs, from 1."""
     baseline: str
-    """What follows the common beginning, cut."""
+    """Text of the baseline from that word on, cut."""
     other: str
+    """Text of the other run from that word on, cut."""
     changes_score: bool
-    """Whether the primary metric gives it another value."""
+    """Whether the primary metric gives the two texts different values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:
-    """How alike the answers of two runs are."""
+    """Result of comparing the texts of two runs."""
 
     pairs: int
-    """Answers that both runs have."""
+    """Number of answers that both runs have."""
     divergences: tuple[Divergence, ...]
     """In the baseline's order."""
 
@@ -46,12 +47,12 @@ class Parity:
 
     @property
     def rescored(self) -> int:
-        """Divergences that change the score."""
+        """Number of divergences that change the score."""
         return sum(divergence.changes_score for divergence in self.divergences)
 
     @property
     def median_word(self) -> float | None:
-        """Half of the divergences begin at this word or before."""
+        """Median number of the first differing word; None without divergences."""
         return median(divergence.at_word for divergence in self.divergences) if self.divergences else None
 
 
@@ -59,29 +60,29 @@ def parity(baseline: polars.DataFrame, other: polars.DataFrame) -> Parity:
     """Compare texts, pair by pair.
 
     Args:
-        baseline: columns `key, repeat, text, value`; rows without a text are left out.
-        other: the same.
+        baseline: Frame with the columns `key, repeat, text, value`; rows without a text are left out.
+        other: Frame with the same columns.
     """
     columns = [*PAIR_KEY, "text", "value"]
     first, second = (frame.select(columns).filter(polars.col("text").is_not_null()) for frame in (baseline, other))
     pairs = first.join(second, on=list(PAIR_KEY), how="inner", maintain_order="left")
-    apart = pairs.filter(polars.col("text") != polars.col("text_right"))
+    differing = pairs.filter(polars.col("text") != polars.col("text_right"))
     return Parity(
         pairs=pairs.height,
-        divergences=tuple(_divergence(row) for row in apart.iter_rows(named=True)),
+        divergences=tuple(_divergence(row) for row in differing.iter_rows(named=True)),
     )
 
 
 def _divergence(row: dict[str, object]) -> Divergence:
-    said, other = str(row["text"]), str(row["text_right"])
-    shorter = min(len(said), len(other))
-    common = next((at for at in range(shorter) if said[at] != other[at]), shorter)
-    start = max(said.rfind(" ", 0, common), said.rfind("\n", 0, common)) + 1
+    baseline, other = str(row["text"]), str(row["text_right"])
+    shorter = min(len(baseline), len(other))
+    common = next((at for at in range(shorter) if baseline[at] != other[at]), shorter)
+    start = max(baseline.rfind(" ", 0, common), baseline.rfind("\n", 0, common)) + 1
     return Divergence(
         key=str(row["key"]),
         repeat=int(str(row["repeat"])),
-        at_word=len(said[:start].split()) + 1,
-        baseline=_cut(said[start:]),
+        at_word=len(baseline[:start].split()) + 1,
+        baseline=_cut(baseline[start:]),
         other=_cut(other[start:]),
         changes_score=row["value"] != row["value_right"],
     )

@@ -1,7 +1,7 @@
-"""Percentiles of a load with their uncertainty: failures count as infinite, and few requests certify little.
+"""Percentiles of a load with their uncertainty; failed requests count as infinite. Pure.
 
-Pure. Requests are taken to be independent, as MLPerf takes them; where a queue builds up they are not, and the bounds
-are then too narrow. Repeats of the whole measurement (`repeats.py`) do not need that.
+Requests are assumed to be independent, as in MLPerf. Where a queue builds up they are not, and the bounds are too
+narrow. Repeats of the whole measurement (`repeats.py`) do not need this assumption.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def percentiles_of(
     confidence: float = CONFIDENCE,
     certainty: float = CERTAINTY,
 ) -> tuple[Percentile, ...]:
-    """Describe the percentiles of what was measured.
+    """Describe percentiles of measured values.
 
     Args:
-        values: Of the requests that succeeded, in any order and unit.
-        failed: Requests that have no value since they failed; each counts as longer than any.
-        percents: Which percentiles, each above 0 and below 100.
-        confidence: Of the intervals.
-        certainty: Of what is certified.
+        values: Values of the requests that succeeded, in any order and unit.
+        failed: Number of requests that failed; each counts as larger than any value.
+        percents: Percentiles to describe, each above 0 and below 100.
+        confidence: Confidence of the intervals.
+        certainty: Confidence of the certified values.
 
     Raises:
         InvalidInput: a percentile, a confidence or the count of failures is out of range.
@@ -45,10 +45,10 @@ def percentiles_of(
 
 
 def order_ranks(n: int, percent: float, *, confidence: float = CONFIDENCE) -> tuple[int | None, int | None]:
-    """Return the ranks, from 1 on, of the two values between which a percentile lies; None where no value bounds it.
+    """Return the ranks, from 1, of the two values that bound a percentile; None where no value bounds it.
 
-    The number of values below a percentile p is binomial (n, p), whatever they are distributed like; each end is
-    missed with (1 - confidence) / 2 at most (David and Nagaraja 2003, Order Statistics, section 7.1).
+    The number of values below a percentile p is binomial (n, p) for any distribution. Each end misses with a
+    probability of at most (1 - confidence) / 2 (David and Nagaraja 2003, Order Statistics, section 7.1).
 
     Raises:
         InvalidInput: the percentile or the confidence is out of range.
@@ -64,46 +64,47 @@ def order_ranks(n: int, percent: float, *, confidence: float = CONFIDENCE) -> tu
 
 
 def overlatency(n: int, percent: float, *, certainty: float = CERTAINTY) -> int | None:
-    """Return how many of n requests may exceed a limit that the percentile still keeps for certain; None if not even 0.
+    """Return how many of n requests may exceed a limit that the percentile certainly meets; None where n is too small.
 
-    The largest t for which t or fewer of n exceed the true percentile with a chance of 1 - certainty at most (MLPerf
-    loadgen, `early_stopping.cc`, with tolerance 0; MLPerf Inference Rules, appendix on early stopping).
+    It is the largest t for which the probability that t or fewer of n requests exceed the true percentile is at most
+    1 - certainty (MLPerf loadgen, `early_stopping.cc`, with tolerance 0; MLPerf Inference Rules, appendix on early
+    stopping).
 
     Raises:
         InvalidInput: the percentile or the certainty is out of range.
     """
-    over, most = 1 - _share(percent), 1 - _checked(certainty)
-    count = bisect_right(range(n), most, key=lambda t: float(special.bdtr(t, n, over)))
+    over, max_risk = 1 - _share(percent), 1 - _checked(certainty)
+    count = bisect_right(range(n), max_risk, key=lambda t: float(special.bdtr(t, n, over)))
     return count - 1 if count else None
 
 
 def is_certain(n: int, over: int, percent: float, *, certainty: float = CERTAINTY) -> bool:
-    """Say whether a percentile keeps a limit that `over` of n requests exceeded: MLPerf's rule of server.
+    """Return whether a percentile certainly meets a limit that `over` of n requests exceed: MLPerf's server rule.
 
     Raises:
         InvalidInput: the percentile or the certainty is out of range.
     """
-    most = overlatency(n, percent, certainty=certainty)
-    return most is not None and over <= most
+    max_over = overlatency(n, percent, certainty=certainty)
+    return max_over is not None and over <= max_over
 
 
 def min_requests(percent: float, *, over: int = 1, certainty: float = CERTAINTY) -> int:
-    """Return the fewest requests of which `over` may exceed a limit that the percentile keeps for certain.
+    """Return the smallest number of requests of which `over` may exceed a limit that the percentile certainly meets.
 
-    With `over` 1, the floor of MLPerf's estimates: 64 for p90, 662 for p99.
+    With `over` 1 it is the minimum of MLPerf's estimates: 64 for p90, 662 for p99.
 
     Raises:
         InvalidInput: the percentile, the certainty or the count is out of range.
     """
     if over < 0:
         raise InvalidInput(f"There cannot be {over} requests over a limit.")
-    exceeds, most = 1 - _share(percent), 1 - _checked(certainty)
+    exceeds, max_risk = 1 - _share(percent), 1 - _checked(certainty)
     n = over + 1
-    while float(special.bdtr(over, 2 * n, exceeds)) > most:
+    while float(special.bdtr(over, 2 * n, exceeds)) > max_risk:
         n *= 2
-    # More requests with as many over the limit are only less likely.
+    # The probability falls with the number of requests, which bisection needs.
     return bisect_left(
-        range(2 * n + 1), -most, lo=over + 1, key=lambda count: -float(special.bdtr(over, count, exceeds))
+        range(2 * n + 1), -max_risk, lo=over + 1, key=lambda count: -float(special.bdtr(over, count, exceeds))
     )
 
 
@@ -112,7 +113,7 @@ def _percentile(
 ) -> Percentile:
     n = len(ordered) + failed
     low, high = order_ranks(n, percent, confidence=confidence)
-    # Of all requests, those that failed ranked last.
+    # Failed requests have the last ranks.
     rank = rank_of(n, percent) if n else None
     over = overlatency(n, percent, certainty=certainty)
     certified = n - over + 1 if over else None
@@ -139,8 +140,8 @@ def _reason(
     if rank > succeeded:
         return f"{n - succeeded} of {n} requests failed, so p{percent:g} is infinite"
     if certified is None:
-        least = min_requests(percent, certainty=certainty)
-        return f"to certify p{percent:g} takes {least} requests, and there are {n}"
+        needed = min_requests(percent, certainty=certainty)
+        return f"to certify p{percent:g} takes {needed} requests, and there are {n}"
     if certified > succeeded:
         return f"{n - succeeded} of {n} requests failed, so p{percent:g} cannot be certified"
     return None

@@ -1,6 +1,6 @@
 """Statistics of one measured phase: percentiles with uncertainty, the SLO, steady rates, groups of requests.
 
-Imports scipy, so it is imported only once a load has ended.
+It imports scipy, so it is imported only after a load has ended.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steady:
-    """Rates of the window in which the load was steady; the result also has those over the whole phase."""
+    """Rates within the window in which the load was steady."""
 
     rule: str
     start_s: float | None
-    """From the first scheduled instant; None without such a window. `end_s` too."""
+    """Start in seconds from the first scheduled instant; like `end_s` None without a window."""
     end_s: float | None
     cut_requests: int
-    """Requests that succeeded and ended outside of the window."""
+    """Number of requests that succeeded and ended outside of the window."""
     requests_per_s: Rate | None
     output_tokens_per_s: Rate | None
-    """Tokens are counted when they arrived; None where a count is unknown."""
+    """Tokens count at the instants at which they arrived; None where a count is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Statistics:
     """The statistics of one phase."""
 
     percentiles: Mapping[str, tuple[Percentile, ...]]
-    """Time → its percentiles in milliseconds."""
+    """Name of a time → its percentiles in milliseconds."""
     goodput: Goodput | None
     """None without an SLO."""
     limits: tuple[LimitVerdict, ...]
@@ -57,9 +57,9 @@ class Statistics:
     fairness: Fairness | None
     turns: tuple[Group, ...]
     build_ms: Distribution | None
-    """Time between turns to read an answer and build the body of the next turn; None without conversations."""
+    """Time between two turns, for reading an answer and building the next body; None without conversations."""
     image_sizes: tuple[Group, ...]
-    """By the pixels of all synthetic images of a request; of a conversation, of its first turn."""
+    """Requests by the pixels of all their synthetic images; of a conversation, its first turn."""
 
 
 def describe_phase(
@@ -77,18 +77,18 @@ def describe_phase(
     """Describe the rows of one phase.
 
     Args:
-        rows: Of the phase, in order of ordinals.
-        times: Of all rows, failed ones too.
-        is_answered: Whether a request was answered by a token. Shape: (requests,).
+        rows: Rows of the phase, in order of ordinals.
+        times: Times of all rows, including failed ones.
+        is_answered: Whether each request was answered with a token. Shape: (requests,).
         scheduled: Number of scheduled requests; those without a row count as failed.
-        duration_s: From the first scheduled instant to the last end.
-        slo: Limits in ms; empty for none.
+        duration_s: Time from the first scheduled instant to the last end.
+        slo: Name of a limit → milliseconds; empty without an SLO.
         grouping: What the requests are grouped by.
-        is_open_loop: Whether a schedule sent them.
-        certainty: Certainty with which limits are checked; None: MLPerf's 99 %.
+        is_open_loop: Whether requests were sent by a schedule.
+        certainty: Confidence with which limits are checked; None: MLPerf's 99 %.
 
     Raises:
-        InvalidInput: the SLO names something that is not measured.
+        InvalidInput: the SLO names a time that is not measured.
     """
     failed = scheduled - int(is_answered.sum())
     limited = _limited(times.of(is_answered))
@@ -118,10 +118,10 @@ def describe_phase(
 
 
 def interference_of(times: Times, baseline: Times) -> Interference:
-    """Compare the requests that succeeded with those of a baseline that succeeded."""
+    """Compare times of successful requests with those of a baseline."""
     ttft, tpot, latency = (
-        median_ratio(_milliseconds(with_load), _milliseconds(without))
-        for with_load, without in (
+        median_ratio(_milliseconds(loaded), _milliseconds(unloaded))
+        for loaded, unloaded in (
             (times.ttft_user, baseline.ttft_user),
             (times.tpot, baseline.tpot),
             (times.latency, baseline.latency),
@@ -138,7 +138,7 @@ def _limited(times: Times) -> LimitedTimes:
 def _queries(
     rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], times: Times, scheduled: int, samples: int
 ) -> tuple[Percentile, ...]:
-    """A query lasts as long as the longest of its samples, and fails with any of them."""
+    """Describe the latencies of queries: a query lasts as long as its longest sample, and fails if a sample fails."""
     count = scheduled // samples
     query = rows["ordinal"].to_numpy() // samples
     answered = np.bincount(query[is_answered], minlength=count)[:count]
@@ -154,10 +154,10 @@ def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int
     sent_ns, end_ns = ended["sent_ns"].to_numpy(), ended["stream_end_ns"].to_numpy()
     window = None
     if ended.height:
-        # Later turns of a conversation are no arrivals.
+        # Only the first turn of a conversation is an arrival.
         arrived_ns = sent_ns[(ended["turn"] == 0).to_numpy()]
-        over_ns = int(arrived_ns.max()) if is_open_loop else first_idle_ns(ended["stream"].to_numpy(), end_ns)
-        window = steady_window(sent_ns, end_ns, streams=streams, over_ns=over_ns)
+        until_ns = int(arrived_ns.max()) if is_open_loop else first_idle_ns(ended["stream"].to_numpy(), end_ns)
+        window = steady_window(sent_ns, end_ns, streams=streams, until_ns=until_ns)
     if window is None:
         return Steady(
             rule=RULE,
@@ -195,15 +195,15 @@ def _groups(keys: pl.Series, is_answered: npt.NDArray[np.bool_], times: Times) -
 def _by_size(
     rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], times: Times, pixels: Sequence[int]
 ) -> tuple[Group, ...]:
-    # The images of a conversation are those of its first turn.
-    shows = (rows["turn"] == 0).to_numpy()
-    shown = times.of(shows)
+    # Only the first turn of a conversation has images.
+    has_images = (rows["turn"] == 0).to_numpy()
+    of_first_turns = times.of(has_images)
     return groups_of(
-        [size_bucket(pixels[ordinal]) for ordinal in rows.filter(shows)["ordinal"]],
-        is_ok=is_answered[shows].tolist(),
-        ttft_ns=shown.ttft_user,
-        tpot_ns=shown.tpot,
-        latency_ns=shown.latency,
+        [size_bucket(pixels[ordinal]) for ordinal in rows.filter(has_images)["ordinal"]],
+        is_ok=is_answered[has_images].tolist(),
+        ttft_ns=of_first_turns.ttft_user,
+        tpot_ns=of_first_turns.tpot,
+        latency_ns=of_first_turns.latency,
         name_of=lambda key: key[1],
     )
 
@@ -215,12 +215,13 @@ def _fairness(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_]) -> Fairnes
         rows["stream"].cast(pl.Int64).to_numpy(),
         is_ok=is_answered,
         scheduled_ns=rows["scheduled_ns"].to_numpy(),
-        # A request that could not be sent counts as ended when it was due.
+        # A request that could not be sent ends at its scheduled instant.
         end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
         tokens=floats_of(rows["completion_tokens"]),
     )
 
 
 def _milliseconds(values_ns: FloatArray) -> list[float]:
-    found: list[float] = (known(values_ns) / NS_PER_MS).tolist()
-    return found
+    """Return the defined times in milliseconds."""
+    values: list[float] = (known(values_ns) / NS_PER_MS).tolist()
+    return values

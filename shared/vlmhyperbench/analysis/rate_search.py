@@ -1,8 +1,8 @@
-"""Which rate to try next in search of the largest one that keeps an SLO, and what the tries have shown. Pure.
+"""Search for the largest rate that meets an SLO: which rate to probe next, and what the probes show. Pure.
 
-Doubling until a rate fails (halving until one passes), then halving the ratio between the two. Only what a probe shows
-for certain passes, so noise makes the answer smaller, never larger; each probe's certainty is so high that the chance
-of any wrong pass among all of them stays below 1 - confidence.
+The rate is doubled until a probe fails (or halved until one passes); then the ratio between the two is halved. A probe
+passes only where it meets the limits with certainty, so noise can only lower the result. The certainty of each probe is
+so high that the probability of any wrong pass stays below 1 - confidence.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from vlmhyperbench_sdk.errors import InvalidInput
 
 MAX_PROBES = 10
 RESOLUTION = 0.05
-"""The search ends where the smallest rate that failed is within so much of the largest that passed."""
+"""The search ends where the smallest failed rate exceeds the largest passed rate by at most this share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One rate that was tried."""
+    """A rate that was tried."""
 
     rate_per_s: float
     passed: bool
-    """Every limit is kept for certain, and the measurement is valid."""
+    """Whether every limit is certainly met and the measurement is valid."""
     reason: str | None = None
     """Why it did not pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFound:
-    """The answer of a search."""
+    """Result of a search."""
 
     passed_per_s: float | None
-    """The largest rate that passed, below every one that failed; None: not reached, no rate passed."""
+    """Largest rate that passed, below every rate that failed; None where no rate passed."""
     failed_per_s: float | None
-    """The smallest rate that failed; None: none did, and the truth may lie far above."""
+    """Smallest rate that failed; None where no rate failed: the true rate may be much higher."""
     confidence: float
-    """Of the whole answer: that the true percentiles keep their limits at the rate that passed."""
+    """Confidence that the true percentiles meet their limits at the rate that passed."""
     probes: tuple[Probe, ...]
 
     @property
@@ -48,13 +48,13 @@ class RateFound:
 
 
 def certainty_of_probe(*, confidence: float = CONFIDENCE, max_probes: int = MAX_PROBES) -> float:
-    """Return how certain each probe must be, so that all of them together are right with `confidence` (Bonferroni).
+    """Return the certainty of each probe with which all of them together have `confidence` (Bonferroni).
 
     Raises:
         InvalidInput: there is no probe, or the confidence is not between 0 and 1.
     """
     if max_probes < 1 or not 0 < confidence < 1:
-        raise InvalidInput("A search needs a probe, and a confidence between 0 and 1.")
+        raise InvalidInput("A search needs at least one probe, and a confidence between 0 and 1.")
     return 1 - (1 - confidence) / max_probes
 
 
@@ -67,15 +67,15 @@ def next_rate(
     max_probes: int = MAX_PROBES,
     resolution: float = RESOLUTION,
 ) -> float | None:
-    """Return the rate to try next; None where the search is over.
+    """Return the rate to probe next; None where the search is over.
 
     Args:
-        probes: What was tried so far.
-        first_per_s: The first rate.
-        max_per_s: No rate above it is tried.
-        min_per_s: No rate below it is tried but the first: a probe of so many requests would last too long.
-        max_probes: After so many it is over in any case.
-        resolution: How close the rates that failed and passed must come.
+        probes: Probes so far.
+        first_per_s: First rate.
+        max_per_s: Largest rate to probe.
+        min_per_s: Smallest rate to probe after the first: a probe at a lower rate would last too long.
+        max_probes: Largest number of probes.
+        resolution: Largest relative gap between the failed and the passed rate at which the search ends.
     """
     if not probes:
         return min(first_per_s, max_per_s)
@@ -83,7 +83,7 @@ def next_rate(
         return None
     passed, failed = _bracket(probes)
     if failed is None:
-        assert passed is not None  # noqa: S101 - a probe passed or failed
+        assert passed is not None  # noqa: S101 - every probe passed
         return min(2 * passed, max_per_s) if passed < max_per_s else None
     if passed is None:
         return failed / 2 if failed / 2 >= min_per_s else None
@@ -91,13 +91,13 @@ def next_rate(
 
 
 def conclude(probes: Sequence[Probe], *, confidence: float = CONFIDENCE) -> RateFound:
-    """State what the probes have shown."""
+    """Return the result of the probes."""
     passed, failed = _bracket(probes)
     return RateFound(passed_per_s=passed, failed_per_s=failed, confidence=confidence, probes=tuple(probes))
 
 
 def _bracket(probes: Sequence[Probe]) -> tuple[float | None, float | None]:
-    """The largest rate that passed below all that failed, and the smallest that failed."""
+    """Return the largest passed rate below all failed rates, and the smallest failed rate."""
     failed = min((probe.rate_per_s for probe in probes if not probe.passed), default=None)
     passes = [probe.rate_per_s for probe in probes if probe.passed]
     return max((rate for rate in passes if failed is None or rate < failed), default=None), failed

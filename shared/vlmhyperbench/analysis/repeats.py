@@ -1,6 +1,7 @@
-"""Whole measurements repeated: the interval of their mean, and when there are enough of them. Pure.
+"""Repeats of whole measurements: the interval of their mean, and when there are enough of them. Pure.
 
-A repeat is one value, so nothing is assumed of the requests inside; the values of repeats are taken to be normal.
+A repeat is one value, so no assumption is made about its requests. The values of repeats are assumed to be normally
+distributed.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
 MIN_REPEATS = 3
-"""Before so many nobody looks whether there are enough."""
+"""Smallest number of repeats after which their precision is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedMean:
-    """The mean of one metric over repeats, with Student's t interval between them."""
+    """Mean of one metric over repeats, with Student's t interval."""
 
     n: int
     mean: float | None
     sd: float | None
-    """Between repeats; None of fewer than two."""
+    """Standard deviation between repeats; None with fewer than two."""
     low: float | None
     high: float | None
     confidence: float = CONFIDENCE
@@ -34,14 +35,16 @@ class RepeatedMean:
 
     @property
     def precision(self) -> float | None:
-        """Half the interval over the mean; None where either is not there or the mean is 0."""
+        """Half the interval over the mean; None where one of them is missing or the mean is 0."""
         if self.mean is None or self.low is None or self.high is None or self.mean == 0:
             return None
         return (self.high - self.low) / 2 / abs(self.mean)
 
 
 def mean_of_repeats(values: Sequence[float | None], *, confidence: float = CONFIDENCE) -> RepeatedMean:
-    """Describe the mean over repeats; a repeat without a value leaves none, since leaving it out would flatter.
+    """Describe the mean over repeats.
+
+    With a repeat that has no value there is no mean: leaving this repeat out would improve the result.
 
     Raises:
         InvalidInput: the confidence is not between 0 and 1.
@@ -58,27 +61,27 @@ def mean_of_repeats(values: Sequence[float | None], *, confidence: float = CONFI
         reason = "one repeat has no interval"
         return RepeatedMean(n=1, mean=mean, sd=None, low=None, high=None, confidence=confidence, reason=reason)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (n - 1))
-    reach = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * sd / math.sqrt(n)
-    return RepeatedMean(n=n, mean=mean, sd=sd, low=mean - reach, high=mean + reach, confidence=confidence)
+    half_width = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * sd / math.sqrt(n)
+    return RepeatedMean(n=n, mean=mean, sd=sd, low=mean - half_width, high=mean + half_width, confidence=confidence)
 
 
 def confidence_of_look(repeats: int, *, confidence: float = CONFIDENCE) -> float:
-    """Return the confidence of the interval after so many repeats, if it is looked at after each of them.
+    """Return the confidence of the interval after a number of repeats, if it is looked at after each of them.
 
-    Look k may miss with (1 - confidence) / (k (k + 1)). These add up to 1 - confidence over all looks there can be, so
-    the chance that any interval ever looked at misses is no larger, whenever one stops (Bonferroni with spending).
+    Look k may miss with a probability of (1 - confidence) / (k (k + 1)). Over all looks these add up to 1 - confidence,
+    so that any stopping time is allowed (Bonferroni with alpha spending).
 
     Raises:
         InvalidInput: there are fewer than `MIN_REPEATS` repeats.
     """
     if repeats < MIN_REPEATS:
-        raise InvalidInput(f"Nobody looks before {MIN_REPEATS} repeats.")
+        raise InvalidInput(f"{repeats} repeats are too few for a look: at least {MIN_REPEATS} are needed.")
     look = repeats - MIN_REPEATS + 1
     return 1 - (1 - confidence) / (look * (look + 1))
 
 
 def look(values: Sequence[float | None], *, confidence: float = CONFIDENCE) -> RepeatedMean | None:
-    """Describe the mean as it may be looked at after every repeat; None before `MIN_REPEATS`."""
+    """Describe the mean with an interval that allows for looking after every repeat; None before `MIN_REPEATS`."""
     if len(values) < MIN_REPEATS:
         return None
     return mean_of_repeats(values, confidence=confidence_of_look(len(values), confidence=confidence))

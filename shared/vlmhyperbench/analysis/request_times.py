@@ -1,7 +1,7 @@
-"""The times of one request: from the instants of its events to latency, TTFT, ITL and TPOT.
+"""Times of one request: latency, TTFT, ITL and TPOT from the instants of its events.
 
-`times.times_of_frame` derives the same of many requests at once, and a test compares the two. Whoever reads single
-records imports no numpy with this.
+`times.times_of_frame` derives the same times for many requests at once, and a test compares the two. This module does
+not import numpy.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from vlmhyperbench_sdk.load import TOKEN_EVENTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
-    """The times of one request in nanoseconds; what nobody can define is None."""
+    """Times of one request in nanoseconds; an undefined time is None."""
 
     queue_ns: int | None
-    """Sent minus scheduled: how late the client was."""
+    """Sent minus scheduled: how late the client sent the request."""
     ttft_user_ns: int | None
-    """First token-bearing event minus scheduled: what the user waits, the one SLOs mean."""
+    """First token-bearing event minus scheduled: the wait of the user, which SLOs limit."""
     ttft_service_ns: int | None
     """First token-bearing event minus sent."""
     first_content_ns: int | None
     """First event with content minus scheduled; later than the first token where the model reasons."""
     first_reasoning_ns: int | None
     latency_ns: int | None
-    """Last token-bearing event minus scheduled; usage, `[DONE]` and the stream's end do not move it."""
+    """Last token-bearing event minus scheduled; usage, `[DONE]` and the stream's end do not count."""
     tpot_ns: float | None
-    """(last − first) / (tokens in all bursts − those in the first); None where no token follows it."""
+    """(last burst − first burst) / tokens after the first burst; None where no token follows it."""
     itl_ns: tuple[float, ...]
-    """Per-token gap after the first burst, one value a token: the gap before a burst over the tokens in it."""
+    """Gap per token after the first burst, one value per token: the gap before a burst over the tokens in it."""
 
 
 def times_of(
@@ -44,8 +44,8 @@ def times_of(
 ) -> RequestTimes:
     """Derive the times of one request from the columns of its record.
 
-    Events that share an instant came in one read and are one burst. A burst without a known token passes its gap on to
-    the next. The tokens of events add up to what the server counted, less those that it never sent.
+    Events of one instant came in one read and are one burst. The gap before a burst without a known token is added to
+    the gap before the next burst. The tokens of all events add up to the server's count, minus tokens it did not send.
     """
     bursts: list[tuple[int, int]] = []
     firsts: dict[str, int] = {}
@@ -82,7 +82,7 @@ def times_of_record(row: Mapping[str, Any]) -> RequestTimes:
 
 
 def _tpot(bursts: Sequence[tuple[int, int]]) -> float | None:
-    # Without counts in the events nobody knows what the first one held; and one burst has no duration.
+    # Without counts in the events the tokens of the first burst are unknown, and a single burst has no duration.
     if len(bursts) < 2 or not any(tokens for _, tokens in bursts):
         return None
     following = sum(tokens for _, tokens in bursts[1:])

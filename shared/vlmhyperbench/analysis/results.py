@@ -1,4 +1,4 @@
-"""The results of analyses as plain values: storing or showing them imports neither numpy nor scipy."""
+"""Results of analyses as plain values; this module imports neither numpy nor scipy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 CONFIDENCE = 0.95
-"""Of intervals."""
+"""Confidence of intervals."""
 CERTAINTY = 0.99
-"""Confidence of what is certified: MLPerf's."""
+"""Confidence of certified values, as in MLPerf."""
 
 Method = Literal["wilson", "bca", "cluster_normal", "cluster_t"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """What a set of times looks like, in milliseconds; None where there is none."""
+    """Summary of times in milliseconds; numbers are None where there are no times."""
 
     n: int
     mean: float | None
@@ -29,19 +29,20 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One condition that a valid measurement meets."""
+    """A condition that a valid measurement meets."""
 
     name: str
     ok: bool
     value: float | None
+    """Measured value; None where it was not recorded."""
     limit: float
-    """The largest allowed value, or with `is_least` the smallest."""
+    """Largest allowed value, or smallest where `is_least`."""
     is_least: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A confidence interval, and how it was made."""
+    """A confidence interval and the method that computed it."""
 
     low: float
     high: float
@@ -50,7 +51,7 @@ class Interval:
     confidence: float = CONFIDENCE
 
     def excludes(self, value: float) -> bool:
-        """Say whether a value lies outside."""
+        """Return whether a value lies outside."""
         return value < self.low or value > self.high
 
 
@@ -100,23 +101,22 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentile:
-    """One percentile, in the unit of the values."""
+    """A percentile, in the unit of the values."""
 
     percent: float
     n: int
-    """Requests, failed ones among them."""
+    """Number of requests, including failed ones."""
     failed: int
     plain: float | None
-    """Of the requests that succeeded, by nearest rank."""
+    """Percentile of the requests that succeeded, by nearest rank."""
     adjusted: float | None
-    """Of all requests, failed ones counting as infinite; None where it is infinite."""
+    """Percentile of all requests, with failed ones as infinite; None where it is infinite."""
     low: float | None
-    """Lower end of the interval of `adjusted`, a measured value; None where there are too few values, or where so many
-    failed that it is infinite."""
+    """Lower end of the interval of `adjusted`, a measured value; None with too few values or too many failures."""
     high: float | None
-    """Upper end; None where no measured value bounds it: too few requests, or too many failures."""
+    """Upper end of the interval; None where no measured value bounds it: too few requests, or too many failures."""
     certified: float | None
-    """What the true percentile does not exceed, at `certainty`: MLPerf's early-stopping estimate."""
+    """Upper bound of the true percentile with confidence `certainty`: MLPerf's early-stopping estimate."""
     reason: str | None = None
     """Why `adjusted` or `certified` is None."""
     confidence: float = CONFIDENCE
@@ -125,42 +125,42 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitVerdict:
-    """One limit and what the requests say of it, in milliseconds."""
+    """Whether a percentile of a time meets its limit."""
 
     name: str
     limit_ms: float
     percent: int
     n: int
-    """Requests with such a time, and those that failed."""
+    """Number of requests that have the time, plus those that failed."""
     over: int
-    """How many exceeded it; a failed request exceeds every limit."""
+    """Number of requests that exceed the limit; a failed request exceeds every limit."""
     value_ms: float | None
-    """The percentile, failures counting as infinite; None where it is infinite."""
+    """The percentile, with failures as infinite; None where it is infinite."""
     is_kept: bool
-    """The percentile is within the limit."""
+    """Whether the percentile is within the limit."""
     is_certain: bool
-    """So few requests are over it that the true percentile is within the limit, at `certainty`."""
+    """Whether the true percentile is within the limit with confidence `certainty`."""
     certainty: float = CERTAINTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodput:
-    """Requests that kept every limit, over all that were scheduled."""
+    """Requests that met every limit, as a share of all scheduled requests and as a rate."""
 
     met: int
     scheduled: int
     share: float | None
     low: float | None
-    """Wilson's interval of the share, over requests; `high` too."""
+    """Lower end of Wilson's interval of the share."""
     high: float | None
     per_s: float | None
     low_per_s: float | None
-    """The share's interval times the rate at which requests were scheduled; `high_per_s` too."""
+    """`low` times the rate at which requests were scheduled."""
     high_per_s: float | None
     confidence: float = CONFIDENCE
 
 
 def perfect_of(description: MetricDescription) -> float | None:
-    """Return the value of a right answer; None where the range has no such end, or nobody says which end is good."""
+    """Return the value of a right answer; None where that end of the range is open, or the metric has no direction."""
     low, high = description.range
     return {"higher": high, "lower": low, None: None}[description.direction]

@@ -1,4 +1,4 @@
-"""Round steps and ticks: of a logarithmic axis, and of bins of time."""
+"""Round numbers for axes: steps of time bins, and ticks of a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ MIN_TICKS = 4
 _MANTISSAS = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 
 
-def round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is not below `least`, which is above 0."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= least * (1 - 1e-12))
+def round_step(min_step: float) -> float:
+    """Return the smallest step of 1, 2 or 5 times a power of ten that is at least `min_step`, which is above 0."""
+    power = 10.0 ** math.floor(math.log10(min_step))
+    return next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= min_step * (1 - 1e-12))
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Return round numbers between two that are above 0, at least `MIN_TICKS` where that is possible.
+    """Return round numbers from `low` to `high`, which are above 0: at least `MIN_TICKS` where possible.
 
-    They are 1, 2 or 5 times powers of ten where the range is wide, and equally far apart where it is narrow.
+    They are round multiples of powers of ten where the range is wide, and evenly spaced where it is narrow.
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for mantissas in _MANTISSAS:

@@ -1,11 +1,12 @@
-"""When enough is known: an interval of the mean paired difference that holds however often it is looked at.
+"""Sequential testing: an interval of the mean paired difference that stays valid however often it is looked at.
 
-A gambler bets that the mean lies above a hypothesis; whoever is right about the hypothesis lets the capital reach
-2/α with probability α/2 at most, at any time (Ville 1939). What both gamblers, the one above and the one below, leave
-standing is the confidence sequence: the hedged capital process of Waudby-Smith and Ramdas 2024 (JRSS B 86, theorem 3),
-drawn without replacement (section 5) where the number of units is known. `docs/sequential.md` derives it.
+For each hypothetical mean, a gambler bets that the true mean is above it. If the hypothesis is true, the gambler's
+capital reaches 2/α at any time with a probability of at most α/2 (Ville 1939). A second gambler bets that the mean is
+below. The hypotheses against which neither has reached 2/α form the confidence sequence: the hedged capital process of
+Waudby-Smith and Ramdas 2024 (JRSS B 86, theorem 3), without replacement (section 5) where the number of units is known.
+`docs/sequential.md` derives it.
 
-The only thing assumed is the order: units come as `random_order` gives them. Pure; numpy only.
+The only assumption is that units arrive in the order of `random_order`. Pure; numpy only.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-BOLDEST, STEP = 0.9, 1.5
-"""Largest share of the capital that a bet puts at risk, and how much smaller each next bet is."""
+MAX_BET, BET_RATIO = 0.9, 1.5
+"""Largest share of the capital that a bet puts at risk, and the ratio of each bet to the next smaller one."""
 OPEN_UNITS = 100_000
-"""For how many units the bets are laid out where nobody knows how many there are."""
+"""Number of units that the bets are designed for where the number is unknown."""
 _HALVINGS = 20
 _ROUNDING = 1e-9
-"""Of the differences' range: what adding in floating point may lose, and no bet is made on."""
+"""Share of the differences' range that floating-point sums may lose; smaller remainders are not bet on."""
 _NEVER = 2**63 - 1
 
 Kind = Literal["better", "worse", "not_worse", "equivalent"]
@@ -40,16 +41,16 @@ _WITH_MARGIN = ("not_worse", "equivalent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is asked of the gain g over the baseline; certainty either way stops.
+    """Question about the gain g over the baseline. Certainty stops the run, whether the rule holds or not.
 
     `better` g > margin, `worse` g < -margin, `not_worse` g > -margin, `equivalent` -margin < g < margin.
     """
 
     kind: Kind
     margin: float = 0.0
-    """In the metric's unit."""
+    """Margin in the metric's unit."""
     min_units: int = 1
-    """Before so many units nothing is decided."""
+    """Smallest number of units after which a decision is made."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -57,50 +58,50 @@ class Rule:
         if not (math.isfinite(self.margin) and self.margin >= 0):
             raise InvalidInput(f"A margin is a number from 0 up, not {self.margin}.")
         if self.kind in _WITH_MARGIN and self.margin == 0:
-            raise InvalidInput(f"The rule {self.kind} needs a margin above 0: without one no sample can show it.")
+            raise InvalidInput(f"The rule {self.kind} needs a margin above 0.")
         if self.min_units < 1:
             raise InvalidInput(f"A rule needs at least 1 unit, not {self.min_units}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A rule that is certain, and the unit after which it first was."""
+    """A rule that is certain, and the number of units after which it first was."""
 
     rule: Rule
     is_shown: bool
-    """False where the rule is certain not to hold."""
+    """Whether the rule certainly holds; False where it certainly does not."""
     units: int
     samples: int
-    """In these units."""
+    """Number of samples in these units."""
     unscored: int
-    """Of these samples."""
+    """Number of these samples that are unscored."""
     low: float
-    """The interval after these units; `high` too."""
+    """Lower end of the interval after these units."""
     high: float
 
 
 class PairedSequence:
-    """The confidence sequence of the mean gain of one metric over a baseline, fed with whole units in random order.
+    """Confidence sequence of the mean gain of one metric over a baseline, fed with whole units in random order.
 
-    A unit is what the plan shuffles by itself. With `total_units` the mean is that over all samples of these units, and
-    samples may depend on each other in any way; without, it is that over what the units are independent draws from.
+    Units are shuffled as a whole. With `total_units` the mean is that of all samples of these units, which may depend
+    on each other in any way. Without it, the mean is that of the population from which units are independently drawn.
     """
 
     def __init__(
         self, *, alpha: float, low: float, high: float, total_units: int | None = None, largest_unit: int = 1
     ) -> None:
-        """Begin without a unit.
+        """Start without units.
 
         Args:
-            alpha: probability that the interval ever misses the mean.
-            low: smallest difference possible.
-            high: largest difference possible.
-            total_units: units of the whole dataset; None draws them from an endless supply.
-            largest_unit: samples in the largest unit there is. No bet may lose more than such a unit can, so one large
-                unit among small ones delays every stop.
+            alpha: Probability that the interval ever misses the mean.
+            low: Smallest possible difference.
+            high: Largest possible difference.
+            total_units: Number of units of the whole dataset; None for an infinite population.
+            largest_unit: Number of samples in the largest unit. No bet may lose more than such a unit can lose, so that
+                one large unit among small ones delays every stop.
 
         Raises:
-            InvalidInput: `alpha` is not between 0 and 1, the range is empty or endless, or a count is below 1.
+            InvalidInput: `alpha` is not between 0 and 1, the range is empty or infinite, or a count is below 1.
         """
         if not 0 < alpha < 1:
             raise InvalidInput(f"alpha lies between 0 and 1; {alpha} does not.")
@@ -110,61 +111,61 @@ class PairedSequence:
             raise InvalidInput("A dataset has at least 1 unit, of at least 1 sample.")
         self.alpha, self.low, self.high = alpha, low, high
         self.total_units, self.largest_unit = total_units, largest_unit
-        finest = math.sqrt(2 * math.log(2 / alpha) / (total_units or OPEN_UNITS))
-        steps = max(math.ceil(math.log(BOLDEST / finest, STEP)), 0)
-        self._bets = BOLDEST * STEP ** -np.arange(steps + 1.0)
+        min_bet = math.sqrt(2 * math.log(2 / alpha) / (total_units or OPEN_UNITS))
+        steps = max(math.ceil(math.log(MAX_BET / min_bet, BET_RATIO)), 0)
+        self._bets = MAX_BET * BET_RATIO ** -np.arange(steps + 1.0)
         self._batches: list[FloatArray] = [np.empty((4, 0))]
         self.units = 0
-        """How many have been fed."""
+        """Number of units that have been fed."""
 
     def update(
         self, differences: Sequence[float | None] | FloatArray, sizes: Sequence[int] | IntArray | None = None
     ) -> None:
-        """Feed the next units; how they are cut into batches changes nothing.
+        """Feed the next units; batches of any size have the same result.
 
         Args:
-            differences: gain of each sample, unit by unit. None or NaN is unscored: it counts as the smallest
+            differences: Gain of each sample, unit by unit. None or NaN is unscored: it counts as the smallest
                 difference for the lower end and as the largest for the upper. Shape: (samples,).
-            sizes: samples of each unit; None makes every sample a unit. Shape: (units,).
+            sizes: Number of samples of each unit; None makes every sample a unit. Shape: (units,).
 
         Raises:
             InvalidInput: a difference is out of range, or the sizes do not fit; then nothing has been fed.
         """
-        given = np.asarray(differences, dtype=np.float64)
-        counts = np.ones(len(given), dtype=np.int64) if sizes is None else np.asarray(sizes, dtype=np.int64)
-        is_unscored = np.isnan(given)
+        values = np.asarray(differences, dtype=np.float64)
+        counts = np.ones(len(values), dtype=np.int64) if sizes is None else np.asarray(sizes, dtype=np.int64)
+        is_unscored = np.isnan(values)
         slack = _ROUNDING * (self.high - self.low)
-        outside = given[(given < self.low - slack) | (given > self.high + slack)]
+        outside = values[(values < self.low - slack) | (values > self.high + slack)]
         if len(outside):
             raise InvalidInput(f"The difference {outside[0]} lies outside of {self.low} to {self.high}.")
-        if counts.sum() != len(given) or (counts < 1).any() or (counts > self.largest_unit).any():
+        if counts.sum() != len(values) or (counts < 1).any() or (counts > self.largest_unit).any():
             raise InvalidInput(
-                f"Sizes of units are 1 to {self.largest_unit} and add up to the {len(given)} differences; these do not."
+                f"Sizes of units must be 1 to {self.largest_unit} and add up to the {len(values)} differences."
             )
         if self.total_units is not None and self.units + len(counts) > self.total_units:
-            raise InvalidInput(f"More units than the {self.total_units} of the dataset.")
+            raise InvalidInput(f"{self.units + len(counts)} units are more than the {self.total_units} of the dataset.")
         if len(counts) == 0:
             return
-        clipped = given.clip(self.low, self.high)
+        clipped = values.clip(self.low, self.high)
         rows = np.stack(
             [
                 np.where(is_unscored, self.low, clipped),
                 np.where(is_unscored, self.high, clipped),
                 is_unscored,
-                np.ones(len(given)),
+                np.ones(len(values)),
             ]
         )
         self.units += len(counts)
         self._batches.append(np.add.reduceat(rows, np.cumsum(counts) - counts, axis=1))
 
     def interval(self, units: int | None = None) -> tuple[float, float]:
-        """Return the two ends after so many units, or after all; more units never widen it.
+        """Return the lower and upper end after a number of units, by default all; more units never widen the interval.
 
-        Where the order is not random, or by the bad luck that `alpha` allows, low comes above high: no mean is left.
+        Where the order is not random, or with probability `alpha`, low can exceed high: every mean is excluded.
         """
         span = self.high - self.low
         low = high = 0
-        # Only hypotheses that are certain to be wrong are cut off, so what rounding costs makes the interval wider.
+        # Bisection excludes only hypotheses that are certainly wrong, so its rounding makes the interval wider.
         for halving in range(1, _HALVINGS + 1):
             step = 2 ** (_HALVINGS - halving)
             if self.above(self.low + span * (low + step) / 2**_HALVINGS, units) != _NEVER:
@@ -174,41 +175,46 @@ class PairedSequence:
         return self.low + span * low / 2**_HALVINGS, self.high - span * high / 2**_HALVINGS
 
     def above(self, mean: float, units: int | None = None) -> int:
-        """Return the unit after which the mean was first certain to be above `mean`; a huge number where it is not.
+        """Return the number of units after which the true mean was first certainly above `mean`.
 
-        Only the first `units` are looked at, or all. `mean` lies within the range of differences.
+        Args:
+            mean: Hypothesis within the range of differences.
+            units: Number of units to look at; None: all.
+
+        Returns:
+            A huge number where it is not certain.
         """
         fed = self._fed()[:, :units]
         return self._first(fed[0] - self.low * fed[3], fed[3], mean - self.low)
 
     def below(self, mean: float, units: int | None = None) -> int:
-        """Return the unit after which the mean was first certain to be below `mean`, as `above` does."""
+        """Return the number of units after which the true mean was first certainly below `mean`, like `above`."""
         fed = self._fed()[:, :units]
         return self._first(self.high * fed[3] - fed[1], fed[3], self.high - mean)
 
     def counts(self, units: int) -> tuple[int, int]:
-        """Return the samples of the first units, and how many of them are unscored."""
+        """Return the number of samples in the first units, and how many of them are unscored."""
         _, _, unscored, samples = self._fed()[:, :units].sum(axis=1)
         return round(samples), round(unscored)
 
     def _fed(self) -> FloatArray:
-        """Sums of each unit: lowest and highest gain, unscored, samples. Shape: (4, units)."""
+        """Return the sums of each unit: lowest gain, highest gain, unscored, samples. Shape: (4, units)."""
         if len(self._batches) > 1:
             self._batches = [np.concatenate(self._batches, axis=1)]
         return self._batches[0]
 
     def _first(self, excess: FloatArray, sizes: FloatArray, hypothesis: float) -> int:
-        """Return the unit at which the gambler who bets on more than the hypothesis has 2/α.
+        """Return the number of units at which the gambler who bets on more than the hypothesis first has 2/α.
 
         Args:
-            excess: by how much the gain of each unit lies above the smallest possible, 0 and more. Shape: (units,).
-            sizes: samples of each unit. Shape: (units,).
-            hypothesis: how much a sample has above the smallest possible, on average.
+            excess: Gain of each unit minus the smallest possible gain, so 0 or more. Shape: (units,).
+            sizes: Number of samples of each unit. Shape: (units,).
+            hypothesis: Hypothetical mean excess of a sample.
         """
         if hypothesis <= 0:
             return _NEVER
-        # A unit smaller than the largest is filled up with samples that are what the hypothesis says: they teach
-        # nothing, and all units are of one size.
+        # Smaller units are padded with samples of the hypothetical mean, which do not change the capital, so that all
+        # units have the same size.
         values = excess + (self.largest_unit - sizes) * hypothesis
         expected = self.largest_unit * hypothesis
         fair, is_impossible = np.full(len(values), expected), np.zeros(len(values), dtype=np.bool_)
@@ -216,32 +222,32 @@ class PairedSequence:
             left = self.total_units * expected - np.concatenate([[0.0], np.cumsum(values)])
             slack = _ROUNDING * self.total_units * self.largest_unit * (self.high - self.low)
             is_impossible = left[1:] < -slack
-            # Where hardly anything is left the next value is known, and there is nothing to bet on.
+            # Where the remainder is within rounding, the next value is known and there is no bet.
             fair = np.where(left[:-1] > slack, left[:-1] / (self.total_units - np.arange(len(values))), values)
         growth = np.divide(values, fair, out=np.ones(len(values)), where=fair > 0) - 1
         capital = np.cumsum(np.log(1 + self._bets[:, None] * growth), axis=1)
-        best = capital.max(axis=0)
-        wanted = math.log(2 / self.alpha)
-        # The mean of the bets' capitals is not above the largest of them.
-        is_rich = best >= wanted
-        mean = best[is_rich] + np.log(np.exp(capital[:, is_rich] - best[is_rich]).mean(axis=0))
-        is_rich[is_rich] = mean >= wanted
-        reached = np.flatnonzero(is_rich | is_impossible)
+        largest = capital.max(axis=0)
+        threshold = math.log(2 / self.alpha)
+        # The mean of the capitals is at most the largest, so the mean is computed only where the largest suffices.
+        is_reached = largest >= threshold
+        mean = largest[is_reached] + np.log(np.exp(capital[:, is_reached] - largest[is_reached]).mean(axis=0))
+        is_reached[is_reached] = mean >= threshold
+        reached = np.flatnonzero(is_reached | is_impossible)
         return int(reached[0]) + 1 if len(reached) else _NEVER
 
 
 def decide(rule: Rule, sequence: PairedSequence) -> Decision | None:
-    """Return what a rule's first certain unit says, or None while it is uncertain.
+    """Return the decision at the first unit at which a rule is certain, or None while it is uncertain.
 
-    All rules read one interval, so any number of them may be asked of one sequence: the chance that any is ever
-    answered wrongly is `alpha` at most.
+    All rules use the same interval, so any number of rules may be asked of one sequence: the probability that any of
+    them is ever decided wrongly is at most `alpha`.
 
     Raises:
         InvalidInput: the margin lies outside of the differences' range.
     """
     shown, refuted = certain_after(rule, sequence)
     units = max(min(shown, refuted), rule.min_units)
-    # Where both ends pass the margin the order was not random, or luck was bad: nothing may be said.
+    # Where both ends have passed the margin, the order was not random or the interval is wrong: there is no decision.
     if units > sequence.units or max(shown, refuted) <= units:
         return None
     low, high = sequence.interval(units)
@@ -253,14 +259,16 @@ def decide(rule: Rule, sequence: PairedSequence) -> Decision | None:
         units=units,
         samples=samples,
         unscored=unscored,
-        # The interval is rounded outwards, and must not seem to hold what it was found to exclude.
+        # The interval is rounded outwards; its ends are moved inwards to the margins that are certainly excluded.
         low=max([low, *(mean for mean in margins if sequence.above(mean, units) <= units)]),
         high=min([high, *(mean for mean in margins if sequence.below(mean, units) <= units)]),
     )
 
 
 def certain_after(rule: Rule, sequence: PairedSequence) -> tuple[int, int]:
-    """Return the units after which a rule was first certain to hold, and certain not to; a huge number for never.
+    """Return the numbers of units after which a rule first certainly held, and first certainly did not.
+
+    A huge number stands for never.
 
     Raises:
         InvalidInput: the margin lies outside of the differences' range.
@@ -281,34 +289,35 @@ def certain_after(rule: Rule, sequence: PairedSequence) -> tuple[int, int]:
 
 
 def random_order(units: Sequence[str], *, seed: int) -> list[int]:
-    """Return the samples' places in a random order of their units; a unit's samples stay together.
+    """Return the indices of samples in a random order of their units; the samples of a unit stay together.
 
-    The order is that of the SHA-256 of seed and unit, so it is the same on every machine and does not depend on the
-    dataset's own. The seed is drawn before an answer is known: trying seeds until a run stops is not covered.
+    Units are sorted by the SHA-256 of seed and unit, so the order is the same on every machine and independent of the
+    dataset's order. The seed must be chosen before any answer is known: trying seeds until a run stops is not valid.
 
     Args:
-        units: of each sample, its unit: best its own key, so that each is shuffled by itself. Shape: (samples,).
-        seed: another seed is another order.
+        units: Unit of each sample, preferably the sample's own key, so that each sample is shuffled on its own. Shape:
+            (samples,).
+        seed: Another seed gives another order.
     """
-    places: dict[str, list[int]] = {}
-    for place, unit in enumerate(units):
-        places.setdefault(unit, []).append(place)
-    ordered = sorted(places, key=lambda unit: sha256(f"{seed}:{unit}".encode()).digest())
-    return [place for unit in ordered for place in places[unit]]
+    members: dict[str, list[int]] = {}
+    for sample, unit in enumerate(units):
+        members.setdefault(unit, []).append(sample)
+    ordered = sorted(members, key=lambda unit: sha256(f"{seed}:{unit}".encode()).digest())
+    return [sample for unit in ordered for sample in members[unit]]
 
 
 def request_order(keys: Sequence[str], *, repeats: int, seed: int) -> list[int]:
-    """Return the ordinals of a run (repeat · samples + sample) as a run with a stop rule asks them.
+    """Return the ordinals (repeat · samples + sample) in the order in which a run with a stop rule asks them.
 
-    Samples are the units: the repeats of one follow each other.
+    Samples are the units: the repeats of a sample follow each other.
 
     Args:
-        keys: of each sample. Shape: (samples,).
-        repeats: how often each is asked.
-        seed: of `random_order`.
+        keys: Key of each sample. Shape: (samples,).
+        repeats: Number of times that each sample is asked.
+        seed: Seed of `random_order`.
     """
-    places = random_order(keys, seed=seed)
-    return [repeat * len(keys) + place for place in places for repeat in range(repeats)]
+    samples = random_order(keys, seed=seed)
+    return [repeat * len(keys) + sample for sample in samples for repeat in range(repeats)]
 
 
 def gains(
@@ -317,7 +326,7 @@ def gains(
     *,
     direction: Literal["higher", "lower"],
 ) -> FloatArray:
-    """Return how much better the other is than the baseline; NaN where either is unscored. All of shape (samples,)."""
+    """Return the gains of another run over a baseline; NaN where one is unscored. Shape of all: (samples,)."""
     difference = np.asarray(other, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
     return difference if direction == "higher" else -difference
 
@@ -326,7 +335,7 @@ def gains_of(description: MetricDescription) -> tuple[float, float, Literal["hig
     """Return the smallest and the largest gain that a metric can show, and which end of its scale is good.
 
     Raises:
-        InvalidInput: the metric is pooled, so no mean of differences, or its scale has an open end, or no good one.
+        InvalidInput: the metric is pooled instead of averaged, its scale has an open end, or it has no direction.
     """
     low, high = description.range
     direction = description.direction

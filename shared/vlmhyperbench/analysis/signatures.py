@@ -1,4 +1,4 @@
-"""Name how a near miss differs from what was expected, so that mistakes of one kind can be counted together."""
+"""Name how a near miss differs from its reference, so that mistakes of one kind can be counted together."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ _COMPARED = 400
 
 
 def edit_signature(answer: str, references: Sequence[str]) -> str:
-    """Say in a few words how an answer differs from the nearest reference; empty where it is no near miss.
+    """Name in a few words how an answer differs from the nearest reference; empty where it is no near miss.
 
-    The first that fits: letter case, white space, accents, punctuation or signs; how much of the ends is too much or
-    missing; then up to three edits of at most four characters, where any digit stands for every digit.
+    The first kind that applies is returned: a difference in letter case, white space, accents, or punctuation and signs
+    only; more or less text at the ends; or up to three edits of at most four characters, in which all digits are equal.
     """
     near = [reference for reference in references if normalise(reference)]
     if not answer.strip() or not near:
         return ""
     nearest = max(near, key=lambda reference: similarity(normalise(reference), normalise(answer)))
-    said, expected = (unicodedata.normalize("NFKC", text).strip()[:_COMPARED] for text in (answer, nearest))
+    actual, expected = (unicodedata.normalize("NFKC", text).strip()[:_COMPARED] for text in (answer, nearest))
     for name, without in _IGNORED:
-        if without(said) == without(expected):
-            return "" if said == expected else name
-    low_said, low_expected = said.casefold(), expected.casefold()
-    whole = _ends(low_said, low_expected)
-    if whole:
-        return whole
-    if similarity(low_said, low_expected) < NEAR_MISS:
+        if without(actual) == without(expected):
+            return "" if actual == expected else name
+    actual, expected = actual.casefold(), expected.casefold()
+    at_ends = _name_ends(actual, expected)
+    if at_ends:
+        return at_ends
+    if similarity(actual, expected) < NEAR_MISS:
         return ""
-    edits = list(_edits(low_said, low_expected))
+    edits = list(_edits(actual, expected))
     if len(edits) > MAX_EDITS or any(len(part) > MAX_EDIT for edit in edits for part in edit):
         return "several edits"
-    return ", ".join(sorted({_described(lost, new) for lost, new in edits}))
+    return ", ".join(sorted({_name_edit(removed, added) for removed, added in edits}))
 
 
-def _ends(said: str, expected: str) -> str:
-    """Name text that is too much or missing at an end, when it is longer than an edit."""
-    if len(said) > len(expected) + MAX_EDIT:
-        longer, shorter, name = said, expected, "more text"
-    elif len(expected) > len(said) + MAX_EDIT:
-        longer, shorter, name = expected, said, "text missing"
+def _name_ends(actual: str, expected: str) -> str:
+    """Name text that is added or missing at an end, where it is longer than an edit."""
+    if len(actual) > len(expected) + MAX_EDIT:
+        longer, shorter, name = actual, expected, "more text"
+    elif len(expected) > len(actual) + MAX_EDIT:
+        longer, shorter, name = expected, actual, "text missing"
     else:
         return ""
     if longer.startswith(shorter):
@@ -54,25 +54,25 @@ def _ends(said: str, expected: str) -> str:
     return f"{name} around it" if shorter in longer else ""
 
 
-def _edits(said: str, expected: str) -> Iterator[tuple[str, str]]:
-    """Pairs of what was lost and what stands there instead; one of the two may be empty."""
-    matcher = SequenceMatcher(None, expected, said, autojunk=False)
+def _edits(actual: str, expected: str) -> Iterator[tuple[str, str]]:
+    """Yield the removed and the added text of each edit; one of the two may be empty."""
+    matcher = SequenceMatcher(None, expected, actual, autojunk=False)
     for operation, from_a, to_a, from_b, to_b in matcher.get_opcodes():
         if operation != "equal":
-            yield expected[from_a:to_a], said[from_b:to_b]
+            yield expected[from_a:to_a], actual[from_b:to_b]
 
 
-def _described(lost: str, new: str) -> str:
-    if not new:
-        return f"{_named(lost)} missing"
-    if not lost:
-        return f"{_named(new)} too much"
-    if lost.isdigit() and new.isdigit():
-        return "another digit" if len(lost) == len(new) == 1 else "other digits"
-    return f"“{lost}” as “{new}”"
+def _name_edit(removed: str, added: str) -> str:
+    if not added:
+        return f"{_name_text(removed)} missing"
+    if not removed:
+        return f"{_name_text(added)} too much"
+    if removed.isdigit() and added.isdigit():
+        return "another digit" if len(removed) == len(added) == 1 else "other digits"
+    return f"“{removed}” as “{added}”"
 
 
-def _named(text: str) -> str:
+def _name_text(text: str) -> str:
     if text.isdigit():
         return "digit" if len(text) == 1 else "digits"
     return "space" if text.isspace() else f"“{text}”"

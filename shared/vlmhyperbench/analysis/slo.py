@@ -99,4 +99,5 @@ def check_limit(
 
 def _is_unknown(times: LimitedTimes, metric: str) -> npt.NDArray[np.bool_]:
     """Say of which answers a time is unknown although they have one. Shape: (answers,)."""
-    return np.isnan(times[metric]) & (times["ttft"] != times["latency"])
+    is_one_burst: npt.NDArray[np.bool_] = times["ttft"] == times["latency"]
+    return np.isnan(times[metric]) & ~is_one_burst

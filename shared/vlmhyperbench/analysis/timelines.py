@@ -1,7 +1,7 @@
-"""What happened when: requests and tokens in equal bins of a run's time, all requests at once.
+"""Requests and tokens in equal bins of a run's time, for all requests at once.
 
-Instants are integer nanoseconds on one clock. A bin holds its lower edge and not its upper one,
-the last holds both.
+Instants are integer nanoseconds on one clock. A bin includes its lower edge but not its upper edge; the last bin
+includes both.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from vlmhyperbench.analysis.scales import round_step
 from vlmhyperbench.domain.units import NS_PER_S
 
 MAX_BINS, MIN_BINS = 120, 12
-REQUESTS_A_BIN = 5
-"""On average, at least: with fewer, bins show single requests and no rate."""
+REQUESTS_PER_BIN = 5
+"""Smallest mean number of requests per bin: with fewer, bins show single requests instead of a rate."""
 MIN_WIDTH_NS = 1_000_000
 
 
@@ -38,36 +38,39 @@ class Grid:
         return self.width_ns / NS_PER_S
 
     def count(self, instants_ns: IntArray, weights: FloatArray | None = None) -> FloatArray:
-        """Count instants by bin, or sum up their weights; what is outside is left out. Shape: (bins,)."""
+        """Count instants by bin, or sum their weights; instants outside the grid are left out. Shape: (bins,)."""
         since = instants_ns - self.start_ns
-        inside = (since >= 0) & (since <= self.bins * self.width_ns)
-        places = numpy.minimum(since // self.width_ns, self.bins - 1)
-        kept = None if weights is None else weights[inside]
-        return numpy.bincount(places[inside], weights=kept, minlength=self.bins).astype(numpy.float64)
+        is_inside = (since >= 0) & (since <= self.bins * self.width_ns)
+        bins = numpy.minimum(since // self.width_ns, self.bins - 1)
+        inside_weights = None if weights is None else weights[is_inside]
+        return numpy.bincount(bins[is_inside], weights=inside_weights, minlength=self.bins).astype(numpy.float64)
 
-    def mean_under_way(self, began_ns: IntArray, ended_ns: IntArray) -> FloatArray:
-        """Return how many were under way on average over each bin. Shape: (bins,)."""
+    def mean_in_flight(self, began_ns: IntArray, ended_ns: IntArray) -> FloatArray:
+        """Return the mean number of requests in flight over each bin. Shape: (bins,)."""
         edges = self.start_ns + self.width_ns * numpy.arange(self.bins + 1, dtype=numpy.int64)
-        return numpy.diff(_waited(began_ns, edges) - _waited(ended_ns, edges)) / self.width_ns
+        return numpy.diff(_sum_elapsed(began_ns, edges) - _sum_elapsed(ended_ns, edges)) / self.width_ns
 
 
 def grid_of(first_ns: int, last_ns: int, *, requests: int) -> Grid:
-    """Lay at most `MAX_BINS` bins over a time, 1, 2 or 5 times a power of ten wide; fewer for few requests."""
-    most = min(MAX_BINS, max(MIN_BINS, requests // REQUESTS_A_BIN))
-    width = int(max(MIN_WIDTH_NS, round_step(max(1, last_ns - first_ns) / most)))
+    """Return at most `MAX_BINS` bins that cover a time, fewer for few requests.
+
+    The width is 1, 2 or 5 times a power of ten.
+    """
+    max_bins = min(MAX_BINS, max(MIN_BINS, requests // REQUESTS_PER_BIN))
+    width = int(max(MIN_WIDTH_NS, round_step(max(1, last_ns - first_ns) / max_bins)))
     return Grid(start_ns=first_ns, width_ns=width, bins=max(1, -(-(last_ns - first_ns) // width)))
 
 
-def max_under_way(began_ns: IntArray, ended_ns: IntArray) -> int:
-    """Return the largest number that were under way at once; one that ends as another begins has made room."""
+def max_in_flight(began_ns: IntArray, ended_ns: IntArray) -> int:
+    """Return the largest number of requests in flight at once; an end counts before a start at the same instant."""
     instants = numpy.concatenate((ended_ns, began_ns))
     steps = numpy.concatenate((numpy.full(ended_ns.size, -1), numpy.full(began_ns.size, 1)))
     order = numpy.argsort(instants, kind="stable")
     return int(numpy.cumsum(steps[order]).max(initial=0))
 
 
-def _waited(instants_ns: IntArray, until_ns: IntArray) -> FloatArray:
-    """Sum up, for each end, how long ago the instants before it are. Shape: that of `until_ns`."""
+def _sum_elapsed(instants_ns: IntArray, until_ns: IntArray) -> FloatArray:
+    """Sum, for each end, the times from all earlier instants to the end. Shape: that of `until_ns`."""
     origin = int(until_ns[0])
     since = numpy.sort(instants_ns - origin).astype(numpy.float64)
     sums = numpy.concatenate(([0.0], numpy.cumsum(since)))

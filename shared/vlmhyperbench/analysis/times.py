@@ -1,6 +1,6 @@
-"""The times of many requests at once: what `request_times.times_of` derives of each, over the columns of a record.
+"""Times of many requests at once, from the columns of a record.
 
-A test compares the two. NaN stands for an undefined time.
+`request_times.times_of` derives the same times for one request, and a test compares the two. An undefined time is NaN.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Nanoseconds by request, NaN where undefined. Shape of each: (requests,), unless it says otherwise."""
+    """Nanoseconds by request, NaN where undefined. Shape of each: (requests,), unless stated otherwise."""
 
     queue: FloatArray
     ttft_user: FloatArray
@@ -32,33 +32,33 @@ class Times:
     tpot: FloatArray
     longest_itl: FloatArray
     itl: FloatArray
-    """Per-token gaps of all requests, one value a token. Shape: (tokens after each first burst,)."""
+    """Gaps per token of all requests, one value per token. Shape: (tokens after each first burst,)."""
     itl_request: IntArray
-    """The request of each gap. Shape: that of `itl`."""
+    """Index of the request of each gap. Shape: that of `itl`."""
 
-    def of(self, kept: npt.NDArray[np.bool_]) -> Times:
-        """Return the times of some of the requests. `kept` has shape (requests,)."""
-        has_gap = kept[self.itl_request]
+    def of(self, selected: npt.NDArray[np.bool_]) -> Times:
+        """Return the times of the selected requests. `selected` has the shape (requests,)."""
+        is_gap_selected = selected[self.itl_request]
         return Times(
-            queue=self.queue[kept],
-            ttft_user=self.ttft_user[kept],
-            ttft_service=self.ttft_service[kept],
-            first_content=self.first_content[kept],
-            first_reasoning=self.first_reasoning[kept],
-            latency=self.latency[kept],
-            tpot=self.tpot[kept],
-            longest_itl=self.longest_itl[kept],
-            itl=self.itl[has_gap],
-            itl_request=(np.cumsum(kept) - 1)[self.itl_request[has_gap]],
+            queue=self.queue[selected],
+            ttft_user=self.ttft_user[selected],
+            ttft_service=self.ttft_service[selected],
+            first_content=self.first_content[selected],
+            first_reasoning=self.first_reasoning[selected],
+            latency=self.latency[selected],
+            tpot=self.tpot[selected],
+            longest_itl=self.longest_itl[selected],
+            itl=self.itl[is_gap_selected],
+            itl_request=(np.cumsum(selected) - 1)[self.itl_request[is_gap_selected]],
         )
 
 
 def times_of_frame(frame: pl.DataFrame) -> Times:
     """Derive the times of the rows of a record, in their order."""
     requests = frame.height
-    # Differences are formed before they become floats, which hold no instant of a machine that is up for long.
+    # Integers are subtracted before the conversion: a float cannot represent the instants of a long uptime exactly.
     queue = floats_of(frame["sent_ns"] - frame["scheduled_ns"])
-    events = _bearing(frame)
+    events = _token_events(frame)
     request, at, tokens = _bursts(events)
     opens = np.concatenate(([True], request[1:] != request[:-1])) if request.size else np.zeros(0, dtype=bool)
     first, last, first_tokens = (np.full(requests, np.nan) for _ in range(3))
@@ -99,24 +99,24 @@ def floats_of(column: pl.Series) -> FloatArray:
 
 
 def token_instants(frame: pl.DataFrame) -> tuple[IntArray, FloatArray]:
-    """Return when the output tokens of rows arrived, and how many at each instant. Shape of both: (instants,).
+    """Return the instants at which output tokens arrived, and the number at each. Shape of both: (instants,).
 
-    The tokens of a row add up to its `completion_tokens`, which must be known; where its events do not say how many
-    they held, all count at its last event, or at its end where there is none.
+    The tokens of a row add up to its `completion_tokens`, which must be known. Where its events have no token counts,
+    all tokens count at its last event, or at its end where it has no event.
     """
     import polars as pl
 
-    request, at, tokens = _bursts(_bearing(frame))
+    request, at, tokens = _bursts(_token_events(frame))
     completion = frame["completion_tokens"].cast(pl.Float64).to_numpy()
     counted = np.bincount(request, weights=tokens, minlength=frame.height)
     share = np.divide(completion, counted, out=np.zeros(frame.height), where=counted > 0)
-    silent = (counted == 0) & (completion > 0)
+    is_uncounted = (counted == 0) & (completion > 0)
     last = frame.select(pl.coalesce("last_event_ns", "stream_end_ns")).to_series().to_numpy()
-    return np.concatenate((at, last[silent])), np.concatenate((tokens * share[request], completion[silent]))
+    return np.concatenate((at, last[is_uncounted])), np.concatenate((tokens * share[request], completion[is_uncounted]))
 
 
-def _bearing(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the token-bearing events of rows, one a line, in their order; `request` is the row's position."""
+def _token_events(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the token-bearing events of rows, one per line, in order; `request` is the index of the row."""
     import polars as pl
 
     return (
@@ -128,18 +128,18 @@ def _bearing(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _first_of(kind: str, events: pl.DataFrame, origin: IntArray) -> FloatArray:
-    """Return when the first event of a kind came, from `origin` on. Shape of both: (requests,)."""
+    """Return the time from `origin` to the first event of a kind. Shape of both: (requests,)."""
     import polars as pl
 
-    found = np.full(origin.size, np.nan)
+    since = np.full(origin.size, np.nan)
     firsts = events.filter(pl.col("event_kind") == kind).unique("request", keep="first", maintain_order=True)
     request = firsts["request"].to_numpy()
-    found[request] = firsts["event_ns"].to_numpy() - origin[request]
-    return found
+    since[request] = firsts["event_ns"].to_numpy() - origin[request]
+    return since
 
 
 def _bursts(events: pl.DataFrame) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return (request, instant, tokens) of each burst: token-bearing events of one instant."""
+    """Return request, instant and tokens of each burst: the token-bearing events of one instant."""
     import polars as pl
 
     request, at = events["request"].to_numpy(), events["event_ns"].to_numpy()
@@ -154,9 +154,12 @@ def _bursts(events: pl.DataFrame) -> tuple[IntArray, IntArray, FloatArray]:
 def _gaps(
     request: IntArray, since: FloatArray, tokens: FloatArray, opens: npt.NDArray[np.bool_]
 ) -> tuple[FloatArray, IntArray]:
-    """Return per-token gaps and their requests; a burst without a known token passes its gap on to the next."""
-    kept = opens | (tokens > 0)
-    request, since, tokens, opens = request[kept], since[kept], tokens[kept], opens[kept]
+    """Return gaps per token and their requests.
+
+    The gap before a burst without a known token is added to the gap before the next burst.
+    """
+    has_gap = opens | (tokens > 0)
+    request, since, tokens, opens = request[has_gap], since[has_gap], tokens[has_gap], opens[has_gap]
     follows = np.flatnonzero(~opens)
     each = tokens[follows].astype(np.int64)
     gaps = (since[follows] - since[follows - 1]) / each

@@ -1,4 +1,4 @@
-"""Validity gates of a measurement of speed: what must hold, or its numbers mean little and it is INVALID."""
+"""Validity gates of a measurement of speed: conditions without which its numbers are INVALID."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ ERROR_SHARE = 0.001
 RATE_SHARE = 0.02
 DISPERSION_SHARE = 0.1
 MIN_P_VALUE = 0.001
-"""Of the Kolmogorov-Smirnov test: one correct run in a thousand is refused."""
+"""Smallest p-value of the Kolmogorov-Smirnov test: one correct run in a thousand is INVALID."""
 
 MIN_ARRIVALS = 30
-"""With fewer requests the sends are not compared with their process."""
+"""Smallest number of requests whose sends are compared with their process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sends:
-    """The sends of an open loop, compared with its schedule."""
+    """Comparison of an open loop's sends with its schedule."""
 
     process: Process
     offered: Shape | None
-    """The shape of the schedule."""
+    """Shape of the schedule."""
     achieved: Shape | None
-    """The shape of the sends."""
+    """Shape of the sends."""
     gates: tuple[Gate, ...]
 
 
 def at_most(name: str, value: float | None, limit: float) -> Gate:
-    """Make a gate that fails above its limit, and where the value is unknown."""
+    """Make a gate that fails above its limit or where the value is unknown."""
     return Gate(name=name, ok=value is not None and value <= limit, value=value, limit=limit)
 
 
 def at_least(name: str, value: float | None, limit: float) -> Gate:
-    """Make a gate that fails below its limit, and where the value is unknown."""
+    """Make a gate that fails below its limit or where the value is unknown."""
     return Gate(name=name, ok=value is not None and value >= limit, value=value, limit=limit, is_least=True)
 
 
 def check_open_lag(p99_ms: float | None, ttft_p50_ms: float | None) -> tuple[Gate, ...]:
-    """Check how late an open loop sent: a late request meets another queue than the scheduled one would have met."""
+    """Check how late an open loop sent: a late request finds another queue than a punctual one."""
     return (at_most("send_lag_p99_ms", p99_ms, max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft_p50_ms or 0.0))),)
 
 
 def check_closed_lag(lag_ns: FloatArray, ttft_ns: FloatArray, latency_ns: FloatArray) -> tuple[Gate, ...]:
-    """Check how long a closed loop's client took between an answer and the next request of its stream.
+    """Check the lag of a closed loop's client between an answer and the next request of its stream.
 
-    This lag lowers the throughput by its share of the streams' time, and moves TTFT, which counts from the instant at
-    which the stream became free. One gate bounds its mean, the other the difference it makes to the p99 of TTFT.
+    The lag lowers the throughput by its share of the streams' time. It also adds to TTFT, which counts from the instant
+    at which the stream became free. One gate limits the mean lag, the other its contribution to the p99 of TTFT.
 
     Args:
-        lag_ns: Sent minus scheduled, of requests that were answered.
-        ttft_ns: First token minus scheduled.
-        latency_ns: Last token minus scheduled. Shape of all: (requests,), NaN where undefined.
+        lag_ns: Sent minus scheduled, of requests that were answered. Shape: (requests,), NaN where undefined.
+        ttft_ns: First token minus scheduled. Shape: that of `lag_ns`.
+        latency_ns: Last token minus scheduled. Shape: that of `lag_ns`.
     """
     gates = [
         at_most(
@@ -88,13 +88,13 @@ def _mean_ms(values_ns: FloatArray) -> float | None:
 
 
 def check_sends(process: Process, scheduled_ns: Instants, sent_ns: Instants, *, cv: float = 1.0) -> Sends:
-    """Compare the instants of sends with their schedule and with the process that was requested.
+    """Compare the instants of sends with their schedule and with the requested process.
 
     Args:
-        process: What was requested.
-        scheduled_ns: When requests were to be sent. Shape: (requests,).
-        sent_ns: When requests were sent. Shape: (sent requests,).
-        cv: Of a gamma process.
+        process: Requested arrival process.
+        scheduled_ns: Scheduled instants. Shape: (requests,).
+        sent_ns: Instants of sends. Shape: (sent requests,).
+        cv: Coefficient of variation of a gamma process.
     """
     offered, achieved = shape_of(scheduled_ns), shape_of(sent_ns)
     gates: list[Gate] = []
@@ -110,7 +110,7 @@ def check_sends(process: Process, scheduled_ns: Instants, sent_ns: Instants, *, 
 
 
 def _p_value(process: Process, sent_ns: Instants, scheduled_ns: Instants, cv: float) -> float | None:
-    """Test the gaps of the sends against the process at the schedule's mean gap (Kolmogorov-Smirnov)."""
+    """Return the Kolmogorov-Smirnov p-value of the gaps between sends, for the process with the schedule's mean gap."""
     from scipy import stats
 
     if sent_ns.size < MIN_ARRIVALS:

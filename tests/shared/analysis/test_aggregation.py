@@ -1,4 +1,4 @@
-"""Tables of aggregates: every group at once, with the numbers that each group would have alone."""
+"""Tables of aggregates: all groups at once, with the numbers that each group has on its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.wording import Wording
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.aggregation import aggregate, describe, number_documents
 from vlmhyperbench.analysis.distributions import nearest_rank
@@ -147,19 +148,22 @@ def test_documents_may_be_numbered_beforehand() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("column", ["value", "stat.similarity"])
-def test_what_is_no_finite_number_is_refused(column: str, number: float) -> None:
+def test_a_number_that_is_not_finite_is_refused(column: str, number: float, wording: Wording) -> None:
     frame = _frame([1.0, 0.0]).with_columns(polars.Series(column, [1.0, number]))
-    with pytest.raises(InvalidInput, match=f"A measure's {column} is no finite number"):
+    with pytest.raises(InvalidInput) as refused:
         aggregate(frame, Anls())
+    wording(refused.value)
 
 
-def test_only_columns_that_are_there_and_have_a_free_name_can_be_grouped_by() -> None:
+def test_group_columns_must_exist_and_have_a_free_name(wording: Wording) -> None:
     frame = _frame([1.0], n=[3])
-    with pytest.raises(InvalidInput, match="There is no column page to group by"):
+    with pytest.raises(InvalidInput) as refused:
         describe(frame, group_by=["page"])
+    wording(refused.value)
     for name in ("n", "value", "stat.count"):
-        with pytest.raises(InvalidInput, match=f"A column named {name} cannot be grouped by"):
+        with pytest.raises(InvalidInput) as refused:
             aggregate(frame, Anls(), group_by=[name])
+        wording(refused.value)
 
 
 ROWS = st.lists(
@@ -174,7 +178,7 @@ ROWS = st.lists(
 
 
 def _of(rows: list[tuple[float | None, str | None, int, str]]) -> polars.DataFrame:
-    values, docs, kinds, clusters = ([row[place] for row in rows] for place in range(4))
+    values, docs, kinds, clusters = ([row[column] for row in rows] for column in range(4))
     columns = {"doc": docs, "kind": kinds, "cluster": clusters}
     return _frame(list(values), **columns).cast(  # type: ignore[arg-type]
         {"doc": polars.String, "kind": polars.Int64, "cluster": polars.String}
@@ -182,7 +186,7 @@ def _of(rows: list[tuple[float | None, str | None, int, str]]) -> polars.DataFra
 
 
 @given(ROWS)
-def test_every_group_has_the_numbers_that_it_would_have_alone(
+def test_every_group_has_the_numbers_that_it_has_on_its_own(
     rows: list[tuple[float | None, str | None, int, str]],
 ) -> None:
     groups = aggregates_of(_of(rows), Anls(), group_by=["doc", "kind"])
@@ -206,15 +210,15 @@ def test_the_order_of_rows_changes_nothing(
     assert aggregate(_of(rows), Anls(), group_by=["doc"]).equals(table)
 
 
-def test_groups_of_units_have_the_intervals_that_they_would_have_alone() -> None:
+def test_groups_of_units_have_the_intervals_that_they_have_on_their_own() -> None:
     chance = np.random.default_rng(4)
     counts = np.array([7, 0, 1, 5001, 40])
     units = np.column_stack([chance.random(counts.sum()), np.ones(counts.sum())])
-    found = stats.intervals(units, counts, stats.mean_of, seed=2)
+    result = stats.intervals(units, counts, stats.mean_of, seed=2)
     ends = np.cumsum(counts)
     for group, (count, end) in enumerate(zip(counts, ends, strict=True)):
-        assert found[group] == stats.interval(units[end - count : end], stats.mean_of, seed=2)
-    assert [found.method[group] for group in range(5)] == ["bca", None, None, "cluster_normal", "bca"]
+        assert result[group] == stats.interval(units[end - count : end], stats.mean_of, seed=2)
+    assert [result.method[group] for group in range(5)] == ["bca", None, None, "cluster_normal", "bca"]
 
 
 def test_a_run_of_no_rows_sums_to_zero() -> None:

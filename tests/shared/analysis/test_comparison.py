@@ -1,4 +1,4 @@
-"""Paired comparison: what is paired, what is tested, what is said of it."""
+"""Paired comparison: which answers are paired, which test is used, and the verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars
 import pytest
 
-from vlmhyperbench.analysis.comparison import Measured, compare_metrics, count_flips, pair
+from vlmhyperbench.analysis.comparison import Measured, Verdict, compare_metrics, count_flips, pair
 from vlmhyperbench.analysis.results import perfect_of
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics.anls import Anls
@@ -61,64 +61,63 @@ def test_a_clear_loss_is_called_worse_with_an_interval_that_excludes_zero() -> N
     assert (delta.wins, delta.ties, delta.losses, delta.test) == (0, 20, 20, "mcnemar_exact")
     assert delta.high is not None
     assert delta.high < 0
-    assert delta.verdict == "worse"
+    assert delta.verdict is Verdict.WORSE
 
 
-def test_for_an_error_rate_less_is_better() -> None:
+def test_a_lower_error_rate_is_better() -> None:
     worse = _measured([0.5] * 30 + [0.4] * 30, metric=Cer(), edits=[5.0] * 60, length=[10.0] * 60, count=[1.0] * 60)
     better = _measured([0.0, 0.1] * 30, metric=Cer(), edits=[0.0, 1.0] * 30, length=[10.0] * 60, count=[1.0] * 60)
     (delta,) = compare_metrics([worse], [better])
     assert delta.difference == pytest.approx(0.05 - 0.5)
     assert delta.wins == 60
-    assert delta.verdict == "better"
+    assert delta.verdict is Verdict.BETTER
 
 
-def test_a_metric_without_a_direction_differs_and_nobody_wins() -> None:
+def test_a_metric_without_a_direction_has_neither_wins_nor_losses() -> None:
     first, second = _measured([1.0] * 40), _measured([1.0] * 20 + [0.0] * 20)
     neutral = replace(first.description, direction=None)
     (delta,) = compare_metrics([replace(first, description=neutral)], [replace(second, description=neutral)])
-    assert (delta.verdict, delta.wins, delta.losses, delta.ties) == ("differs", None, None, 20)
+    assert (delta.verdict, delta.wins, delta.losses, delta.ties) == (Verdict.DIFFERS, None, None, 20)
 
 
-def test_a_difference_that_chance_explains_is_not_called_one() -> None:
+def test_a_difference_within_chance_is_not_shown() -> None:
     (delta,) = compare_metrics([_measured([1, 0, 1, 0])], [_measured([1, 1, 0, 0])])
-    assert delta.verdict == "no difference shown"
+    assert delta.verdict is Verdict.NOT_SHOWN
 
 
 def test_equal_answers_show_no_difference() -> None:
     (delta,) = compare_metrics([_measured([1, 0, 1])], [_measured([1, 0, 1])])
-    assert (delta.difference, delta.verdict) == (0.0, "no difference shown")
+    assert (delta.difference, delta.verdict) == (0.0, Verdict.NOT_SHOWN)
 
 
-def test_many_answers_that_hardly_differ_are_equivalent_and_few_tell_nothing() -> None:
+def test_many_answers_show_equivalence_and_few_show_nothing() -> None:
     first, second = [1.0] * 400 + [0.0] * 400, [1.0] * 399 + [0.0] * 401
     (delta,) = compare_metrics([_measured(first)], [_measured(second)])
-    assert delta.verdict == "equivalent"
+    assert delta.verdict is Verdict.EQUIVALENT
     assert delta.detectable == pytest.approx(0.0035, abs=0.0005)
     (delta,) = compare_metrics([_measured(first[398:402])], [_measured(second[398:402])])
-    assert delta.verdict == "no difference shown"
+    assert delta.verdict is Verdict.NOT_SHOWN
     assert delta.detectable is not None
     assert delta.detectable > 0.5
 
 
-def test_a_difference_in_every_unit_alike_has_no_interval_and_is_judged_by_its_p_value() -> None:
+def test_an_equal_difference_in_every_unit_has_no_interval_and_is_decided_by_its_p_value() -> None:
     (delta,) = compare_metrics([_measured([0.5] * 9, metric=Anls())], [_measured([0.75] * 9, metric=Anls())])
-    assert (delta.difference, delta.low, delta.verdict) == (0.25, None, "better")
+    assert (delta.difference, delta.low, delta.verdict) == (0.25, None, Verdict.BETTER)
 
 
 def test_a_certain_difference_below_the_minimum_is_too_small_to_matter() -> None:
     first = _measured([0.5, 0.7] * 100, metric=Anls())
     second = _measured([0.501, 0.7015] * 100, metric=Anls())
     (delta,) = compare_metrics([first], [second])
-    assert delta.verdict == "too small to matter"
+    assert delta.verdict is Verdict.TOO_SMALL
 
 
 def test_samples_of_one_document_are_one_unit() -> None:
     clusters = ["page"] * 30 + ["other"] * 30
     first, second = _measured([1.0] * 60, clusters=clusters), _measured([1.0] * 30 + [0.0] * 30, clusters=clusters)
     (delta,) = compare_metrics([first], [second])
-    assert delta.test == "permutation"
-    assert delta.verdict == "no difference shown"
+    assert (delta.test, delta.verdict) == ("permutation", Verdict.NOT_SHOWN)
 
 
 def test_several_metrics_are_adjusted_together() -> None:
@@ -132,20 +131,20 @@ def test_several_metrics_are_adjusted_together() -> None:
 
 def test_runs_without_a_common_answer_or_metric_are_not_compared() -> None:
     (delta,) = compare_metrics([_measured([None])], [_measured([1.0])])
-    assert (delta.pairs, delta.difference, delta.verdict) == (0, None, "not comparable")
+    assert (delta.pairs, delta.difference, delta.verdict) == (0, None, Verdict.NOT_COMPARABLE)
     assert compare_metrics([_measured([1.0])], [_measured([1.0], metric=Anls())]) == []
 
 
 def test_a_pooled_value_that_is_undefined_is_not_compared() -> None:
     empty = _measured([0.0], metric=Cer(), edits=[0.0], length=[0.0], count=[0.0])
     (delta,) = compare_metrics([empty], [empty])
-    assert (delta.pairs, delta.difference, delta.verdict) == (1, None, "not comparable")
+    assert (delta.pairs, delta.difference, delta.verdict) == (1, None, Verdict.NOT_COMPARABLE)
 
 
-def test_statistics_that_only_one_run_has_are_zero_in_the_other() -> None:
-    def measured(said: str) -> Measured:
-        # The statistics say how often `x` and `y` were said, and `x` is right.
-        counted = {letter: [1.0, 1.0, 1.0] for letter in said}
+def test_statistics_that_only_one_run_has_are_0_in_the_other() -> None:
+    def measured(answers: str) -> Measured:
+        # The statistics count the answers `x` and `y`, and `x` is right.
+        counted = {letter: [1.0, 1.0, 1.0] for letter in answers}
         frame = _measured([1.0, 1.0, 1.0], metric=Cer(), **counted).frame
         return Measured(
             key="x",
@@ -162,6 +161,6 @@ def test_statistics_that_only_one_run_has_are_zero_in_the_other() -> None:
     assert (other_way.baseline, other_way.other) == (0.0, 0.5)
 
 
-def test_where_nobody_says_which_end_is_good_no_value_is_right() -> None:
+def test_a_metric_without_a_direction_has_no_perfect_value() -> None:
     assert (perfect_of(Anls().description), perfect_of(Cer().description)) == (1.0, 0.0)
     assert perfect_of(replace(Anls().description, direction=None)) is None

@@ -1,4 +1,4 @@
-"""What answers cost, against numbers that were worked out by hand; and what is unknown is never 0."""
+"""Costs of answers, compared with numbers computed by hand; an unknown cost is never 0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USAGE = Usage(
 TOKENS = Prices(prompt_per_million=2.5, completion_per_million=10.0)
 
 
-def test_tokens_cost_what_their_prices_say() -> None:
+def test_the_cost_of_tokens_is_their_number_times_their_price() -> None:
     cost = cost_of(TOKENS, USAGE)
     # 0.4 M x 2.5 + 0.05 M x 10 = 1.0 + 0.5
     assert cost.total == pytest.approx(1.5)
@@ -43,7 +43,7 @@ def test_images_cost_extra_where_they_have_a_price() -> None:
     assert "images" in (cost_of(prices, replace(USAGE, images=None)).unknown or "")
 
 
-def test_hours_are_the_measured_time() -> None:
+def test_a_price_per_hour_applies_to_the_measured_time() -> None:
     cost = cost_of(Prices(per_hour=4.0, currency="EUR"), USAGE)
     # 90 s are 0.025 h; 0.025 x 4 = 0.1
     assert cost.total == pytest.approx(0.1)
@@ -52,13 +52,13 @@ def test_hours_are_the_measured_time() -> None:
     assert (cost.currency, cost.basis, cost.hours) == ("EUR", "hours", 0.025)
 
 
-def test_an_hour_costs_the_same_however_many_tokens_were_counted() -> None:
+def test_a_cost_by_the_hour_needs_no_token_counts() -> None:
     cost = cost_of(Prices(per_hour=4.0), replace(USAGE, prompt_tokens=None, completion_tokens=None))
     assert cost.total == pytest.approx(0.1)
     assert (cost.per_million_tokens, cost.per_million_completion_tokens) == (None, None)
 
 
-def test_what_is_free_costs_nothing() -> None:
+def test_a_price_of_0_costs_0() -> None:
     assert cost_of(Prices(per_hour=0.0), USAGE).total == 0.0
 
 
@@ -73,29 +73,29 @@ def test_what_is_free_costs_nothing() -> None:
         (None, USAGE),
     ],
 )
-def test_what_is_unknown_is_no_number_and_has_a_reason(prices: Prices | None, usage: Usage) -> None:
+def test_an_unknown_cost_has_no_number_and_a_reason(prices: Prices | None, usage: Usage) -> None:
     cost = cost_of(prices, usage)
     assert (cost.total, cost.per_answer, cost.per_million_tokens, cost.hours) == (None, None, None, None)
     assert cost.unknown
 
 
-def test_prompts_up_to_the_bound_have_the_price() -> None:
+def test_prompts_up_to_the_longest_priced_length_have_the_price() -> None:
     assert cost_of(TOKENS.model_copy(update={"max_prompt_tokens": 2_500}), USAGE).total == pytest.approx(1.5)
 
 
 def test_the_reason_why_there_are_no_prices_is_passed_on() -> None:
-    assert cost_of(None, USAGE, unpriced="nobody wrote them").unknown == "nobody wrote them"
+    assert cost_of(None, USAGE, unpriced="unlisted").unknown == "unlisted"
 
 
 def test_only_known_costs_of_one_currency_are_compared() -> None:
     euros, dollars = ({"cost_total": 1.0, "cost_currency": currency} for currency in ("EUR", "USD"))
-    unknown = {"cost_total": None, "cost_currency": "EUR", "cost_unknown": "nobody wrote prices"}
+    unknown = {"cost_total": None, "cost_currency": "EUR", "cost_unknown": "unlisted"}
     assert why_costs_differ_in_kind(euros, {**euros, "cost_total": 2.0}) is None
     assert "USD" in (why_costs_differ_in_kind(euros, dollars) or "")
     for pair in ((euros, unknown), (unknown, euros)):
-        assert "nobody wrote prices" in (why_costs_differ_in_kind(*pair) or "")
+        assert "unlisted" in (why_costs_differ_in_kind(*pair) or "")
     assert why_costs_differ_in_kind({}, euros), "a file of an earlier version says nothing of cost"
 
 
-def test_machines_read_every_part() -> None:
+def test_a_cost_as_json_has_every_field() -> None:
     assert cost_of(TOKENS, USAGE).as_json()["basis"] == "tokens"

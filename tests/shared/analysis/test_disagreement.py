@@ -1,4 +1,4 @@
-"""Interval, p and adjusted p of one difference: where they contradict each other, the difference knows why."""
+"""Where interval, p-value and adjusted p-value of a difference disagree, the difference names the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.comparison import SIGNIFICANT, Delta, Measured, compare_metrics
+from vlmhyperbench.analysis.comparison import SIGNIFICANT, Delta, Measured, Verdict, compare_metrics
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
@@ -38,33 +38,31 @@ def compare(first: Sequence[float], second: Sequence[float], *, metrics: int = 1
 
 
 @given(values=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40), documents=st.integers(1, 3))
-def test_what_stands_beside_each_other_says_one_thing_or_names_its_reason(
-    values: list[tuple[bool, bool]], documents: int
-) -> None:
-    first, second = zip(*[(float(one), float(two)) for one, two in values], strict=True)
+def test_interval_and_p_values_agree_or_the_reason_is_named(values: list[tuple[bool, bool]], documents: int) -> None:
+    first, second = zip(*[(float(before), float(after)) for before, after in values], strict=True)
     for delta in compare(first, second, metrics=4, per_document=documents):
-        said = {None if delta.low is None else not delta.holds_zero}
-        said |= {p < SIGNIFICANT for p in (delta.p_value, delta.p_adjusted) if p is not None}
-        assert (len(said - {None}) > 1) == (delta.disagreement is not None)
-        if delta.verdict in {"better", "worse", "differs"}:
+        is_shown = {None if delta.low is None else not delta.holds_zero}
+        is_shown |= {p < SIGNIFICANT for p in (delta.p_value, delta.p_adjusted) if p is not None}
+        assert (len(is_shown - {None}) > 1) == (delta.disagreement is not None)
+        if delta.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERS}:
             assert delta.disagreement is None
 
 
-def test_an_interval_of_three_mended_answers_leaves_0_out_and_the_exact_test_does_not() -> None:
+def test_the_interval_of_three_mended_answers_excludes_0_and_the_exact_test_does_not() -> None:
     (delta,) = compare([1.0] * 57 + [0.0] * 3, [1.0] * 60)
     assert delta.low is not None
     assert delta.low > 0
     assert delta.p_value == 0.25
-    assert (delta.disagreement, delta.verdict) == ("test", "no difference shown")
+    assert (delta.disagreement, delta.verdict) == ("test", Verdict.NOT_SHOWN)
 
 
-def test_a_difference_that_only_the_number_of_metrics_takes_back_says_so() -> None:
+def test_a_difference_that_the_adjustment_for_several_metrics_removes_is_named() -> None:
     delta, *_ = compare([1.0] * 54 + [0.0] * 6, [1.0] * 60, metrics=3)
     assert delta.p_value == pytest.approx(0.03125)
-    assert (delta.tested, delta.disagreement, delta.verdict) == (3, "holm", "no difference shown")
+    assert (delta.tested, delta.disagreement, delta.verdict) == (3, "holm", Verdict.NOT_SHOWN)
 
 
-def test_an_interval_that_holds_0_beside_a_test_that_rejects_it_is_named() -> None:
+def test_an_interval_that_includes_0_while_the_test_rejects_it_is_named() -> None:
     delta = Delta(
         key="a",
         label="A",
@@ -87,12 +85,12 @@ def test_an_interval_that_holds_0_beside_a_test_that_rejects_it_is_named() -> No
         wins=4,
         ties=5,
         losses=0,
-        verdict="no difference shown",
+        verdict=Verdict.NOT_SHOWN,
     )
     assert delta.disagreement == "interval"
 
 
-def test_what_was_not_tested_contradicts_nothing() -> None:
+def test_a_difference_that_was_not_tested_has_no_disagreement() -> None:
     elsewhere = replace(measured([1.0]), frame=measured([1.0]).frame.with_columns(key=polars.lit("another")))
     (delta,) = compare_metrics([measured([0.0])], [elsewhere])
     assert (delta.p_value, delta.disagreement) == (None, None)

@@ -22,10 +22,10 @@ MS = 1_000_000
 
 
 def test_ranks_count_from_one() -> None:
-    found = ordered([3.0, 1.0, 2.0])
-    assert found.n == 3
-    assert found.at(numpy.array([1, 3])).tolist() == [1.0, 3.0]
-    assert found.percentile(50) == 2.0
+    result = ordered([3.0, 1.0, 2.0])
+    assert result.n == 3
+    assert result.at(numpy.array([1, 3])).tolist() == [1.0, 3.0]
+    assert result.percentile(50) == 2.0
 
 
 def test_nothing_has_no_values() -> None:
@@ -40,12 +40,12 @@ def test_a_percentile_is_the_one_of_the_nearest_rank(values: list[float], percen
 
 def test_values_of_a_bucket_are_as_often_there_as_they_were_counted() -> None:
     counts = bucket_counts(numpy.array([10e6, 10e6, 40e6])) + bucket_counts(numpy.array([10e6]))
-    found = of_buckets(counts)
-    assert found.n == 4
-    assert found.up_to.tolist() == [3, 4]
-    assert found.percentile(75) == pytest.approx(10, rel=0.005)
-    assert found.percentile(76) == pytest.approx(40, rel=0.005)
-    assert found.describe().mean == pytest.approx((3 * 10 + 40) / 4, rel=0.005)
+    result = of_buckets(counts)
+    assert result.n == 4
+    assert result.up_to.tolist() == [3, 4]
+    assert result.percentile(75) == pytest.approx(10, rel=0.005)
+    assert result.percentile(76) == pytest.approx(40, rel=0.005)
+    assert result.describe().mean == pytest.approx((3 * 10 + 40) / 4, rel=0.005)
 
 
 @given(st.floats(min_value=MIN_BUCKET_NS, max_value=1e12))
@@ -72,17 +72,17 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
 
 @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 100))
 def test_at_least_so_many_percent_do_not_exceed_it(values: list[int], percent: int) -> None:
-    found = nearest_rank(sorted(values), percent)
-    assert found in values
-    assert sum(value <= found for value in values) * 100 >= percent * len(values)
-    assert sum(value < found for value in values) * 100 < percent * len(values)
+    result = nearest_rank(sorted(values), percent)
+    assert result in values
+    assert sum(value <= result for value in values) * 100 >= percent * len(values)
+    assert sum(value < result for value in values) * 100 < percent * len(values)
 
 
 def test_a_distribution_leaves_out_what_is_undefined() -> None:
-    found = distribution_of(numpy.array([3.0, numpy.nan, 1.0, 2.0]) * MS)
-    assert (found.n, found.mean, found.p50, found.p90, found.max) == (3, 2.0, 2.0, 3.0, 3.0)
+    result = distribution_of(numpy.array([3.0, numpy.nan, 1.0, 2.0]) * MS)
+    assert (result.n, result.mean, result.p50, result.p90, result.max) == (3, 2.0, 2.0, 3.0, 3.0)
 
 
 def test_nothing_has_no_distribution() -> None:
-    found = distribution_of(numpy.array([numpy.nan]))
-    assert (found.n, found.mean, found.p50, found.p99, found.max) == (0, None, None, None, None)
+    result = distribution_of(numpy.array([numpy.nan]))
+    assert (result.n, result.mean, result.p50, result.p99, result.max) == (0, None, None, None, None)

@@ -38,16 +38,16 @@ def test_equivalence_is_the_90_percent_interval_inside_of_the_margin() -> None:
     for _ in range(50):
         pseudo = rng.normal(0.005, 0.1, 300)
         low, high = stats.ttest_1samp(pseudo, 0).confidence_interval(0.9)
-        found = equivalence(pseudo, margin=0.015, scale=1.0)
-        assert found is not None
-        assert found.is_shown == (low > -0.015 and high < 0.015)
-        assert (found.margin, found.units) == (0.015, 300)
+        result = equivalence(pseudo, margin=0.015, scale=1.0)
+        assert result is not None
+        assert result.is_shown == (low > -0.015 and high < 0.015)
+        assert (result.margin, result.units) == (0.015, 300)
 
 
 def test_equivalence_is_rarely_shown_where_the_difference_is_the_margin() -> None:
     rng = np.random.default_rng(4)
-    shown = [equivalence(rng.normal(0.02, 0.1, 200), margin=0.02, scale=1.0) for _ in range(1000)]
-    assert np.mean([one is not None and one.is_shown for one in shown]) < 0.07
+    results = [equivalence(rng.normal(0.02, 0.1, 200), margin=0.02, scale=1.0) for _ in range(1000)]
+    assert np.mean([result is not None and result.is_shown for result in results]) < 0.07
 
 
 def test_the_detectable_effect_is_found_as_often_as_its_power_says() -> None:
@@ -68,19 +68,19 @@ def test_the_detectable_effect_of_cohens_table() -> None:
 
 
 @pytest.mark.parametrize("pseudo", [[], [0.1], [0.1, float("nan")]])
-def test_what_cannot_be_tested_has_no_answer(pseudo: list[float]) -> None:
+def test_without_two_defined_units_nothing_is_tested(pseudo: list[float]) -> None:
     assert equivalence(np.array(pseudo), margin=0.1, scale=1.0) is None
     assert detectable_effect(np.array(pseudo)) is None
 
 
-def test_units_that_all_differ_alike_are_believed_once_they_are_many() -> None:
+def test_units_that_all_differ_by_the_same_amount_show_equivalence_only_in_large_numbers() -> None:
     few, many = (equivalence(np.zeros(count), margin=0.02, scale=1.0) for count in (100, 150))
     assert few is not None
     assert few.p_value == pytest.approx(0.98**100)
     assert not few.is_shown
     assert many is not None
     assert many.is_shown
-    apart = equivalence(np.full(1000, 0.5), margin=0.02, scale=1.0)
-    assert apart is not None
-    assert apart.p_value == 1.0
+    distant = equivalence(np.full(1000, 0.5), margin=0.02, scale=1.0)
+    assert distant is not None
+    assert distant.p_value == 1.0
     assert detectable_effect(np.zeros(9)) is None

@@ -1,4 +1,4 @@
-"""Figures as values: what they say, in words and numbers."""
+"""Figures as values: series, tables and alternative texts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench.analysis import figures
 from vlmhyperbench.analysis.distributions import ordered
 from vlmhyperbench.analysis.figures import (
@@ -26,13 +27,14 @@ from vlmhyperbench.analysis.figures import (
     timeline_figure,
 )
 from vlmhyperbench.analysis.figures.distributions import MAX_CURVE_POINTS
+from vlmhyperbench.analysis.figures.loads import GOODPUT
 from vlmhyperbench.analysis.figures.scatters import MAX_LABELLED
 from vlmhyperbench.analysis.labels import clean, short, slug
 
 AXIS = Axis(title="t")
 
 
-def test_the_room_names_what_it_offers_in_order() -> None:
+def test_the_package_exports_its_names_in_order() -> None:
     assert figures.__all__ == sorted(figures.__all__)
     assert all(hasattr(figures, name) for name in figures.__all__)
 
@@ -41,11 +43,11 @@ def _point(label: str, value: float | None, low: float | None = None, high: floa
     return Point(label=label, value=value, low=low, high=high, n=10)
 
 
-def test_an_interval_figure_says_its_weakest_and_its_best_group() -> None:
+def test_an_interval_figure_names_its_lowest_and_its_highest_group(wording: Wording) -> None:
     figure = interval_figure(
         "q", "Quality", axis=Axis(title="ANLS"), groups="class", series={"a": [_point("x", 0.5), _point("y", 0.9)]}
     )
-    assert figure.alt == "Quality. a: from 0.5 (x) to 0.9 (y)."
+    wording(figure.alt)
     assert figure.categories == ("x", "y")
     assert figure.table.is_number == (False, False, True, True, True, True)
     assert figure.table.rows == (("x", "a", 0.5, None, None, 10), ("y", "a", 0.9, None, None, 10))
@@ -70,18 +72,18 @@ def test_a_figure_of_differences_has_a_line_at_zero_in_sight() -> None:
     assert figure.x.low < 0
 
 
-def test_groups_without_a_value_leave_a_figure_that_says_so() -> None:
+def test_a_figure_of_groups_without_a_value_says_so(wording: Wording) -> None:
     figure = interval_figure("q", "Q", axis=Axis(title="t"), groups="g", series={"a": [_point("x", None)]})
-    assert figure.alt == "Q. No value is known."
+    wording(figure.alt)
     assert figure.x.low is None
 
 
-def test_a_cdf_goes_through_every_order_statistic() -> None:
+def test_a_cdf_goes_through_every_order_statistic(wording: Wording) -> None:
     figure = cdf_figure("l", "Latency", axis=Axis(title="latency", unit="ms"), series={"a": [3.0, 1.0, 2.0, 4.0]})
     assert figure.series[0].x == (1.0, 2.0, 3.0, 4.0)
     assert figure.series[0].y == (0.25, 0.5, 0.75, 1.0)
     assert [mark.label for mark in figure.marks] == ["p50 2", "p99 4"]
-    assert figure.alt == "Latency. a: p50 2, p99 4, slowest 4 ms."
+    wording(figure.alt)
     assert figure.table.columns == ("percentile", "a, ms")
     assert figure.table.rows[-1] == ("max", 4.0)
 
@@ -94,9 +96,10 @@ def test_a_long_cdf_is_thinned_to_exact_order_statistics_with_both_ends() -> Non
     assert all(x == pytest.approx(y * 10_000) for x, y in zip(drawn.x, drawn.y, strict=True))
 
 
-def test_an_empty_series_is_left_out_of_a_cdf() -> None:
+def test_an_empty_series_is_left_out_of_a_cdf(wording: Wording) -> None:
     figure = cdf_figure("l", "L", axis=Axis(title="t"), series={"a": []})
-    assert (figure.series, figure.table.rows, figure.alt) == ((), (), "L. Nothing was measured.")
+    assert (figure.series, figure.table.rows) == ((), ())
+    wording(figure.alt)
 
 
 def test_a_histogram_counts_every_value_once_and_gathers_the_tail_in_the_last_bin() -> None:
@@ -112,28 +115,28 @@ def test_a_histogram_of_equal_values_has_bins_all_the_same() -> None:
     assert sum(histogram_figure("t", "T", axis=Axis(title="t"), series={"a": [5.0, 5.0]}).series[0].y) == 2
 
 
-def test_a_histogram_of_nothing_says_so() -> None:
-    assert histogram_figure("t", "T", axis=Axis(title="t"), series={"a": []}).alt == "T. Nothing was measured."
+def test_a_histogram_without_values_says_so(wording: Wording) -> None:
+    wording(histogram_figure("t", "T", axis=Axis(title="t"), series={"a": []}).alt)
 
 
-def test_a_logarithmic_histogram_marks_its_percentiles_and_says_of_how_many() -> None:
+def test_a_logarithmic_histogram_marks_its_percentiles_and_states_n(wording: Wording) -> None:
     values = [10.0] * 50 + [100.0] * 40 + [1000.0] * 10
     figure = log_histogram_figure("t", "TTFT", axis=Axis(title="ttft", unit="ms"), series={"a": values}, note="Yes.")
     assert figure.x.is_log
     assert [(mark.label, mark.at) for mark in figure.marks] == [("p50 10", 10), ("p90 100", 100), ("p99 1 000", 1000)]
     assert figure.note == "n = 100. Yes."
-    assert figure.alt == "TTFT. a: the fullest bin is 10–15.8 ms; p50 10, p90 100, p99 1 000."
+    wording(figure.alt)
     assert sum(figure.series[0].y) == 100
     ratios = [high / low for low, high in pairwise(figure.series[0].x) if low and high]
     assert ratios == pytest.approx([10**0.2] * 11)
 
 
 def test_bins_of_equal_ratio_have_the_same_edges_in_every_figure() -> None:
-    one, other = (
+    first, second = (
         log_histogram_figure("t", "T", axis=AXIS, series={"a": values}) for values in ([3.0, 30.0] * 9, [2.0, 25.0] * 9)
     )
-    shared = {round(float(edge or 0), 6) for edge in one.series[0].x} & {
-        round(float(edge or 0), 6) for edge in other.series[0].x
+    shared = {round(float(edge or 0), 6) for edge in first.series[0].x} & {
+        round(float(edge or 0), 6) for edge in second.series[0].x
     }
     assert len(shared) >= 8
 
@@ -148,40 +151,40 @@ def test_eight_decades_have_as_many_bins_as_they_need() -> None:
     assert len(figure.series[0].y) == 46
 
 
-def test_what_has_no_place_on_a_logarithmic_axis_is_drawn_on_another() -> None:
+def test_values_that_a_logarithmic_axis_cannot_show_are_drawn_on_a_linear_axis(wording: Wording) -> None:
     figure = log_histogram_figure("t", "T", axis=AXIS, series={"a": [0.0, 1.0]})
     assert (figure.x.is_log, figure.marks, sum(figure.series[0].y)) == (False, (), 2)
-    assert log_histogram_figure("t", "T", axis=AXIS, series={}).alt == "T. Nothing was measured."
+    wording(log_histogram_figure("t", "T", axis=AXIS, series={}).alt)
 
 
 def test_the_axis_of_a_cdf_is_logarithmic_where_the_slowest_is_a_hundred_times_as_slow() -> None:
-    scales = [cdf_figure("l", "L", axis=AXIS, series={"a": [1.0, most]}).x.is_log for most in (99.0, 100.0)]
+    scales = [cdf_figure("l", "L", axis=AXIS, series={"a": [1.0, slowest]}).x.is_log for slowest in (99.0, 100.0)]
     assert scales == [False, True]
     assert not cdf_figure("l", "L", axis=AXIS, series={"a": [0.0, 100.0]}).x.is_log
 
 
-def test_values_that_are_counted_already_are_drawn_like_others() -> None:
+def test_values_with_counts_are_drawn_like_others() -> None:
     values = ordered([1.0, 2.0, 2.0, 4.0])
     counted = replace(values, values=values.values[[0, 2, 3]], up_to=values.up_to[[0, 2, 3]])
-    plain, figure = (cdf_figure("l", "L", axis=AXIS, series={"a": one}) for one in ([1.0, 2.0, 2.0, 4.0], counted))
+    plain, figure = (cdf_figure("l", "L", axis=AXIS, series={"a": given}) for given in ([1.0, 2.0, 2.0, 4.0], counted))
     assert figure == plain
-    bars = [histogram_figure("l", "L", axis=AXIS, series={"a": one}) for one in ([1.0, 2.0, 2.0, 4.0], counted)]
+    bars = [histogram_figure("l", "L", axis=AXIS, series={"a": given}) for given in ([1.0, 2.0, 2.0, 4.0], counted)]
     assert bars[0] == bars[1]
 
 
-def test_bars_keep_a_place_for_what_only_one_series_has() -> None:
+def test_bars_have_a_row_for_a_category_of_one_series_only(wording: Wording) -> None:
     figure = bars_figure(
         "e", "Errors", axis=Axis(title="n"), groups="kind", series={"a": {"x": 2}, "b": {"y": 1}, "c": {}}
     )
     assert figure.table.rows == (("x", 2, 0, 0), ("y", 0, 1, 0))
-    assert figure.alt == "Errors. a: x 2; b: y 1; c: none."
+    wording(figure.alt)
 
 
-def test_a_matrix_leaves_missing_cells_empty_and_says_the_first_ones() -> None:
+def test_a_matrix_leaves_missing_cells_empty_and_names_the_first_ones(wording: Wording) -> None:
     figure = matrix_figure("m", "M", rows=("r", ["a", "b"]), columns=("c", ["x"]), cells={("a", "x"): (0.5, "half")})
     assert figure.cells == ((0.5,), (None,))
     assert figure.cell_labels == (("half",), ("",))
-    assert figure.alt == "M. a and x: half."
+    wording(figure.alt)
     many = matrix_figure(
         "m",
         "M",
@@ -190,15 +193,15 @@ def test_a_matrix_leaves_missing_cells_empty_and_says_the_first_ones() -> None:
         cells={(str(i), "x"): (0.0, "0") for i in range(9)},
     )
     assert many.alt.endswith("; ….")
-    assert matrix_figure("m", "M", rows=("r", []), columns=("c", []), cells={}).alt == "M. Empty."
+    wording(matrix_figure("m", "M", rows=("r", []), columns=("c", []), cells={}).alt)
 
 
-def test_bins_of_whole_numbers_hold_the_same_number_of_them() -> None:
+def test_bins_of_whole_numbers_hold_the_same_number_of_them(wording: Wording) -> None:
     few = histogram_figure("t", "T", axis=AXIS, series={"a": [3.0, 3.0, 4.0, 9.0]}, is_whole=True)
     assert few.series[0].x == (2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5)
     assert few.series[0].y == (2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     assert few.table.rows[:2] == (("3", 2), ("4", 1))
-    assert few.alt == "T. a: the fullest bin is 3."
+    wording(few.alt)
     many = histogram_figure("t", "T", axis=AXIS, series={"a": [float(i) for i in range(1, 18)]}, is_whole=True)
     assert many.series[0].y == (3.0, 3.0, 3.0, 3.0, 3.0, 2.0)
     assert [row[0] for row in many.table.rows[:2]] == ["1–3", "4–6"]
@@ -209,7 +212,7 @@ def test_one_length_is_one_bin() -> None:
     assert figure.table.rows == (("7", 2),)
 
 
-def test_parts_of_a_bar_say_their_numbers_and_what_they_mean() -> None:
+def test_parts_of_a_bar_have_counts_and_tones(wording: Wording) -> None:
     figure = stacked_figure(
         "w",
         "Wins",
@@ -218,15 +221,15 @@ def test_parts_of_a_bar_say_their_numbers_and_what_they_mean() -> None:
         parts=[("better", "good"), ("same", "neutral"), ("worse", "bad")],
         rows={"ANLS": (5, 90, 2), "CER": (1, 1, 1)},
     )
-    assert [one.x for one in figure.series] == [(5.0, 1.0), (90.0, 1.0), (2.0, 1.0)]
-    assert [one.tone for one in figure.series] == ["good", "neutral", "bad"]
+    assert [series.x for series in figure.series] == [(5.0, 1.0), (90.0, 1.0), (2.0, 1.0)]
+    assert [series.tone for series in figure.series] == ["good", "neutral", "bad"]
     assert figure.table.rows[0] == ("ANLS", 5, 90, 2)
-    assert figure.alt == "Wins. ANLS: 5 better, 90 same, 2 worse; CER: 1 better, 1 same, 1 worse."
+    wording(figure.alt)
     empty = stacked_figure("w", "Wins", axis=AXIS, groups="metric", parts=[("better", "good")], rows={})
-    assert empty.alt == "Wins. Nothing was counted."
+    wording(empty.alt)
 
 
-def test_the_front_is_joined_from_left_to_right_and_the_rest_is_not() -> None:
+def test_the_front_is_joined_from_left_to_right_and_the_rest_is_not(wording: Wording) -> None:
     spots = [
         Spot(label="slow", x=30.0, y=0.9, low=0.8, high=0.95, is_front=True),
         Spot(label="fast", x=10.0, y=0.5, is_front=True),
@@ -236,7 +239,7 @@ def test_the_front_is_joined_from_left_to_right_and_the_rest_is_not() -> None:
     best, beaten = figure.series
     assert (best.labels, best.is_joined, best.tone) == (("fast", "slow"), True, None)
     assert (beaten.labels, beaten.is_joined, beaten.tone) == (("poor",), False, "neutral")
-    assert figure.alt == "P. Best: fast at 10 and 0.5; slow at 30 and 0.9."
+    wording(figure.alt)
     assert figure.table.rows[1] == ("poor", 20.0, 0.4, None, None, "beaten")
 
 
@@ -289,7 +292,7 @@ def test_slugs_of_texts_that_look_alike_differ() -> None:
     assert len({slug(text) for text in ("a_b", "a-b", "a b", "A_b", "a__b", "a" * 60, "a" * 61)}) == 7
 
 
-def test_a_timeline_says_its_highest_steps_and_when_they_were() -> None:
+def test_a_timeline_names_its_highest_steps_and_their_times(wording: Wording) -> None:
     figure = timeline_figure(
         "t",
         "Arrivals",
@@ -298,26 +301,26 @@ def test_a_timeline_says_its_highest_steps_and_when_they_were() -> None:
         series={"sent": [3.0, 4.0], "failed": [0.0, 0.0]},
         dotted=["failed"],
     )
-    assert figure.alt == "Arrivals. sent: at most 4 1/s, after 2 s."
+    wording(figure.alt)
     assert figure.table.columns == ("s", "sent", "failed")
     assert figure.table.rows == (("0–2", 3.0, 0.0), ("2–4", 4.0, 0.0))
-    assert [(one.is_joined, one.tone) for one in figure.series] == [(True, None), (False, "bad")]
+    assert [(series.is_joined, series.tone) for series in figure.series] == [(True, None), (False, "bad")]
 
 
-def test_levels_of_one_target_lie_on_one_line_from_the_lowest_rate_on() -> None:
+def test_levels_of_one_target_lie_on_one_line_from_the_lowest_rate_on(wording: Wording) -> None:
     loads = [
         Load(group="a", label="fast", rate_per_s=9.0, value=50.0, goodput_per_s=2.0),
         Load(group="b", label="other", rate_per_s=7.0, value=30.0),
         Load(group="a", label="slow", rate_per_s=5.0, value=20.0, goodput_per_s=5.0),
     ]
     figure = load_figure("l", "L", y=Axis(title="p99", unit="ms"), loads=loads, limits={"limit": 40.0})
-    assert [(one.name, one.x, one.y, one.is_joined) for one in figure.series] == [
+    assert [(series.name, series.x, series.y, series.is_joined) for series in figure.series] == [
         ("a", (5.0, 9.0), (20.0, 50.0), True),
         ("b", (7.0,), (30.0,), False),
-        ("within the SLO (goodput)", (5.0, 2.0), (20.0, 50.0), False),
+        (GOODPUT, (5.0, 2.0), (20.0, 50.0), False),
     ]
     assert [(mark.axis, mark.at, mark.label) for mark in figure.marks] == [("y", 40.0, "limit")]
-    assert figure.alt == "L. slow at 5/s: 20 ms; other at 7/s: 30 ms; fast at 9/s: 50 ms."
+    wording(figure.alt)
     assert figure.table.rows[1] == ("other", "b", 7.0, 30.0, None)
-    alone = load_figure("l", "L", y=Axis(title="p99", unit="ms"), loads=loads[1:2])
-    assert [one.name for one in alone.series] == ["b"]
+    single = load_figure("l", "L", y=Axis(title="p99", unit="ms"), loads=loads[1:2])
+    assert [series.name for series in single.series] == ["b"]

@@ -11,23 +11,23 @@ from vlmhyperbench_sdk.errors import InvalidInput
 
 
 def repeat(*ttft_ms: int, failed: int = 0) -> LoadResult:
-    rows = [row(ttft_ms=ms, at_ns=place * S) for place, ms in enumerate(ttft_ms)]
+    rows = [row(ttft_ms=ms, at_ns=number * S) for number, ms in enumerate(ttft_ms)]
     rows += [row(error="http_503: busy")] * failed
     return result_of(frame(rows), END, measured_phase=1, scheduled=len(rows))
 
 
 def test_a_metric_is_a_rate_or_a_mean_or_a_percentile_of_a_time() -> None:
-    found = repeat(100, 200, 600)
-    assert value_of(found, "requests_per_s") == 1.0
-    assert value_of(found, "goodput_per_s") is None
-    assert value_of(found, "ttft_mean") == 300.0
-    assert value_of(found, "latency_p50") == 210.0
-    assert value_of(found, "tpot_p99") == 10.0
+    load = repeat(100, 200, 600)
+    assert value_of(load, "requests_per_s") == 1.0
+    assert value_of(load, "goodput_per_s") is None
+    assert value_of(load, "ttft_mean") == 300.0
+    assert value_of(load, "latency_p50") == 210.0
+    assert value_of(load, "tpot_p99") == 10.0
 
 
 def test_failures_move_percentiles_and_leave_means_alone() -> None:
-    found = repeat(100, 200, failed=2)
-    assert (value_of(found, "ttft_p50"), value_of(found, "ttft_p90"), value_of(found, "ttft_mean")) == (200, None, 150)
+    load = repeat(100, 200, failed=2)
+    assert (value_of(load, "ttft_p50"), value_of(load, "ttft_p90"), value_of(load, "ttft_mean")) == (200, None, 150)
 
 
 @pytest.mark.parametrize("name", ["", "speed", "ttft", "ttft_p95", "itl_p99", "requests_per_s_p50"])

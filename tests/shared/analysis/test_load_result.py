@@ -1,4 +1,4 @@
-"""What a record comes to, and when it is not valid."""
+"""The result of a load record, and when it is not valid."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def result(rows: list[dict[str, object]], end: EndLine = END, *, scheduled: int 
 
 
 def gates(rows: list[dict[str, object]], end: EndLine = END, *, scheduled: int | None = None) -> dict[str, bool]:
-    found = result(rows, end, scheduled=scheduled)
-    assert found.valid is all(gate.ok for gate in found.gates)
-    return {gate.name: gate.ok for gate in found.gates}
+    load = result(rows, end, scheduled=scheduled)
+    assert load.valid is all(gate.ok for gate in load.gates)
+    return {gate.name: gate.ok for gate in load.gates}
 
 
 def test_a_good_record_is_valid() -> None:
-    found = result_of(frame([row(), row(ttft_ms=200), row(phase=0)]), END, measured_phase=1, scheduled=2)
-    assert found.valid
-    latency = found.metrics["latency_ms"]
+    load = result_of(frame([row(), row(ttft_ms=200), row(phase=0)]), END, measured_phase=1, scheduled=2)
+    assert load.valid
+    latency = load.metrics["latency_ms"]
     assert isinstance(latency, Distribution)
     assert (latency.n, latency.p50, latency.max) == (2, 110.0, 210.0)
-    assert (found.metrics["requests_per_s"], found.metrics["output_tokens_per_s"]) == (2.0, 4.0)
-    assert found.tokens == {"prompt": 14, "completion": 4, "source": "usage", "events_estimated": 0}
-    assert [(phase.no, phase.requests, phase.ok) for phase in found.phases] == [(0, 1, 1), (1, 2, 2)]
-    assert found.arrivals is None
+    assert (load.metrics["requests_per_s"], load.metrics["output_tokens_per_s"]) == (2.0, 4.0)
+    assert load.tokens == {"prompt": 14, "completion": 4, "source": "usage", "events_estimated": 0}
+    assert [(phase.no, phase.requests, phase.ok) for phase in load.phases] == [(0, 1, 1), (1, 2, 2)]
+    assert load.arrivals is None
 
 
 def test_one_gate_that_is_shut_makes_it_invalid() -> None:
@@ -82,46 +82,46 @@ def test_an_open_loop_is_held_to_its_latest_sends() -> None:
     # Median TTFTs are the service's and the lag together.
     lagging = [(1, 1.1, False), (100, 0.9, True), (500, 4.9, True), (500, 5.1, False)]
     for ttft_ms, lag_ms, is_open in lagging:
-        found = result_of(
+        load = result_of(
             frame([late(lag_ms, ttft_ms=ttft_ms)]),
             END,
             measured_phase=1,
             scheduled=1,
             open_loop=OpenLoop(process="constant", scheduled_ns=np.zeros(1, dtype=np.int64)),
         )
-        assert {gate.name: gate.ok for gate in found.gates}["send_lag_p99_ms"] is is_open
+        assert {gate.name: gate.ok for gate in load.gates}["send_lag_p99_ms"] is is_open
 
 
 def test_what_was_cancelled_is_marked_and_never_valid() -> None:
-    found = result([row()], dataclasses.replace(END, outcome="cancelled"), scheduled=5)
-    assert (found.outcome, found.valid, found.requests["ok"]) == ("cancelled", False, 1)
+    load = result([row()], dataclasses.replace(END, outcome="cancelled"), scheduled=5)
+    assert (load.outcome, load.valid, load.requests["ok"]) == ("cancelled", False, 1)
 
 
 def test_errors_are_counted_by_code() -> None:
-    found = result([row(error="http_503: a"), row(error="http_503: b"), row(error="timeout: c")])
-    assert found.errors == {"http_503": 2, "timeout": 1}
-    assert found.tokens == {"prompt": None, "completion": None, "source": None, "events_estimated": 0}
-    assert found.metrics["output_tokens_per_s"] == 0.0
+    load = result([row(error="http_503: a"), row(error="http_503: b"), row(error="timeout: c")])
+    assert load.errors == {"http_503": 2, "timeout": 1}
+    assert load.tokens == {"prompt": None, "completion": None, "source": None, "events_estimated": 0}
+    assert load.metrics["output_tokens_per_s"] == 0.0
 
 
 def test_an_unknown_count_has_no_sum() -> None:
-    found = result([row(), row(tokens=None)])
-    assert found.tokens["completion"] is None
-    assert found.metrics["output_tokens_per_s"] is None
+    load = result([row(), row(tokens=None)])
+    assert load.tokens["completion"] is None
+    assert load.metrics["output_tokens_per_s"] is None
 
 
 def test_nothing_that_was_measured_has_no_rates() -> None:
-    found = result([], scheduled=3)
-    assert (found.duration_s, found.metrics["requests_per_s"], found.valid) == (0.0, None, False)
+    load = result([], scheduled=3)
+    assert (load.duration_s, load.metrics["requests_per_s"], load.valid) == (0.0, None, False)
 
 
 def test_only_gaps_of_answers_are_estimated() -> None:
     guessed = row() | {"event_token_source": "estimated"}
-    alone = guessed | {"event_ns": [MS], "event_kind": ["content"], "event_tokens": [2]}
+    one_burst = guessed | {"event_ns": [MS], "event_kind": ["content"], "event_tokens": [2]}
     failed = guessed | {"status": "error", "error": "connection_lost: x"}
     unknown = row() | {"event_token_source": None}
-    found = result([row(), guessed, guessed, alone, failed, unknown])
-    assert found.tokens["events_estimated"] == 2
+    load = result([row(), guessed, guessed, one_burst, failed, unknown])
+    assert load.tokens["events_estimated"] == 2
 
 
 def test_the_clients_cost_is_that_of_the_end_line() -> None:
@@ -136,8 +136,8 @@ def test_the_clients_cost_is_that_of_the_end_line() -> None:
 
 def test_content_is_told_apart_from_reasoning_where_there_is_any() -> None:
     thinks = row() | {"event_kind": ["reasoning", "content"]}
-    found = result([thinks, row(ttft_ms=200)])
-    reasoning, content = found.metrics["first_reasoning_ms"], found.metrics["first_content_ms"]
+    load = result([thinks, row(ttft_ms=200)])
+    reasoning, content = load.metrics["first_reasoning_ms"], load.metrics["first_content_ms"]
     assert isinstance(reasoning, Distribution)
     assert isinstance(content, Distribution)
     assert (reasoning.n, reasoning.p50) == (1, 100.0)
@@ -168,25 +168,25 @@ def _open_loop(sent_late_ns: np.ndarray, *, process: str = "poisson") -> LoadRes
 
 @pytest.mark.parametrize("process", ["poisson", "constant", "gamma"])
 def test_sends_that_keep_to_their_schedule_pass(process: str) -> None:
-    found = _open_loop(np.full(600, MS // 10), process=process)
-    assert found.valid
-    assert found.arrivals is not None
-    assert found.arrivals.achieved is not None
-    assert found.arrivals.achieved.rate_per_s == pytest.approx(40.0, rel=0.1)
-    assert ("sends_like_process_p" in {gate.name for gate in found.gates}) is (process != "constant")
+    load = _open_loop(np.full(600, MS // 10), process=process)
+    assert load.valid
+    assert load.arrivals is not None
+    assert load.arrivals.achieved is not None
+    assert load.arrivals.achieved.rate_per_s == pytest.approx(40.0, rel=0.1)
+    assert ("sends_like_process_p" in {gate.name for gate in load.gates}) is (process != "constant")
 
 
 def test_sends_that_go_out_in_clumps_are_invalid() -> None:
     scheduled = draw_arrivals(Arrivals(process="poisson", rate_per_s=40.0), count=600, seed=3)
     # A client that wakes up every half a second sends all that was due by then.
-    found = _open_loop(-scheduled % (S // 2))
-    shut = {gate.name for gate in found.gates if not gate.ok}
+    load = _open_loop(-scheduled % (S // 2))
+    shut = {gate.name for gate in load.gates if not gate.ok}
     assert shut == {"send_lag_p99_ms", "dispersion_error", "sends_like_process_p"}
 
 
 def test_sends_that_fall_behind_are_invalid() -> None:
-    found = _open_loop(np.arange(600) * 2 * MS)
-    assert "rate_error_share" in {gate.name for gate in found.gates if not gate.ok}
+    load = _open_loop(np.arange(600) * 2 * MS)
+    assert "rate_error_share" in {gate.name for gate in load.gates if not gate.ok}
 
 
 def keeps(times: RequestTimes, slo: dict[str, float]) -> bool:
@@ -227,21 +227,21 @@ def test_many_requests_at_once_are_timed_as_each_by_itself(
                 "completion_tokens": completion,
             }
         )
-    found = times_of_frame(frame(rows))
+    load = times_of_frame(frame(rows))
     for index, request in enumerate(rows):
         expected = times_of_record(request)
         for value, other in (
-            (found.queue, expected.queue_ns),
-            (found.ttft_user, expected.ttft_user_ns),
-            (found.ttft_service, expected.ttft_service_ns),
-            (found.first_content, expected.first_content_ns),
-            (found.first_reasoning, expected.first_reasoning_ns),
-            (found.latency, expected.latency_ns),
-            (found.tpot, expected.tpot_ns),
-            (found.longest_itl, max(expected.itl_ns, default=None)),
+            (load.queue, expected.queue_ns),
+            (load.ttft_user, expected.ttft_user_ns),
+            (load.ttft_service, expected.ttft_service_ns),
+            (load.first_content, expected.first_content_ns),
+            (load.first_reasoning, expected.first_reasoning_ns),
+            (load.latency, expected.latency_ns),
+            (load.tpot, expected.tpot_ns),
+            (load.longest_itl, max(expected.itl_ns, default=None)),
         ):
             assert value[index] == other or (other is None and math.isnan(value[index]))
-        assert found.itl[found.itl_request == index].tolist() == list(expected.itl_ns)
+        assert load.itl[load.itl_request == index].tolist() == list(expected.itl_ns)
     slo = {"ttft": 1e-5, "tpot": 5e-6, "itl": 8e-6, "latency": 2e-5}
     all_sent = [sent | {"status": "ok", "error": None} for sent in rows]
     counted = result_of(frame(all_sent), END, measured_phase=1, scheduled=len(rows), slo=slo)
@@ -252,6 +252,6 @@ def test_many_requests_at_once_are_timed_as_each_by_itself(
 
 def test_too_few_sends_are_not_compared_with_their_process() -> None:
     scheduled = draw_arrivals(Arrivals(process="poisson", rate_per_s=40.0), count=600, seed=3)
-    found = check_sends("poisson", scheduled, scheduled[:20])
-    assert {gate.name: gate.value for gate in found.gates}["sends_like_process_p"] is None
-    assert not found.gates[-1].ok
+    load = check_sends("poisson", scheduled, scheduled[:20])
+    assert {gate.name: gate.value for gate in load.gates}["sends_like_process_p"] is None
+    assert not load.gates[-1].ok

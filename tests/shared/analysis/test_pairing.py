@@ -52,8 +52,8 @@ def test_a_pairing_is_extended_into_another_and_stays_itself() -> None:
     ready = before.ready(before.order[:4])
     values = {(KEYS[ordinal % 4], ordinal // 4): 0.25 for ordinal in ready[:3]}
     after = before.extended(ready, values)
-    assert (before.cursor, before.units, list(before.ahead)) == (0, 0, list(before.order))
-    assert (after.cursor, after.units, list(after.ahead)) == (4, 2, list(before.order[4:]))
+    assert (before.cursor, before.units, list(before.remaining)) == (0, 0, list(before.order))
+    assert (after.cursor, after.units, list(after.remaining)) == (4, 2, list(before.order[4:]))
     assert after.paired[:3].tolist() == [-0.75] * 3
     assert math.isnan(after.paired[3])  # the fourth answer is unscored
     assert after.ready(()) == []

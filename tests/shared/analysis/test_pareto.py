@@ -1,4 +1,4 @@
-"""What nothing beats is on the front, and what lacks a value is neither on it nor off."""
+"""The Pareto front: candidates that no other dominates; a candidate without a value takes no part."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ def test_a_missing_value_neither_beats_nor_is_beaten() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)), max_size=8))
-def test_whoever_is_off_the_front_is_beaten_by_somebody_on_it(candidates: list[tuple[int, int, int]]) -> None:
+def test_a_candidate_is_off_the_front_where_one_on_it_dominates(candidates: list[tuple[int, int, int]]) -> None:
     front = non_dominated(candidates, ("higher", "higher", "higher"))
-    best = [one for one, is_on in zip(candidates, front, strict=True) if is_on]
+    best = [candidate for candidate, is_on in zip(candidates, front, strict=True) if is_on]
     assert bool(best) == bool(candidates)
-    for one, is_on in zip(candidates, front, strict=True):
-        beaten = any(other != one and all(b >= a for a, b in zip(one, other, strict=True)) for other in best)
+    for candidate, is_on in zip(candidates, front, strict=True):
+        beaten = any(
+            other != candidate and all(b >= a for a, b in zip(candidate, other, strict=True)) for other in best
+        )
         assert is_on is not beaten

@@ -1,4 +1,4 @@
-"""Parity: which answers are the same text, and at which word the others part."""
+"""Parity: which answers are the same text, and at which word the others first differ."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ def frame(*texts: str | None, value: float = 1.0) -> polars.DataFrame:
     )
 
 
-def test_equal_texts_do_not_part() -> None:
-    found = parity(frame("a b", "c"), frame("a b", "c"))
-    assert (found.pairs, found.same, found.rescored, found.median_word) == (2, 2, 0, None)
+def test_equal_texts_have_no_divergence() -> None:
+    result = parity(frame("a b", "c"), frame("a b", "c"))
+    assert (result.pairs, result.same, result.rescored, result.median_word) == (2, 2, 0, None)
 
 
-def test_answers_part_at_the_first_word_that_differs() -> None:
+def test_a_divergence_starts_at_the_first_word_that_differs() -> None:
     baseline = frame("The total is 12.50 EUR", "yes", "one\ntwo", "a")
     other = frame("The total is 12.80 EUR", "yes indeed", "one\nthree", "b")
-    found = parity(baseline, other)
-    assert [(one.key, one.at_word, one.baseline, one.other) for one in found.divergences] == [
+    result = parity(baseline, other)
+    assert [(part.key, part.at_word, part.baseline, part.other) for part in result.divergences] == [
         ("s0", 4, "12.50 EUR", "12.80 EUR"),
         ("s1", 1, "yes", "yes indeed"),
         ("s2", 2, "two", "three"),
         ("s3", 1, "a", "b"),
     ]
-    assert found.median_word == 1.5
+    assert result.median_word == 1.5
 
 
-def test_what_changes_the_score_is_counted() -> None:
-    found = parity(frame("a", "b"), frame("A", "b", value=0.0))
-    assert [(one.key, one.changes_score) for one in found.divergences] == [("s0", True)]
-    assert (found.same, found.rescored) == (1, 1)
+def test_divergences_that_change_the_score_are_counted() -> None:
+    result = parity(frame("a", "b"), frame("A", "b", value=0.0))
+    assert [(part.key, part.changes_score) for part in result.divergences] == [("s0", True)]
+    assert (result.same, result.rescored) == (1, 1)
 
 
 def test_only_answers_that_both_have_are_compared_and_long_ones_are_cut() -> None:
-    found = parity(frame("x" * 100, None, "c"), frame("y" * 100, "b"))
-    assert found.pairs == 1
-    assert [len(one.baseline) for one in found.divergences] == [60]
+    result = parity(frame("x" * 100, None, "c"), frame("y" * 100, "b"))
+    assert result.pairs == 1
+    assert [len(part.baseline) for part in result.divergences] == [60]

@@ -1,4 +1,4 @@
-"""Percentiles: what failures do to them, between which values they lie, and what MLPerf's rule certifies."""
+"""Percentiles: the effect of failures, their intervals, and the values that MLPerf's rule certifies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.wording import Wording
 from vlmhyperbench.analysis.percentiles import (
     is_certain,
     min_requests,
@@ -25,22 +26,22 @@ def at_most(k: int, n: int, p: float) -> float:
 
 
 def test_failures_count_as_longer_than_any_answer() -> None:
-    (found,) = percentiles_of([30.0, 10.0, 20.0], failed=1, percents=[75])
-    assert (found.plain, found.adjusted, found.n, found.failed) == (30.0, 30.0, 4, 1)
-    (found,) = percentiles_of([30.0, 10.0, 20.0], failed=3, percents=[50])
-    assert (found.plain, found.adjusted) == (20.0, 30.0)
+    (result,) = percentiles_of([30.0, 10.0, 20.0], failed=1, percents=[75])
+    assert (result.plain, result.adjusted, result.n, result.failed) == (30.0, 30.0, 4, 1)
+    (result,) = percentiles_of([30.0, 10.0, 20.0], failed=3, percents=[50])
+    assert (result.plain, result.adjusted) == (20.0, 30.0)
 
 
-def test_a_percentile_among_the_failures_is_infinite_and_says_so() -> None:
-    (found,) = percentiles_of(range(1, 98), failed=3, percents=[99])
-    assert (found.plain, found.adjusted, found.high) == (97, None, None)
-    assert found.reason == "3 of 100 requests failed, so p99 is infinite"
+def test_a_percentile_among_the_failures_is_infinite_and_says_so(wording: Wording) -> None:
+    (result,) = percentiles_of(range(1, 98), failed=3, percents=[99])
+    assert (result.plain, result.adjusted, result.high) == (97, None, None)
+    wording(result.reason)
 
 
-def test_nothing_has_no_percentile() -> None:
-    (found,) = percentiles_of([], percents=[50])
-    assert (found.n, found.plain, found.adjusted, found.low, found.high) == (0, None, None, None, None)
-    assert found.reason == "nothing was measured"
+def test_without_requests_there_is_no_percentile(wording: Wording) -> None:
+    (result,) = percentiles_of([], percents=[50])
+    assert (result.n, result.plain, result.adjusted, result.low, result.high) == (0, None, None, None, None)
+    wording(result.reason)
 
 
 def test_the_median_of_ten_lies_between_the_second_and_the_ninth() -> None:
@@ -66,10 +67,10 @@ def test_intervals_hold_the_true_percentile_as_often_as_they_say() -> None:
     drawn = random.Random(5)
     held = 0
     for _ in range(1000):
-        (found,) = percentiles_of([drawn.random() for _ in range(200)], percents=[90])
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 0.9 <= found.high
+        (result,) = percentiles_of([drawn.random() for _ in range(200)], percents=[90])
+        assert result.low is not None
+        assert result.high is not None
+        held += result.low <= 0.9 <= result.high
     assert held >= 940
 
 
@@ -80,46 +81,47 @@ def test_the_floors_are_those_of_mlperf() -> None:
 
 
 @given(st.integers(0, 12), st.sampled_from([50, 80, 90]))
-def test_the_fewest_requests_are_found(over: int, percent: int) -> None:
+def test_min_requests_is_the_smallest_number_with_enough_certainty(over: int, percent: int) -> None:
     n = min_requests(percent, over=over)
     assert at_most(over, n, 1 - percent / 100) <= 0.01
     assert at_most(over, n - 1, 1 - percent / 100) > 0.01
 
 
 @given(st.integers(0, 100), st.sampled_from([50, 90, 96]))
-def test_so_many_may_exceed_a_limit_and_no_more(n: int, percent: int) -> None:
+def test_the_number_that_may_exceed_a_limit_is_the_largest_with_enough_certainty(n: int, percent: int) -> None:
     allowed = [over for over in range(n) if at_most(over, n, 1 - percent / 100) <= 0.01]
     assert overlatency(n, percent) == max(allowed, default=None)
     for over in (0, 1, 5):
         assert is_certain(n, over, percent) is (over in allowed)
 
 
-def test_64_requests_certify_their_longest_as_p90_and_63_nothing() -> None:
-    (found,) = percentiles_of(range(1, 65), percents=[90])
-    assert (found.adjusted, found.certified, found.reason) == (58, 64, None)
-    (found,) = percentiles_of(range(1, 64), percents=[90])
-    assert (found.certified, found.reason) == (None, "to certify p90 takes 64 requests, and there are 63")
+def test_64_requests_certify_their_longest_as_p90_and_63_certify_nothing(wording: Wording) -> None:
+    (result,) = percentiles_of(range(1, 65), percents=[90])
+    assert (result.adjusted, result.certified, result.reason) == (58, 64, None)
+    (result,) = percentiles_of(range(1, 64), percents=[90])
+    assert result.certified is None
+    wording(result.reason)
 
 
 def test_more_requests_discard_more_of_the_longest() -> None:
     # 81 requests allow two over the limit: the second longest is certified.
-    (found,) = percentiles_of(range(1, 82), percents=[90])
-    assert found.certified == 80
+    (result,) = percentiles_of(range(1, 82), percents=[90])
+    assert result.certified == 80
 
 
-def test_a_failure_among_the_longest_certifies_nothing() -> None:
-    (found,) = percentiles_of(range(1, 64), failed=1, percents=[90])
-    assert (found.adjusted, found.certified) == (58, None)
-    assert found.reason == "1 of 64 requests failed, so p90 cannot be certified"
+def test_with_a_failure_among_the_longest_nothing_is_certified(wording: Wording) -> None:
+    (result,) = percentiles_of(range(1, 64), failed=1, percents=[90])
+    assert (result.adjusted, result.certified) == (58, None)
+    wording(result.reason)
 
 
-def test_what_is_certified_is_hardly_ever_below_the_truth() -> None:
+def test_a_certified_value_is_rarely_below_the_true_percentile() -> None:
     drawn = random.Random(3)
     below = 0
     for _ in range(2000):
-        (found,) = percentiles_of([drawn.random() for _ in range(100)], percents=[90])
-        assert found.certified is not None
-        below += found.certified < 0.9
+        (result,) = percentiles_of([drawn.random() for _ in range(100)], percents=[90])
+        assert result.certified is not None
+        below += result.certified < 0.9
     assert below <= 30
 
 

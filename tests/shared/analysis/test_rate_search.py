@@ -1,4 +1,4 @@
-"""The search for the largest rate: it halves in on the truth, ends, and never says more than was shown."""
+"""The search for the largest rate: it narrows down, ends, and never reports more than the probes show."""
 
 from __future__ import annotations
 
@@ -10,74 +10,74 @@ from vlmhyperbench.analysis.rate_search import Probe, certainty_of_probe, conclu
 from vlmhyperbench_sdk.errors import InvalidInput
 
 
-def search(truth: float, *, first: float = 1.0, most: float = 1e5, probes: int = 10) -> list[Probe]:
+def search(truth: float, *, first: float = 1.0, max_per_s: float = 1e5, probes: int = 10) -> list[Probe]:
     """Probe a server that keeps its limits up to a rate."""
     tried: list[Probe] = []
-    while (rate := next_rate(tried, first_per_s=first, max_per_s=most, max_probes=probes)) is not None:
+    while (rate := next_rate(tried, first_per_s=first, max_per_s=max_per_s, max_probes=probes)) is not None:
         tried.append(Probe(rate_per_s=rate, passed=rate <= truth))
     return tried
 
 
-def test_it_doubles_until_a_rate_fails_and_then_halves_the_ratio() -> None:
+def test_the_search_doubles_until_a_rate_fails_and_then_halves_the_ratio() -> None:
     tried = search(10.0)
-    assert [round(one.rate_per_s, 2) for one in tried] == [1, 2, 4, 8, 16, 11.31, 9.51, 10.37, 9.93]
-    found = conclude(tried)
-    assert found.is_reached
-    assert found.passed_per_s == pytest.approx(9.93, abs=0.01)
-    assert found.failed_per_s == pytest.approx(10.37, abs=0.01)
+    assert [round(probe.rate_per_s, 2) for probe in tried] == [1, 2, 4, 8, 16, 11.31, 9.51, 10.37, 9.93]
+    result = conclude(tried)
+    assert result.is_reached
+    assert result.passed_per_s == pytest.approx(9.93, abs=0.01)
+    assert result.failed_per_s == pytest.approx(10.37, abs=0.01)
 
 
-def test_it_halves_where_the_first_rate_fails() -> None:
+def test_the_search_halves_where_the_first_rate_fails() -> None:
     tried = search(3.0, first=16.0)
-    assert [one.rate_per_s for one in tried][:4] == [16.0, 8.0, 4.0, 2.0]
+    assert [probe.rate_per_s for probe in tried][:4] == [16.0, 8.0, 4.0, 2.0]
     assert conclude(tried).passed_per_s == pytest.approx(3.0, rel=0.06)
 
 
-def test_where_nothing_passes_it_is_not_reached() -> None:
-    found = conclude(search(0.0, probes=4))
-    assert (found.is_reached, found.passed_per_s, found.failed_per_s) == (False, None, 0.125)
-    assert len(found.probes) == 4
+def test_without_a_passed_probe_no_rate_is_reached() -> None:
+    result = conclude(search(0.0, probes=4))
+    assert (result.is_reached, result.passed_per_s, result.failed_per_s) == (False, None, 0.125)
+    assert len(result.probes) == 4
 
 
-def test_it_does_not_halve_below_the_smallest_rate() -> None:
+def test_the_search_does_not_halve_below_the_smallest_rate() -> None:
     probes = [Probe(rate_per_s=4.0, passed=False)]
     assert next_rate(probes, first_per_s=4.0, max_per_s=9.0, min_per_s=2.0) == 2.0
     assert next_rate(probes, first_per_s=4.0, max_per_s=9.0, min_per_s=2.1) is None
 
 
-def test_where_nothing_fails_there_is_no_upper_end() -> None:
-    found = conclude(search(1e9, most=6.0))
-    assert [one.rate_per_s for one in found.probes] == [1.0, 2.0, 4.0, 6.0]
-    assert (found.passed_per_s, found.failed_per_s) == (6.0, None)
+def test_without_a_failed_probe_there_is_no_upper_end() -> None:
+    result = conclude(search(1e9, max_per_s=6.0))
+    assert [probe.rate_per_s for probe in result.probes] == [1.0, 2.0, 4.0, 6.0]
+    assert (result.passed_per_s, result.failed_per_s) == (6.0, None)
 
 
-def test_a_first_rate_above_the_largest_is_brought_down() -> None:
+def test_a_first_rate_above_the_largest_is_lowered() -> None:
     assert next_rate([], first_per_s=10.0, max_per_s=4.0) == 4.0
 
 
-def test_a_pass_above_a_failure_counts_for_nothing() -> None:
+def test_a_pass_above_a_failure_does_not_count() -> None:
     probes = [Probe(rate_per_s=8.0, passed=True), Probe(rate_per_s=4.0, passed=False)]
-    found = conclude(probes)
-    assert (found.passed_per_s, found.failed_per_s) == (None, 4.0)
+    result = conclude(probes)
+    assert (result.passed_per_s, result.failed_per_s) == (None, 4.0)
     assert next_rate(probes, first_per_s=1.0, max_per_s=100.0) == 2.0
 
 
 @given(st.floats(0.01, 1e4), st.floats(0.1, 1e3), st.integers(1, 30))
 def test_the_answer_never_exceeds_the_truth_and_brackets_it(truth: float, first: float, probes: int) -> None:
     tried = search(truth, first=first, probes=probes)
-    found = conclude(tried)
+    result = conclude(tried)
     assert len(tried) <= probes
-    assert (found.passed_per_s or 0.0) <= truth
-    assert found.failed_per_s is None or found.failed_per_s > truth
+    assert (result.passed_per_s or 0.0) <= truth
+    assert result.failed_per_s is None or result.failed_per_s > truth
     if len(tried) < probes:
-        assert found.passed_per_s is not None
-        assert found.failed_per_s is not None
-        assert found.failed_per_s <= found.passed_per_s * 1.05
+        assert result.passed_per_s is not None
+        assert result.failed_per_s is not None
+        assert result.failed_per_s <= result.passed_per_s * 1.05
 
 
-def test_every_probe_is_so_certain_that_all_together_are() -> None:
+def test_all_probes_together_have_the_confidence_of_the_search() -> None:
     assert certainty_of_probe() == pytest.approx(0.995)
     assert certainty_of_probe(confidence=0.9, max_probes=20) == pytest.approx(0.995)
     for wrong in ({"max_probes": 0}, {"confidence": 0.0}):
-        with pytest.raises(InvalidInput, match="needs a probe"):
+        with pytest.raises(InvalidInput, match="probe"):
             certainty_of_probe(**wrong)  # type: ignore[arg-type]

@@ -30,20 +30,20 @@ def in_ms(values: tuple[float, ...]) -> list[float]:
 
 
 def test_ttft_counts_from_the_schedule_for_the_user_and_from_sending_for_the_service() -> None:
-    found = times((100, 1), (110, 1), sent_ms=4)
-    assert (found.queue_ns, found.ttft_user_ns, found.ttft_service_ns) == (4 * MS, 100 * MS, 96 * MS)
-    assert found.latency_ns == 110 * MS
+    result = times((100, 1), (110, 1), sent_ms=4)
+    assert (result.queue_ns, result.ttft_user_ns, result.ttft_service_ns) == (4 * MS, 100 * MS, 96 * MS)
+    assert result.latency_ns == 110 * MS
 
 
 def test_role_and_usage_never_count() -> None:
-    found = times((2, 0, "role"), (100, 1), (110, 1), (400, 0, "usage"))
-    assert (found.ttft_user_ns, found.latency_ns, found.tpot_ns) == (100 * MS, 110 * MS, 10 * MS)
+    result = times((2, 0, "role"), (100, 1), (110, 1), (400, 0, "usage"))
+    assert (result.ttft_user_ns, result.latency_ns, result.tpot_ns) == (100 * MS, 110 * MS, 10 * MS)
 
 
 def test_content_and_reasoning_begin_apart() -> None:
-    found = times((100, 1, "reasoning"), (110, 1, "content"), (120, 1, "content"))
-    assert (found.first_reasoning_ns, found.first_content_ns) == (100 * MS, 110 * MS)
-    assert found.ttft_user_ns == 100 * MS
+    result = times((100, 1, "reasoning"), (110, 1, "content"), (120, 1, "content"))
+    assert (result.first_reasoning_ns, result.first_content_ns) == (100 * MS, 110 * MS)
+    assert result.ttft_user_ns == 100 * MS
 
 
 def test_a_gap_is_shared_by_the_tokens_of_the_event_after_it() -> None:
@@ -51,9 +51,9 @@ def test_a_gap_is_shared_by_the_tokens_of_the_event_after_it() -> None:
 
 
 def test_events_of_one_read_are_one_burst() -> None:
-    found = times((100, 1), (100, 1), (120, 1), (120, 1))
-    assert in_ms(found.itl_ns) == [10.0, 10.0]
-    assert found.tpot_ns == 10 * MS
+    result = times((100, 1), (100, 1), (120, 1), (120, 1))
+    assert in_ms(result.itl_ns) == [10.0, 10.0]
+    assert result.tpot_ns == 10 * MS
 
 
 def test_a_burst_without_tokens_passes_its_gap_on() -> None:
@@ -65,7 +65,7 @@ def test_the_tokens_after_the_first_burst_share_the_time_up_to_the_last() -> Non
 
 
 @pytest.mark.parametrize(
-    "found",
+    "result",
     [
         times((100, 5)),
         times((100, 3), (100, 2)),
@@ -73,14 +73,14 @@ def test_the_tokens_after_the_first_burst_share_the_time_up_to_the_last() -> Non
         times((100, 2), (110, 0)),
     ],
 )
-def test_without_a_following_token_there_is_no_tpot(found: RequestTimes) -> None:
-    assert found.tpot_ns is None
+def test_without_a_following_token_there_is_no_tpot(result: RequestTimes) -> None:
+    assert result.tpot_ns is None
 
 
 def test_without_an_event_there_is_nothing_but_the_queue() -> None:
-    found = times()
-    assert (found.queue_ns, found.ttft_user_ns, found.ttft_service_ns, found.latency_ns) == (MS, None, None, None)
-    assert found.itl_ns == ()
+    result = times()
+    assert (result.queue_ns, result.ttft_user_ns, result.ttft_service_ns, result.latency_ns) == (MS, None, None, None)
+    assert result.itl_ns == ()
 
 
 def test_a_request_that_was_never_sent_has_no_queue() -> None:

@@ -10,10 +10,10 @@ from vlmhyperbench.analysis.scales import log_ticks, round_step
 
 
 @pytest.mark.parametrize(
-    ("least", "step"), [(1.0, 1.0), (1.1, 2.0), (2.1, 5.0), (5.1, 10.0), (0.03, 0.05), (100.0, 100.0)]
+    ("min_step", "step"), [(1.0, 1.0), (1.1, 2.0), (2.1, 5.0), (5.1, 10.0), (0.03, 0.05), (100.0, 100.0)]
 )
-def test_steps_are_one_two_or_five_times_a_power_of_ten(least: float, step: float) -> None:
-    assert round_step(least) == pytest.approx(step)
+def test_steps_are_one_two_or_five_times_a_power_of_ten(min_step: float, step: float) -> None:
+    assert round_step(min_step) == pytest.approx(step)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Sequential stopping: bets against their definition, laws of the interval, and what a rule decides."""
+"""Sequential stopping: the capital of bets, properties of the interval, and decisions of rules."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.support.wording import Wording
 from vlmhyperbench.analysis.sequential import (
-    BOLDEST,
-    STEP,
+    BET_RATIO,
+    MAX_BET,
     PairedSequence,
     Rule,
     certain_after,
@@ -66,18 +67,18 @@ def test_a_gain_multiplies_each_capital_by_what_was_bet_on_it() -> None:
 def test_the_capital_is_that_of_waudby_smith_and_ramdas(total_units: int | None, mean: float) -> None:
     values = np.random.default_rng(1).choice([-1.0, 0.0, 0.5, 1.0], p=[0.1, 0.3, 0.3, 0.3], size=150)
     finest = math.sqrt(2 * math.log(40) / (total_units or 100_000))
-    bets = [BOLDEST]
+    bets = [MAX_BET]
     while bets[-1] > finest:
-        bets.append(bets[-1] / STEP)
+        bets.append(bets[-1] / BET_RATIO)
     # On the scale from 0 to 1, with the mean of what is left and the bet as a share of the largest possible one.
     hypothesis, seen, capitals, expected = (mean + 1) / 2, 0.0, [1.0] * len(bets), None
-    for place, value in enumerate((values + 1) / 2):
-        left = hypothesis if total_units is None else (total_units * hypothesis - seen) / (total_units - place)
+    for index, value in enumerate((values + 1) / 2):
+        left = hypothesis if total_units is None else (total_units * hypothesis - seen) / (total_units - index)
         capitals = [capital * (1 + bet / left * (value - left)) for capital, bet in zip(capitals, bets, strict=True)]
         seen += value
         is_impossible = total_units is not None and seen > total_units * hypothesis
         if expected is None and (sum(capitals) / len(bets) >= 40 or is_impossible):
-            expected = place + 1
+            expected = index + 1
             break
     assert expected is not None or mean > 0
     assert (_fed(values, total_units=total_units).above(mean) < 1000) == (expected is not None)
@@ -88,7 +89,7 @@ def test_the_capital_is_that_of_waudby_smith_and_ramdas(total_units: int | None,
     assert mirrored.below(-mean) == _fed(values, total_units=total_units).above(mean)
 
 
-def test_what_no_rest_can_make_up_for_is_certain_without_any_bet() -> None:
+def test_a_mean_that_the_remaining_samples_cannot_reach_is_excluded_without_any_bet() -> None:
     # 6 of 10 gain all: even if the others lose all, the mean is 0.2. So small an alpha no bet reaches.
     sequence = _fed(np.ones(6), total_units=10, alpha=1e-12)
     assert sequence.above(0.19) == 6
@@ -103,7 +104,7 @@ def test_after_the_last_sample_the_mean_is_known() -> None:
     assert low <= 0.1 <= high
 
 
-def test_a_mean_that_is_the_margin_is_never_decided_though_sums_are_rounded() -> None:
+def test_a_mean_equal_to_the_margin_is_never_decided_in_spite_of_rounding() -> None:
     # 0.1 + 0.2 - 0.3 is not 0 in floating point.
     for seed in range(20):
         sequence = _fed(_shuffled([0.1, 0.2, -0.3], [10, 10, 10], seed), total_units=30)
@@ -133,7 +134,7 @@ def test_before_the_first_unit_nothing_is_known() -> None:
     assert sequence.above(-1.0) > 10**9  # nothing is below the smallest difference
 
 
-# Laws
+# Properties
 
 
 @settings(deadline=None, max_examples=40)
@@ -178,7 +179,7 @@ def test_an_unscored_pair_never_makes_stopping_easier(
 
 @settings(deadline=None, max_examples=40)
 @given(GAINS, st.data())
-def test_whoever_is_certain_of_a_mean_is_certain_of_all_beyond_it(values: list[float], data: st.DataObject) -> None:
+def test_certainty_about_a_mean_includes_all_means_beyond_it(values: list[float], data: st.DataObject) -> None:
     sizes = []
     while sum(sizes) < len(values):
         sizes.append(data.draw(st.integers(1, min(4, len(values) - sum(sizes)))))
@@ -216,15 +217,15 @@ def test_a_rule_stops_where_it_is_certain_either_way(
 ) -> None:
     rule = Rule(kind=kind, margin=margin)
     sequence = _fed(values, total_units=len(values))
-    found = decide(rule, sequence)
-    assert found is not None
-    assert found.is_shown is is_shown
-    assert (found.rule, found.samples, found.unscored) == (rule, found.units, 0)
-    assert found.units < len(values) // 2
-    assert found.low <= values.mean() <= found.high
+    result = decide(rule, sequence)
+    assert result is not None
+    assert result.is_shown is is_shown
+    assert (result.rule, result.samples, result.unscored) == (rule, result.units, 0)
+    assert result.units < len(values) // 2
+    assert result.low <= values.mean() <= result.high
     # One unit earlier nothing was certain.
-    assert decide(rule, _fed(values[: found.units - 1], total_units=len(values))) is None
-    assert decide(rule, _fed(values[: found.units], total_units=len(values))) == found
+    assert decide(rule, _fed(values[: result.units - 1], total_units=len(values))) is None
+    assert decide(rule, _fed(values[: result.units], total_units=len(values))) == result
 
 
 def test_the_interval_of_a_decision_lies_beyond_the_margin_it_was_decided_by() -> None:
@@ -240,13 +241,13 @@ def test_the_interval_of_a_decision_lies_beyond_the_margin_it_was_decided_by() -
     assert -0.1 <= alike.low < alike.high <= 0.1
 
 
-def test_equal_targets_are_neither_better_nor_worse_by_more_than_nothing() -> None:
+def test_equal_targets_are_neither_better_nor_worse() -> None:
     sequence = _fed(EVEN, total_units=2000)
     assert decide(Rule(kind="better"), sequence) is None
     assert decide(Rule(kind="worse"), sequence) is None
 
 
-def test_no_rule_stops_before_its_least_number_of_units() -> None:
+def test_no_rule_stops_before_its_smallest_number_of_units() -> None:
     rule = Rule(kind="better")
     early = decide(rule, _fed(WINS, total_units=1000))
     assert early is not None
@@ -259,7 +260,7 @@ def test_no_rule_stops_before_its_least_number_of_units() -> None:
     assert late.low > early.low
 
 
-def test_what_both_ends_have_passed_is_not_decided() -> None:
+def test_a_rule_whose_margin_both_ends_have_passed_is_not_decided() -> None:
     # 100 gains, then 400 losses: no random order does that.
     sequence = _fed(np.repeat([1.0, -1.0], [100, 400]), total_units=1000)
     shown, refuted = certain_after(Rule(kind="better"), sequence)
@@ -272,76 +273,80 @@ def test_what_both_ends_have_passed_is_not_decided() -> None:
 def test_a_decision_counts_its_samples_and_the_unscored_ones() -> None:
     sizes = np.full(150, 2)
     values = np.tile([1.0, np.nan, 1.0, 1.0], 75)
-    found = decide(Rule(kind="better"), _fed(values, sizes, total_units=200, largest_unit=2))
-    assert found is not None
-    assert found.samples == 2 * found.units
-    assert found.unscored == math.ceil(found.units / 2)
+    result = decide(Rule(kind="better"), _fed(values, sizes, total_units=200, largest_unit=2))
+    assert result is not None
+    assert result.samples == 2 * result.units
+    assert result.unscored == math.ceil(result.units / 2)
 
 
 @pytest.mark.parametrize(
-    ("rule", "message"),
+    "rule",
     [
-        ({"kind": "best"}, "A rule is one of better, worse, not_worse, equivalent, not best"),
-        ({"kind": "better", "margin": -0.1}, "A margin is a number from 0 up, not -0.1."),
-        ({"kind": "better", "margin": math.nan}, "A margin is a number from 0 up, not nan."),
-        ({"kind": "not_worse"}, "needs a margin above 0"),
-        ({"kind": "equivalent"}, "needs a margin above 0"),
-        ({"kind": "better", "min_units": 0}, "A rule needs at least 1 unit, not 0."),
+        {"kind": "best"},
+        {"kind": "better", "margin": -0.1},
+        {"kind": "better", "margin": math.nan},
+        {"kind": "not_worse"},
+        {"kind": "equivalent"},
+        {"kind": "better", "min_units": 0},
     ],
 )
-def test_a_rule_that_asks_nothing_is_refused(rule: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+def test_a_rule_without_meaning_is_refused(rule: dict[str, object], wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         Rule(**rule)
+    wording(refused.value)
 
 
-def test_a_margin_outside_of_the_range_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"A margin of 1.0 lies outside of -1 to 1."):
+def test_a_margin_outside_of_the_range_is_refused(wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         decide(Rule(kind="better", margin=1.0), _fed([0.0]))
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    "given",
     [
-        ({"alpha": 0.0}, "alpha lies between 0 and 1; 0.0 does not."),
-        ({"alpha": 1.0}, "alpha lies between 0 and 1; 1.0 does not."),
-        ({"low": 1.0}, "Differences need a range with two ends, not 1.0 to 1.0."),
-        ({"high": math.inf}, "Differences need a range with two ends, not -1.0 to inf."),
-        ({"total_units": 0}, "A dataset has at least 1 unit, of at least 1 sample."),
-        ({"largest_unit": 0}, "A dataset has at least 1 unit, of at least 1 sample."),
+        {"alpha": 0.0},
+        {"alpha": 1.0},
+        {"low": 1.0},
+        {"high": math.inf},
+        {"total_units": 0},
+        {"largest_unit": 0},
     ],
 )
-def test_a_sequence_that_cannot_be_valid_is_refused(given: dict[str, float], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+def test_a_sequence_that_cannot_be_valid_is_refused(given: dict[str, float], wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         PairedSequence(**{"alpha": 0.05, "low": -1.0, "high": 1.0, **given})
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("differences", "sizes", "message"),
+    ("differences", "sizes"),
     [
-        ([0.0, 1.1], None, "The difference 1.1 lies outside of -1 to 1."),
-        ([-2.0], None, "The difference -2.0 lies outside of -1 to 1."),
-        ([math.inf], None, "The difference inf lies outside of -1 to 1."),
-        ([0.0, 0.0], [1], "add up to the 2 differences"),
-        ([0.0, 0.0], [2, 0], "Sizes of units are 1 to 2"),
-        ([0.0, 0.0, 0.0], [3], "Sizes of units are 1 to 2"),
-        ([0.0, 0.0, 0.0, 0.0], None, "More units than the 3 of the dataset."),
+        ([0.0, 1.1], None),
+        ([-2.0], None),
+        ([math.inf], None),
+        ([0.0, 0.0], [1]),
+        ([0.0, 0.0], [2, 0]),
+        ([0.0, 0.0, 0.0], [3]),
+        ([0.0, 0.0, 0.0, 0.0], None),
     ],
 )
 def test_units_that_do_not_fit_are_refused_and_not_fed(
-    differences: list[float], sizes: list[int] | None, message: str
+    differences: list[float], sizes: list[int] | None, wording: Wording
 ) -> None:
     sequence = PairedSequence(alpha=ALPHA, low=-1, high=1, total_units=3, largest_unit=2)
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInput) as refused:
         sequence.update(differences, sizes)
+    wording(refused.value)
     assert sequence.units == 0
 
 
-def test_a_difference_that_rounding_moved_out_of_its_range_is_taken() -> None:
+def test_a_difference_that_rounding_moved_out_of_its_range_is_accepted() -> None:
     sequence = _fed([1.0 + 1e-15, -1.0 - 1e-15])
     assert sequence.units == 2
 
 
-# What goes in
+# Input
 
 
 def test_a_gain_follows_the_direction_of_the_metric_and_needs_both_values() -> None:
@@ -364,9 +369,10 @@ def test_gains_of_a_metric_from_0_to_1_lie_between_minus_1_and_1() -> None:
         replace(Anls().description, range=(0.0, None)),
     ],
 )
-def test_pooled_metrics_and_endless_scales_cannot_stop_a_run(description: object) -> None:
-    with pytest.raises(InvalidInput, match="cannot stop a run"):
+def test_pooled_metrics_and_open_scales_cannot_stop_a_run(description: object, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         gains_of(description)
+    wording(refused.value)
 
 
 def test_the_random_order_keeps_samples_of_one_document_together_in_their_own_order() -> None:
@@ -382,15 +388,15 @@ def test_the_random_order_keeps_samples_of_one_document_together_in_their_own_or
     }
 
 
-def test_the_random_order_does_not_depend_on_the_datasets_own() -> None:
-    names = [str(place) for place in range(50)]
+def test_the_random_order_does_not_depend_on_the_order_of_the_dataset() -> None:
+    names = [str(number) for number in range(50)]
     backwards = names[::-1]
-    order = [names[place] for place in random_order(names, seed=3)]
-    assert [backwards[place] for place in random_order(backwards, seed=3)] == order
+    order = [names[index] for index in random_order(names, seed=3)]
+    assert [backwards[index] for index in random_order(backwards, seed=3)] == order
     assert order[:3] == ["22", "5", "13"]
 
 
 def test_every_random_order_is_as_likely_as_any_other() -> None:
-    found = Counter(tuple(random_order("abcd", seed=seed)) for seed in range(6000))
-    assert len(found) == 24
-    assert stats.chisquare(list(found.values())).pvalue > 0.001
+    result = Counter(tuple(random_order("abcd", seed=seed)) for seed in range(6000))
+    assert len(result) == 24
+    assert stats.chisquare(list(result.values())).pvalue > 0.001

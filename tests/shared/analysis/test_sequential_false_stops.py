@@ -66,7 +66,7 @@ def _endless_pages(seed: int) -> PairedSequence:
 
 def _sorted_by_difficulty(seed: int) -> PairedSequence:
     values = np.repeat([0.0, 1.0, 0.0, -1.0], [100, 50, 100, 50])
-    return _fed(values[random_order([str(place) for place in range(300)], seed=seed)], total_units=300)
+    return _fed(values[random_order([str(number) for number in range(300)], seed=seed)], total_units=300)
 
 
 def _half_unscored(seed: int) -> PairedSequence:
@@ -120,7 +120,7 @@ def test_the_simulation_would_see_a_rule_that_looks_too_often() -> None:
 
 def test_in_the_order_of_a_sorted_dataset_nothing_is_valid() -> None:
     values = np.repeat([0.0, 1.0, 0.0, -1.0], [100, 50, 100, 50])
-    found = decide(Rule(kind="better"), _fed(values, total_units=300))
-    assert found is not None
-    assert found.is_shown
+    result = decide(Rule(kind="better"), _fed(values, total_units=300))
+    assert result is not None
+    assert result.is_shown
     assert values.mean() == 0

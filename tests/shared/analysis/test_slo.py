@@ -18,10 +18,10 @@ def test_one_request_over_the_limit_takes_64() -> None:
 
 
 def test_a_failure_exceeds_every_limit() -> None:
-    found = check_limit("latency", 1e9, [1.0] * 98, failed=2)
-    assert (found.n, found.over, found.value_ms, found.is_kept, found.is_certain) == (100, 2, None, False, False)
+    result = check_limit("latency", 1e9, [1.0] * 98, failed=2)
+    assert (result.n, result.over, result.value_ms, result.is_kept, result.is_certain) == (100, 2, None, False, False)
 
 
 def test_without_a_request_nothing_is_kept() -> None:
-    found = check_limit("tpot", 5.0, [], failed=0)
-    assert (found.n, found.is_kept, found.is_certain) == (0, False, False)
+    result = check_limit("tpot", 5.0, [], failed=0)
+    assert (result.n, result.is_kept, result.is_certain) == (0, False, False)

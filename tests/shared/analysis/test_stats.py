@@ -29,10 +29,10 @@ def _cer(sums: Mapping[str, float]) -> float | None:
 
 
 def test_wilson_gives_the_published_interval() -> None:
-    found = stats.wilson(8, 10)
-    assert found is not None
-    assert [found.low, found.high] == pytest.approx([0.4902, 0.9433], abs=5e-5)
-    assert (found.method, found.units, found.confidence) == ("wilson", 10, 0.95)
+    result = stats.wilson(8, 10)
+    assert result is not None
+    assert [result.low, result.high] == pytest.approx([0.4902, 0.9433], abs=5e-5)
+    assert (result.method, result.units, result.confidence) == ("wilson", 10, 0.95)
 
 
 def test_wilson_of_no_trial_is_undefined() -> None:
@@ -40,8 +40,8 @@ def test_wilson_of_no_trial_is_undefined() -> None:
 
 
 def test_an_interval_excludes_what_lies_outside() -> None:
-    found = stats.Interval(low=0.1, high=0.4, method="bca", units=9)
-    assert [found.excludes(value) for value in (0.0, 0.1, 0.4, 0.5)] == [True, False, False, True]
+    result = stats.Interval(low=0.1, high=0.4, method="bca", units=9)
+    assert [result.excludes(value) for value in (0.0, 0.1, 0.4, 0.5)] == [True, False, False, True]
 
 
 def test_samples_of_one_document_become_one_unit() -> None:
@@ -59,9 +59,9 @@ def test_pooled_estimates_follow_the_metrics_combine() -> None:
 @pytest.mark.parametrize("highest", [3, 1_000_000])
 def test_many_estimates_are_those_of_their_rows_whether_or_not_they_repeat(highest: int) -> None:
     sums = np.random.default_rng(1).integers(0, highest, size=(30_000, 2)).astype(np.float64)
-    found = stats.pooled(_cer, ["edits", "length"])(sums)
+    result = stats.pooled(_cer, ["edits", "length"])(sums)
     expected = [edits / length if length else np.nan for edits, length in sums.tolist()]
-    assert np.array_equal(found, expected, equal_nan=True)
+    assert np.array_equal(result, expected, equal_nan=True)
 
 
 def test_the_bootstrap_of_a_mean_is_scipys_bca() -> None:
@@ -69,20 +69,20 @@ def test_the_bootstrap_of_a_mean_is_scipys_bca() -> None:
     expected = scipy_stats.bootstrap(
         (values,), np.mean, n_resamples=stats.RESAMPLES, method="BCa", rng=np.random.default_rng(3)
     ).confidence_interval
-    found = stats.interval(_units(*values), stats.mean_of, seed=3)
-    assert found is not None
-    assert [found.low, found.high] == pytest.approx([expected.low, expected.high])
-    assert found.method == "bca"
+    result = stats.interval(_units(*values), stats.mean_of, seed=3)
+    assert result is not None
+    assert [result.low, result.high] == pytest.approx([expected.low, expected.high])
+    assert result.method == "bca"
 
 
 def test_a_value_that_no_resample_reaches_still_has_an_interval() -> None:
     def nearly_complete(sums: stats.FloatArray) -> stats.FloatArray:
         return np.asarray(sums[..., 0] == 2**30 - 1, dtype=np.float64) + sums[..., 1] / 2**30
 
-    units = np.array([[2.0**place, 2.0**place] for place in range(30)])
-    found = stats.interval(units, nearly_complete, seed=0)
-    assert found is not None
-    assert np.isfinite([found.low, found.high]).all()
+    units = np.array([[2.0**power, 2.0**power] for power in range(30)])
+    result = stats.interval(units, nearly_complete, seed=0)
+    assert result is not None
+    assert np.isfinite([result.low, result.high]).all()
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
@@ -93,17 +93,17 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> Non
 
 def test_above_5000_units_the_interval_is_normal() -> None:
     values = RNG.random(stats.BOOTSTRAP_UNITS + 1)
-    found = stats.interval(_units(*values), stats.mean_of, seed=0)
+    result = stats.interval(_units(*values), stats.mean_of, seed=0)
     reach = 1.959964 * values.std(ddof=1) / np.sqrt(len(values))
-    assert found is not None
-    assert found.method == "cluster_normal"
-    assert [found.low, found.high] == pytest.approx([values.mean() - reach, values.mean() + reach], abs=1e-7)
+    assert result is not None
+    assert result.method == "cluster_normal"
+    assert [result.low, result.high] == pytest.approx([values.mean() - reach, values.mean() + reach], abs=1e-7)
 
 
 def test_at_5000_units_it_is_still_the_bootstrap() -> None:
-    found = stats.interval(_units(*RNG.random(stats.BOOTSTRAP_UNITS)), stats.mean_of, seed=0)
-    assert found is not None
-    assert found.method == "bca"
+    result = stats.interval(_units(*RNG.random(stats.BOOTSTRAP_UNITS)), stats.mean_of, seed=0)
+    assert result is not None
+    assert result.method == "bca"
 
 
 def test_normal_intervals_are_robust_to_samples_that_come_twice() -> None:
@@ -118,8 +118,8 @@ def test_normal_intervals_are_robust_to_samples_that_come_twice() -> None:
 def test_a_pooled_ratio_has_an_interval_by_the_same_way() -> None:
     lengths = RNG.integers(5, 20, size=50).astype(np.float64)
     units = np.column_stack([np.floor(lengths * RNG.random(50)), lengths])
-    found = stats.interval(units, stats.pooled(_cer, ["edits", "length"]), seed=5)
-    assert found == stats.interval(units, stats.mean_of, seed=5)
+    result = stats.interval(units, stats.pooled(_cer, ["edits", "length"]), seed=5)
+    assert result == stats.interval(units, stats.mean_of, seed=5)
 
 
 @pytest.mark.parametrize("values", [(), (0.5,), (0.5, 0.5, 0.5)])
@@ -145,9 +145,9 @@ def test_a_share_of_independent_samples_has_wilsons_interval() -> None:
 
 def test_a_share_is_bootstrapped_by_document_where_documents_have_several_samples() -> None:
     right, samples = np.array([2.0, 0.0, 1.0, 2.0, 0.0]), np.full(5, 2.0)
-    found = _of_share(right, samples)
-    assert found is not None
-    assert (found.method, found.units) == ("bca", 5)
+    result = _of_share(right, samples)
+    assert result is not None
+    assert (result.method, result.units) == ("bca", 5)
 
 
 def test_where_all_documents_agree_each_is_one_trial() -> None:
@@ -162,19 +162,19 @@ def test_mcnemars_exact_test_counts_discordant_pairs_only() -> None:
 
 def test_binary_samples_are_compared_by_mcnemar() -> None:
     first, second = _units(1, 1, 0, 0, 1), _units(1, 1, 1, 1, 1)
-    found = stats.compare_paired(first, second, stats.mean_of, seed=0, is_binary=True)
-    assert found is not None
-    assert (found.test, found.units) == ("mcnemar_exact", 5)
-    assert found.difference == pytest.approx(0.4)
-    assert found.p_value == 0.5
+    result = stats.compare_paired(first, second, stats.mean_of, seed=0, is_binary=True)
+    assert result is not None
+    assert (result.test, result.units) == ("mcnemar_exact", 5)
+    assert result.difference == pytest.approx(0.4)
+    assert result.p_value == 0.5
 
 
 def test_binary_samples_of_shared_documents_are_compared_by_permutation() -> None:
-    found = stats.compare_paired(
+    result = stats.compare_paired(
         _units(1, 0, 2, counts=2.0), _units(2, 2, 2, counts=2.0), stats.mean_of, seed=0, is_binary=True
     )
-    assert found is not None
-    assert found.test == "permutation"
+    assert result is not None
+    assert result.test == "permutation"
 
 
 def test_few_units_are_permuted_exactly_as_scipy_does() -> None:
@@ -182,9 +182,9 @@ def test_few_units_are_permuted_exactly_as_scipy_does() -> None:
     expected = scipy_stats.permutation_test(
         (first, second), lambda a, b, axis: np.mean(b - a, axis=axis), permutation_type="samples", vectorized=True
     )
-    found = stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=0)
-    assert found is not None
-    assert found.p_value == pytest.approx(expected.pvalue)
+    result = stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=0)
+    assert result is not None
+    assert result.p_value == pytest.approx(expected.pvalue)
 
 
 def test_many_units_are_permuted_at_random_near_scipys_value() -> None:
@@ -197,10 +197,10 @@ def test_many_units_are_permuted_at_random_near_scipys_value() -> None:
         vectorized=True,
         rng=np.random.default_rng(0),
     )
-    found = stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=11)
-    assert found is not None
-    assert found.p_value == pytest.approx(expected.pvalue, abs=0.03)
-    assert found == stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=11)
+    result = stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=11)
+    assert result is not None
+    assert result.p_value == pytest.approx(expected.pvalue, abs=0.03)
+    assert result == stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=11)
 
 
 def test_many_exchanges_are_tried_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +215,9 @@ def test_many_exchanges_are_tried_in_bounded_memory(monkeypatch: pytest.MonkeyPa
 
 def test_equal_targets_do_not_differ() -> None:
     units = _units(*RNG.random(30))
-    found = stats.compare_paired(units, units, stats.mean_of, seed=0)
-    assert found is not None
-    assert (found.difference, found.p_value, found.interval) == (0.0, 1.0, None)
+    result = stats.compare_paired(units, units, stats.mean_of, seed=0)
+    assert result is not None
+    assert (result.difference, result.p_value, result.interval) == (0.0, 1.0, None)
 
 
 def test_a_comparison_of_nothing_is_undefined() -> None:
@@ -237,7 +237,7 @@ def test_holm_adjusts_in_the_order_given(p_values: list[float], expected: list[f
 def test_holm_never_lowers_a_p_value_and_keeps_the_order(p_values: list[float]) -> None:
     adjusted = stats.holm(p_values)
     assert all(before <= after <= 1 for before, after in zip(p_values, adjusted, strict=True))
-    assert [adjusted[place] for place in np.argsort(p_values, kind="stable")] == sorted(adjusted)
+    assert [adjusted[index] for index in np.argsort(p_values, kind="stable")] == sorted(adjusted)
 
 
 @given(
@@ -246,14 +246,14 @@ def test_holm_never_lowers_a_p_value_and_keeps_the_order(p_values: list[float]) 
 )
 def test_an_interval_is_ordered_and_inside_what_was_seen(pairs: list[tuple[int, int]], seed: int) -> None:
     units = np.array([[right, right + wrong] for right, wrong in pairs], dtype=np.float64)
-    found = stats.interval(units, stats.pooled(_cer, ["edits", "length"]), seed=seed)
-    if found is not None:
-        assert 0 <= found.low <= found.high <= 1
+    result = stats.interval(units, stats.pooled(_cer, ["edits", "length"]), seed=seed)
+    if result is not None:
+        assert 0 <= result.low <= result.high <= 1
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_swapping_the_targets_mirrors_the_comparison(pairs: list[tuple[bool, bool]]) -> None:
-    first, second = _units(*(one for one, _ in pairs)), _units(*(other for _, other in pairs))
+    first, second = _units(*(before for before, _ in pairs)), _units(*(after for _, after in pairs))
     there = stats.compare_paired(first, second, stats.mean_of, seed=1)
     back = stats.compare_paired(second, first, stats.mean_of, seed=1)
     assert there is not None

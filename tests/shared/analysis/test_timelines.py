@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.timelines import MAX_BINS, Grid, grid_of, max_under_way
+from vlmhyperbench.analysis.timelines import MAX_BINS, Grid, grid_of, max_in_flight
 
 S = 1_000_000_000
 
@@ -45,11 +45,11 @@ def test_a_bin_holds_its_lower_edge_and_what_is_outside_is_left_out() -> None:
 def test_half_a_bin_under_way_is_half_a_request() -> None:
     grid = Grid(start_ns=10 * S, width_ns=S, bins=4)
     began, ended = _ns(9, 10.5, 11), _ns(10.5, 12.5, 12)
-    assert grid.mean_under_way(began, ended).tolist() == pytest.approx([1.0, 2.0, 0.5, 0.0])
-    assert grid.mean_under_way(_ns(), _ns()).tolist() == [0, 0, 0, 0]
+    assert grid.mean_in_flight(began, ended).tolist() == pytest.approx([1.0, 2.0, 0.5, 0.0])
+    assert grid.mean_in_flight(_ns(), _ns()).tolist() == [0, 0, 0, 0]
 
 
 def test_one_that_ends_as_another_begins_has_made_room() -> None:
-    assert max_under_way(_ns(1, 2, 3), _ns(2, 3, 4)) == 1
-    assert max_under_way(_ns(1, 2, 2.5), _ns(3, 3, 3)) == 3
-    assert max_under_way(_ns(), _ns()) == 0
+    assert max_in_flight(_ns(1, 2, 3), _ns(2, 3, 4)) == 1
+    assert max_in_flight(_ns(1, 2, 2.5), _ns(3, 3, 3)) == 3
+    assert max_in_flight(_ns(), _ns()) == 0

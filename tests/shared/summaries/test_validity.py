@@ -63,7 +63,7 @@ def test_the_sends_of_an_open_loop_are_compared_with_its_schedule() -> None:
     bad = performance_of(replace(run, facts=bunched))
     assert (bad.state, {gate.name for gate in bad.gates if not gate.ok}) == (
         "invalid",
-        {"dispersion_error", "sends_like_process_p"},
+        {"rate_error_share", "dispersion_error", "sends_like_process_p"},
     )
 
 

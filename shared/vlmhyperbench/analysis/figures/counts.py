@@ -1,23 +1,23 @@
-"""How often something happened, by category: grouped bars, or one stacked bar."""
+"""Counts by category: grouped bars, or stacked bars."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Series, SeriesTone
-from vlmhyperbench.analysis.labels import clean, distinct, printable, some
+from vlmhyperbench.analysis.labels import clean, distinct, join_parts, printable
 
 
 def bars_figure(
     name: str, title: str, *, axis: Axis, groups: str, series: Mapping[str, Mapping[str, int]], note: str = ""
 ) -> FigureSpec:
-    """Draw counts by category as horizontal bars: error kinds, wins and losses."""
+    """Draw counts by category as horizontal bars, such as kinds of errors."""
     labels = distinct(label for counts in series.values() for label in counts)
     names = distinct(series)
     counted = {names[name]: {labels[label]: n for label, n in counts.items()} for name, counts in series.items()}
     categories = tuple(labels.values())
     title, groups = printable(title), clean(groups)
-    said = [
+    sentences = [
         f"{shown}: " + (", ".join(f"{label} {n}" for label, n in counts.items()) or "none")
         for shown, counts in counted.items()
     ]
@@ -25,7 +25,7 @@ def bars_figure(
         name=name,
         kind="bars",
         title=title,
-        alt=f"{title}. {'; '.join(said)}.",
+        alt=f"{title}. {'; '.join(sentences)}.",
         x=Axis(title=axis.title, unit=axis.unit, low=0.0, high=axis.high),
         y=Axis(title=groups),
         table=FigureTable(
@@ -55,21 +55,21 @@ def stacked_figure(
     rows: Mapping[str, Sequence[int]],
     note: str = "",
 ) -> FigureSpec:
-    """Draw one bar per row, made of parts: won, tied and lost answers.
+    """Draw one bar per row, stacked from parts, such as won, tied and lost answers.
 
     Args:
-        name: slug.
-        title: headline.
-        axis: of the counts.
-        groups: what a row is.
-        parts: their names, from left to right, and what they mean.
-        rows: name → the number of each part.
-        note: how to read it.
+        name: Slug.
+        title: Headline.
+        axis: Axis of the counts.
+        groups: What a row stands for.
+        parts: Name and meaning of each part, from left to right.
+        rows: Name of a row → count of each part.
+        note: How to read the figure.
     """
     labels = tuple(distinct(rows).values())
     counts = tuple(tuple(row) for row in rows.values())
     title, groups = printable(title), clean(groups)
-    said = [
+    sentences = [
         f"{label}: {', '.join(f'{n} {part}' for (part, _), n in zip(parts, row, strict=True))}"
         for label, row in zip(labels, counts, strict=True)
     ]
@@ -77,7 +77,7 @@ def stacked_figure(
         name=name,
         kind="stacked",
         title=title,
-        alt=f"{title}. {some(said, nothing='Nothing was counted')}.",
+        alt=f"{title}. {join_parts(sentences, nothing='Nothing was counted')}.",
         x=Axis(title=axis.title, unit=axis.unit, low=0.0, high=axis.high),
         y=Axis(title=groups),
         table=FigureTable(
@@ -88,7 +88,7 @@ def stacked_figure(
             Series(
                 name=part,
                 x=tuple(float(row[i]) for row in counts),
-                y=tuple(float(place) for place in range(len(labels))),
+                y=tuple(float(row) for row in range(len(labels))),
                 tone=tone,
             )
             for i, (part, tone) in enumerate(parts)

@@ -1,4 +1,4 @@
-"""How measured values are distributed: curves of exact order statistics, and histograms."""
+"""Distributions of measured values: curves of exact order statistics, and histograms."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTa
 from vlmhyperbench.analysis.labels import distinct, short
 
 MAX_CURVE_POINTS = 400
-"""A longer distribution is drawn by that many of its exact order statistics."""
+"""Largest number of points of a curve; a longer distribution is drawn by this many of its exact order statistics."""
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 MARKED = (50, 90, 99)
 WIDE = 100.0
-"""Slowest over fastest: from there on an axis is logarithmic, or everything would lie at its left end."""
+"""Smallest ratio of the slowest to the fastest value with which the axis of a curve is logarithmic."""
 MIN_BINS, MAX_BINS = 8, 40
 _PER_DECADE = (500, 200, 100, 50, 20, 10, 5)
 
 Values: TypeAlias = Sequence[float] | FloatArray | Ordered
-"""One value per request, in any order, or counted already."""
+"""One value per request, in any order, or values with counts."""
 
 
 def cdf_figure(
@@ -35,24 +35,30 @@ def cdf_figure(
     of: str = "requests",
     note: str = "",
 ) -> FigureSpec:
-    """Draw the share of requests that were at least so fast, from exact order statistics.
+    """Draw cumulative distributions from exact order statistics.
 
-    `series` maps a name to its values; an empty series is left out. The table holds nearest-rank percentiles. The axis
-    is logarithmic where the slowest takes `WIDE` times as long as the fastest.
+    Args:
+        name: Slug.
+        title: Headline.
+        axis: Axis of the values; it is logarithmic where the slowest value is at least `WIDE` times the fastest.
+        series: Name → values; an empty series is left out.
+        of: What the values belong to.
+        note: How to read the figure.
     """
     known = _known(series)
     drawn: list[Series] = []
     marks: list[Mark] = []
-    said: list[str] = []
+    sentences: list[str] = []
     for shown, values in known.items():
         ranks = _ranks(values.n)
-        places = tuple(values.at(ranks).tolist())
-        drawn.append(Series(name=shown, x=places, y=tuple((ranks / values.n).tolist())))
+        points = tuple(values.at(ranks).tolist())
+        drawn.append(Series(name=shown, x=points, y=tuple((ranks / values.n).tolist())))
         p50, p99 = values.percentile(50), values.percentile(99)
         marks += [
             Mark(axis="x", at=at, label=f"p{q} {short(at)}", series=len(drawn) - 1) for q, at in ((50, p50), (99, p99))
         ]
-        said.append(f"{shown}: p50 {short(p50)}, p99 {short(p99)}, slowest {short(places[-1])} {axis.unit}".rstrip())
+        slowest = f"{short(points[-1])} {axis.unit}".rstrip()
+        sentences.append(f"{shown}: p50 {short(p50)}, p99 {short(p99)}, slowest {slowest}")
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (f"p{q}" if q < 100 else "max", *(values.percentile(q) for values in known.values())) for q in PERCENTILES
     )
@@ -60,7 +66,7 @@ def cdf_figure(
         name=name,
         kind="curve",
         title=title,
-        alt=f"{title}. {'; '.join(said) or 'Nothing was measured'}.",
+        alt=f"{title}. {'; '.join(sentences) or 'Nothing was measured'}.",
         x=replace(axis, is_log=_is_wide(list(known.values()))),
         y=Axis(title=f"share of {of}", low=0.0, high=1.0),
         table=FigureTable(
@@ -76,9 +82,9 @@ def cdf_figure(
 def histogram_figure(
     name: str, title: str, *, axis: Axis, series: Mapping[str, Values], is_whole: bool = False, note: str = ""
 ) -> FigureSpec:
-    """Draw how often values fell into equal bins, the same bins for every series; the last takes all beyond p99.5.
+    """Draw counts of values in bins of equal width, the same for every series; the last bin includes all above p99.5.
 
-    Bins of whole numbers (`is_whole`) hold the same number of them each: `3–5` is 3, 4 and 5.
+    Bins of whole numbers (`is_whole`) contain the same number of whole numbers each: `3–5` is 3, 4 and 5.
     """
     known = _known(series)
     if not known:
@@ -92,10 +98,10 @@ def histogram_figure(
 def log_histogram_figure(
     name: str, title: str, *, axis: Axis, series: Mapping[str, Values], note: str = ""
 ) -> FigureSpec:
-    """Draw how often values fell into bins of equal ratio on a logarithmic axis, with p50, p90 and p99 marked.
+    """Draw counts of values in bins of equal ratio on a logarithmic axis, with p50, p90 and p99 marked.
 
-    The bins' edges are the same whole fractions of decades in every figure. Values that are not above 0 have no place
-    on such an axis: with one of them the figure is `histogram_figure`.
+    The edges of bins are whole fractions of decades, the same in every figure. Where a value is 0 or less, which a
+    logarithmic axis cannot show, the figure is `histogram_figure`.
     """
     known = _known(series)
     if not known or any(values.values[0] <= 0 for values in known.values()):
@@ -104,8 +110,8 @@ def log_histogram_figure(
     high = max(float(values.values[-1]) for values in known.values())
     edges = _log_edges(low, high, _bins(known))
     marks = tuple(
-        Mark(axis="x", at=at, label=f"p{percent} {short(at)}", series=place)
-        for place, values in enumerate(known.values())
+        Mark(axis="x", at=at, label=f"p{percent} {short(at)}", series=index)
+        for index, values in enumerate(known.values())
         for percent in MARKED
         for at in (values.percentile(percent),)
     )
@@ -126,16 +132,16 @@ def _histogram(
     marks: tuple[Mark, ...] = (),
 ) -> FigureSpec:
     drawn: list[Series] = []
-    said: list[str] = []
-    for place, (shown, values) in enumerate(known.items()):
+    sentences: list[str] = []
+    for index, (shown, values) in enumerate(known.items()):
         counts = _counts(values, edges)
         drawn.append(Series(name=shown, x=tuple(edges.tolist()), y=tuple(counts.tolist())))
         fullest = int(numpy.argmax(counts))
-        of = ", ".join(mark.label for mark in marks if mark.series == place)
-        said.append(
+        percentiles = ", ".join(mark.label for mark in marks if mark.series == index)
+        sentences.append(
             f"{shown}: the fullest bin is {_bin(float(edges[fullest]), float(edges[fullest + 1]), is_whole=is_whole)}"
             f" {axis.unit}".rstrip()
-            + (f"; {of}" if of else "")
+            + (f"; {percentiles}" if percentiles else "")
         )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (_bin(float(edges[i]), float(edges[i + 1]), is_whole=is_whole), *(int(curve.y[i]) for curve in drawn))
@@ -145,7 +151,7 @@ def _histogram(
         name=name,
         kind="histogram",
         title=title,
-        alt=f"{title}. {'; '.join(said)}.",
+        alt=f"{title}. {'; '.join(sentences)}.",
         x=axis,
         y=Axis(title="requests", low=0.0),
         table=FigureTable(columns=(axis.label, *(curve.name for curve in drawn)), rows=rows),
@@ -168,14 +174,16 @@ def _empty(name: str, title: str, axis: Axis) -> FigureSpec:
 
 
 def _known(series: Mapping[str, Values]) -> dict[str, Ordered]:
-    """Series that are not empty, in order, under names that can be drawn."""
+    """Return the series that are not empty, sorted, under names that can be drawn."""
     names = distinct(series)
-    found = {names[name]: values if isinstance(values, Ordered) else ordered(values) for name, values in series.items()}
-    return {name: values for name, values in found.items() if values.n}
+    by_name = {
+        names[name]: values if isinstance(values, Ordered) else ordered(values) for name, values in series.items()
+    }
+    return {name: values for name, values in by_name.items() if values.n}
 
 
 def _counted(known: Mapping[str, Ordered]) -> str:
-    """Say of how many requests, as `n = 20` or `n: a 20, b 30`."""
+    """Write the numbers of values, as `n = 20.` or `n: a 20, b 30.`."""
     counts = {name: f"{values.n:,}".replace(",", "\u202f") for name, values in known.items()}
     if len(counts) == 1:
         return f"n = {next(iter(counts.values()))}."
@@ -196,12 +204,12 @@ def _ranks(count: int) -> IntArray:
 
 
 def _bins(known: Mapping[str, Ordered]) -> int:
-    fewest = min(values.n for values in known.values())
-    return max(MIN_BINS, min(MAX_BINS, math.ceil(3 * math.cbrt(fewest))))
+    min_n = min(values.n for values in known.values())
+    return max(MIN_BINS, min(MAX_BINS, math.ceil(3 * math.cbrt(min_n))))
 
 
 def _counts(values: Ordered, edges: FloatArray) -> FloatArray:
-    """Count the values in every bin; the first and the last take what lies beyond them."""
+    """Count the values in every bin; the first and the last bin include all values beyond them."""
     below = numpy.searchsorted(values.values, edges[1:-1])
     ends = numpy.concatenate(([0], values.up_to))[numpy.concatenate(([0], below, [values.values.size]))]
     return numpy.diff(ends).astype(numpy.float64)
@@ -218,7 +226,7 @@ def _whole_edges(low: float, high: float, bins: int) -> FloatArray:
 
 
 def _log_edges(low: float, high: float, bins: int) -> FloatArray:
-    """Lay the finest of the fixed grids that needs no more bins than that, and at least `MIN_BINS`."""
+    """Return the edges of the finest fixed grid that needs at most `bins` bins, extended to at least `MIN_BINS`."""
     for per_decade in _PER_DECADE:
         first = math.floor(math.log10(low) * per_decade)
         last = math.floor(math.log10(high) * per_decade) + 1

@@ -12,7 +12,7 @@ from vlmhyperbench.analysis.labels import clean, distinct, printable, short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value with its confidence interval, and what it is the value of."""
+    """A labelled value with its confidence interval."""
 
     label: str
     value: float | None
@@ -32,49 +32,49 @@ def interval_figure(
     zero_line: str = "",
     note: str = "",
 ) -> FigureSpec:
-    """Draw values with intervals by category: quality by group, or differences from a baseline.
+    """Draw values with intervals by category, such as quality by group or differences from a baseline.
 
     Args:
-        name: slug.
-        title: headline.
-        axis: the value's axis; missing bounds are taken around the intervals.
-        groups: what a category is, as `document class`.
-        series: per series its intervals; categories are the union of their labels in order of appearance.
-        within: ends of the scale, which the axis does not leave.
-        zero_line: label of a line at 0, for differences.
-        note: how to read it.
+        name: Slug.
+        title: Headline.
+        axis: Axis of the values; missing bounds follow the intervals.
+        groups: What a category stands for, such as `document class`.
+        series: Name → points; categories are the union of their labels in order of appearance.
+        within: Ends of the scale, beyond which the axis does not extend.
+        zero_line: Label of a line at 0, for differences.
+        note: How to read the figure.
     """
-    rows_of = distinct(point.label for points in series.values() for point in points)
-    place = {label: index for index, label in enumerate(rows_of)}
+    labels = distinct(point.label for points in series.values() for point in points)
+    row_of = {label: row for row, label in enumerate(labels)}
     names = distinct(series)
     title, groups = printable(title), clean(groups)
     drawn: list[Series] = []
     rows: list[tuple[Cell, ...]] = []
-    said: list[str] = []
+    sentences: list[str] = []
     for series_name, points in series.items():
         shown = names[series_name]
         drawn.append(
             Series(
                 name=shown,
                 x=tuple(point.value for point in points),
-                y=tuple(float(place[point.label]) for point in points),
+                y=tuple(float(row_of[point.label]) for point in points),
                 low=tuple(point.low for point in points),
                 high=tuple(point.high for point in points),
             )
         )
-        rows += [(rows_of[p.label], shown, p.value, p.low, p.high, p.n) for p in points]
-        known = [p for p in points if p.value is not None]
+        rows += [(labels[point.label], shown, point.value, point.low, point.high, point.n) for point in points]
+        known = [point for point in points if point.value is not None]
         if known:
-            worst, best = min(known, key=_value), max(known, key=_value)
-            least, most = (f"{short(p.value)} ({rows_of[p.label]})" for p in (worst, best))
-            said.append(f"{shown}: from {least} to {most}")
+            ends = (min(known, key=_value), max(known, key=_value))
+            lowest, highest = (f"{short(point.value)} ({labels[point.label]})" for point in ends)
+            sentences.append(f"{shown}: from {lowest} to {highest}")
     shown_values = [value for points in drawn for value in (*points.x, *points.low, *points.high)]
     low, high = _bounds([*shown_values, 0.0] if zero_line else shown_values, within=within)
     return FigureSpec(
         name=name,
         kind="interval",
         title=title,
-        alt=f"{title}. {'; '.join(said) or 'No value is known'}.",
+        alt=f"{title}. {'; '.join(sentences) or 'No value is known'}.",
         x=Axis(
             title=printable(axis.title),
             unit=axis.unit,
@@ -84,7 +84,7 @@ def interval_figure(
         y=Axis(title=groups),
         table=FigureTable(columns=(groups, "series", printable(axis.title), "low", "high", "n"), rows=tuple(rows)),
         series=tuple(drawn),
-        categories=tuple(rows_of.values()),
+        categories=tuple(labels.values()),
         marks=(Mark(axis="x", at=0.0, label=zero_line),) if zero_line else (),
         note=note,
     )

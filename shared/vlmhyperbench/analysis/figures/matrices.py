@@ -1,11 +1,11 @@
-"""Grids of values: flips between two runs, quality by two groups at once."""
+"""Grids of values, such as flips between two runs or quality by two groups at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.figures.spec import Axis, FigureSpec, FigureTable
-from vlmhyperbench.analysis.labels import clean, distinct, printable, some
+from vlmhyperbench.analysis.labels import clean, distinct, join_parts, printable
 
 
 def matrix_figure(
@@ -17,21 +17,21 @@ def matrix_figure(
     cells: Mapping[tuple[str, str], tuple[float, str]],
     note: str = "",
 ) -> FigureSpec:
-    """Draw a grid of values: flips between two runs, or quality by two groups at once.
+    """Draw a grid of values.
 
     Args:
-        name: slug.
-        title: headline.
-        rows: what the rows are, and their labels.
-        columns: the same for the columns.
-        cells: (row, column) → (shade between 0 and 1, what is written there); a missing cell stays empty.
-        note: how to read it.
+        name: Slug.
+        title: Headline.
+        rows: What the rows stand for, and their labels.
+        columns: What the columns stand for, and their labels.
+        cells: (row, column) → (shade from 0 to 1, text of the cell); a missing cell stays empty.
+        note: How to read the figure.
     """
     pairs = [[cells.get((row, column)) for column in columns[1]] for row in rows[1]]
     labels = tuple(tuple("" if cell is None else cell[1] for cell in line) for line in pairs)
     row_names, column_names = tuple(distinct(rows[1]).values()), tuple(distinct(columns[1]).values())
     title, row_title, column_title = printable(title), clean(rows[0]), clean(columns[0])
-    said = [
+    sentences = [
         f"{row_names[i]} and {column_names[j]}: {text}"
         for i, line in enumerate(labels)
         for j, text in enumerate(line)
@@ -41,7 +41,7 @@ def matrix_figure(
         name=name,
         kind="matrix",
         title=title,
-        alt=f"{title}. {some(said, nothing='Empty')}.",
+        alt=f"{title}. {join_parts(sentences, nothing='Empty')}.",
         x=Axis(title=column_title),
         y=Axis(title=row_title),
         table=FigureTable(

@@ -1,7 +1,7 @@
-"""A figure as a value: what a chart says, with its alternative text and its data table, before anybody draws it.
+"""A figure as a value: data, alternative text and table, independent of how it is drawn.
 
 Renderers are `vlmhyperbench.reports.writers.plots.to_plotly` and `to_matplotlib`; both draw any `FigureSpec`. Every
-string here may come from a data set or a model, so labels are cleaned and cut when a figure is made.
+string may come from a data set or a model, so labels are cleaned and cut when a figure is made.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
 
-MAX_THINGS = 20_000
-"""More points, cells and lines than that are no figure."""
-FURTHEST = 1e100
-"""Renderers compute with what they draw: a number beyond that could overflow on the way."""
+MAX_ELEMENTS = 20_000
+"""Largest number of points and cells, and of names and lines, of a figure."""
+MAX_NUMBER = 1e100
+"""Largest number of a figure: the arithmetic of renderers could overflow with larger ones."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,149}")
 _SPACES = str.maketrans("\u00a0\u202f", "  ")
 
@@ -29,14 +29,14 @@ SeriesTone = Literal["good", "neutral", "bad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One axis; a bound that is None follows the data."""
+    """An axis; a bound that is None follows the data."""
 
     title: str
     unit: str = ""
     low: float | None = None
     high: float | None = None
     is_log: bool = False
-    """Equal ratios take equal room, and everything on it is above 0: x of curves, histograms and scatters."""
+    """Whether the scale is logarithmic, with numbers above 0 only: for x of curves, histograms and scatters."""
 
     @property
     def label(self) -> str:
@@ -45,10 +45,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line, one set of dots or one set of bars.
+    """A line, a set of dots or a set of bars.
 
-    `x` of a histogram or a timeline are bin edges and has one entry more than `y`; a bar's or an interval's `y` is the
-    position of its category. None in `x` leaves the place empty. Intervals are those of `x`, in a scatter those of `y`.
+    In a histogram or a timeline `x` are the edges of bins, one more than `y`. In bars and intervals `y` is the index of
+    the category, and None in `x` leaves its row empty. Intervals are those of `x`, in a scatter those of `y`.
     """
 
     name: str
@@ -61,9 +61,9 @@ class Series:
     labels: tuple[str, ...] = ()
     """Names of a scatter's points. Shape: (points,)."""
     is_joined: bool = False
-    """A scatter's points are joined by a line, in their order; a timeline's bins are steps instead of dots."""
+    """Whether a line joins a scatter's points in order, or a timeline has steps instead of dots."""
     tone: SeriesTone | None = None
-    """What it means; it is drawn in the colour of that instead of the next one."""
+    """Meaning of the series, which decides its colour; None takes the next colour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +74,12 @@ class Mark:
     at: float
     label: str
     series: int | None = None
-    """Draw it in the colour of that series."""
+    """Index of the series whose colour the line has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureTable:
-    """The numbers of a figure, for readers who want or need them as text."""
+    """Numbers of a figure as a table, for readers who cannot or do not want to use the picture."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -90,56 +90,56 @@ class FigureTable:
 
     @property
     def is_number(self) -> tuple[bool, ...]:
-        """Which columns hold numbers only, so that writers can align them."""
+        """Whether each column contains numbers only, so that writers can align it."""
         return tuple(not any(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureSpec:
-    """One figure."""
+    """A figure that renderers can draw."""
 
     name: str
     """Slug: file name of the figure and anchor in a report."""
     kind: FigureKind
     title: str
     alt: str
-    """One or two sentences with the numbers that the picture shows."""
+    """Alternative text: one or two sentences with the numbers of the figure."""
     x: Axis
     y: Axis
     table: FigureTable
     series: tuple[Series, ...] = ()
     categories: tuple[str, ...] = ()
-    """Names of the rows, first on top: of intervals, bars and a matrix."""
+    """Names of the rows of intervals, bars or a matrix, from top to bottom."""
     columns: tuple[str, ...] = ()
     """Names of a matrix's columns."""
     cells: tuple[tuple[float | None, ...], ...] = ()
-    """A matrix's values. Shape: (categories, columns)."""
+    """Values of a matrix. Shape: (categories, columns)."""
     cell_labels: tuple[tuple[str, ...], ...] = ()
-    """What is written into the cells. Shape: (categories, columns)."""
+    """Texts of a matrix's cells. Shape: (categories, columns)."""
     marks: tuple[Mark, ...] = ()
     note: str = ""
-    """How to read it, in one sentence."""
+    """How to read the figure, in one sentence."""
 
     def __post_init__(self) -> None:
-        wrong = next(_faults(self), None)
-        if wrong is not None:
-            raise InvalidInput(f"The figure {self.name!r} cannot be drawn: {wrong}.")
+        fault = next(_faults(self), None)
+        if fault is not None:
+            raise InvalidInput(f"The figure {self.name!r} cannot be drawn: {fault}.")
 
 
 def _faults(spec: FigureSpec) -> Iterator[str]:
-    """Say what a renderer could not draw."""
+    """Yield the reasons for which a renderer could not draw a figure."""
     if _NAME.fullmatch(spec.name) is None:
         yield "its name is no slug"
     if not all(label.translate(_SPACES).isprintable() for label in _labels(spec)):
         yield "a label has characters that cannot be printed"
-    if len(spec.categories) * len(spec.columns) + sum(len(series.x) for series in spec.series) > MAX_THINGS:
-        yield f"it holds more than {MAX_THINGS} points and cells"
-    if len(spec.categories) + len(spec.columns) + len(spec.series) + len(spec.marks) > MAX_THINGS:
-        yield f"it holds more than {MAX_THINGS} names and lines"
-    if not all(math.isfinite(number) and abs(number) <= FURTHEST for number in _numbers(spec)):
-        yield f"a number is not between -{FURTHEST} and {FURTHEST}"
-    if spec.x.is_log and any(number <= 0 for number in _places(spec)):
-        yield "a place on a logarithmic axis is not above 0"
+    if len(spec.categories) * len(spec.columns) + sum(len(series.x) for series in spec.series) > MAX_ELEMENTS:
+        yield f"it holds more than {MAX_ELEMENTS} points and cells"
+    if len(spec.categories) + len(spec.columns) + len(spec.series) + len(spec.marks) > MAX_ELEMENTS:
+        yield f"it holds more than {MAX_ELEMENTS} names and lines"
+    if not all(math.isfinite(number) and abs(number) <= MAX_NUMBER for number in _numbers(spec)):
+        yield f"a number is not between -{MAX_NUMBER} and {MAX_NUMBER}"
+    if spec.x.is_log and any(number <= 0 for number in _x_values(spec)):
+        yield "a number on a logarithmic axis is not above 0"
     if any(mark.series is not None and not 0 <= mark.series < len(spec.series) for mark in spec.marks):
         yield "a line belongs to no series"
     for grid in (spec.cells, spec.cell_labels):
@@ -168,12 +168,12 @@ def _series_faults(spec: FigureSpec, series: Series) -> Iterator[str]:
 
 
 def _per_point(spec: FigureSpec, series: Series) -> Sequence[Sequence[float | str | None]]:
-    """What a series must have an entry for each point of."""
+    """Return the sequences of a series that must have an entry for each point."""
     match spec.kind:
         case "interval":
             return series.low, series.high
         case "scatter":
-            return [found for found in (series.low, series.high, series.labels) if found]
+            return [entries for entries in (series.low, series.high, series.labels) if entries]
         case _:
             return ()
 
@@ -188,16 +188,16 @@ def _labels(spec: FigureSpec) -> Iterator[str]:
     yield from chain(*(series.labels for series in spec.series))
 
 
-def _places(spec: FigureSpec) -> Iterator[float]:
-    """Everything that lies on the x axis."""
+def _x_values(spec: FigureSpec) -> Iterator[float]:
+    """Yield all numbers on the x axis."""
     bounds = (spec.x.low, spec.x.high)
     marks = (mark.at for mark in spec.marks if mark.axis == "x")
-    found: Iterator[float | None] = chain(bounds, marks, *(line.x for line in spec.series))
-    return (number for number in found if number is not None)
+    numbers: Iterator[float | None] = chain(bounds, marks, *(line.x for line in spec.series))
+    return (number for number in numbers if number is not None)
 
 
 def _numbers(spec: FigureSpec) -> Iterator[float]:
     bounds = (spec.x.low, spec.x.high, spec.y.low, spec.y.high)
     series = (numbers for line in spec.series for numbers in (line.x, line.y, line.low, line.high))
-    found: Iterator[float | None] = chain(bounds, (mark.at for mark in spec.marks), *series, *spec.cells)
-    return (number for number in found if number is not None)
+    numbers: Iterator[float | None] = chain(bounds, (mark.at for mark in spec.marks), *series, *spec.cells)
+    return (number for number in numbers if number is not None)

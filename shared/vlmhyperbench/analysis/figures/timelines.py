@@ -1,11 +1,12 @@
-"""What happened when: rates and counts in equal bins of a run's time."""
+"""Rates and counts over time, in equal bins of a run's time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Series
-from vlmhyperbench.analysis.labels import distinct, short, some
+from vlmhyperbench.analysis.labels import distinct, join_parts, short
 
 _TIME = Axis(title="time since the first request was due", unit="s")
 
@@ -20,16 +21,16 @@ def timeline_figure(
     dotted: Collection[str] = (),
     note: str = "",
 ) -> FigureSpec:
-    """Draw steps over time, one a bin.
+    """Draw steps over time, one per bin.
 
     Args:
-        name: slug.
-        title: headline.
-        y: what the steps are the height of.
-        edges_s: of the bins. Shape: (bins + 1,).
-        series: name → one value a bin. Shape of each: (bins,).
-        dotted: what is bad and hopefully rare: a dot in every bin in which there is some.
-        note: how to read it.
+        name: Slug.
+        title: Headline.
+        y: Axis of the values.
+        edges_s: Edges of the bins. Shape: (bins + 1,).
+        series: Name → one value per bin. Shape of each: (bins,).
+        dotted: Names of series of failures, which are drawn as dots.
+        note: How to read the figure.
     """
     names = distinct(series)
     drawn = tuple(
@@ -42,20 +43,20 @@ def timeline_figure(
         )
         for key, values in series.items()
     )
-    said = [
-        f"{curve.name}: at most {short(most)} {y.unit}".rstrip() + f", after {short(edges_s[curve.y.index(most)])} s"
+    sentences = [
+        f"{curve.name}: at most {short(peak)} {y.unit}".rstrip() + f", after {short(edges_s[curve.y.index(peak)])} s"
         for curve in drawn
-        if (most := max(curve.y, default=0.0))
+        if (peak := max(curve.y, default=0.0))
     ]
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (f"{short(edges_s[place])}–{short(edges_s[place + 1])}", *(curve.y[place] for curve in drawn))
-        for place in range(len(edges_s) - 1)
+        (f"{short(start)}–{short(end)}", *(curve.y[number] for curve in drawn))
+        for number, (start, end) in enumerate(pairwise(edges_s))
     )
     return FigureSpec(
         name=name,
         kind="timeline",
         title=title,
-        alt=f"{title}. {some(said, nothing='Nothing happened')}.",
+        alt=f"{title}. {join_parts(sentences, nothing='Nothing happened')}.",
         x=Axis(title=_TIME.title, unit=_TIME.unit, low=edges_s[0], high=edges_s[-1]),
         y=y,
         table=FigureTable(columns=(_TIME.unit, *(curve.name for curve in drawn)), rows=rows),

@@ -48,13 +48,13 @@ def confusion_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | Non
         return None
     confusion = confusion_of(+counts)
     totals = {label: confusion.total(label) for label in confusion.labels}
-    unparsed = " '__unparsed__' is whatever is right nowhere." if UNPARSED in confusion.said else ""
+    unparsed = " '__unparsed__' is whatever is right nowhere." if UNPARSED in confusion.predicted else ""
     pooled = f" 'other' pools the {plural(confusion.pooled, 'rarest label')}." if confusion.pooled else ""
     return matrix_figure(
         f"confusion-{slug(scored.key)}",
         f"{scored.label}: labels that were said",
         rows=("right label", confusion.labels),
-        columns=("said label", confusion.said),
+        columns=("said label", confusion.predicted),
         cells={pair: (count / totals[pair[0]], str(count)) for pair, count in confusion.counts.items()},
         note=f"Answers by label; the darker, the larger the share of what is right. Empty: never.{pooled}{unparsed}",
     )

@@ -9,7 +9,7 @@ import polars
 from vlmhyperbench.analysis.distributions import FloatArray
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, timeline_figure
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.analysis.timelines import Grid, max_under_way
+from vlmhyperbench.analysis.timelines import Grid, max_in_flight
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.records import TokenEvents
@@ -59,8 +59,8 @@ def progress_over(rows: polars.DataFrame, events: TokenEvents | None) -> Progres
         sent_per_s=grid.count(sent["sent_ns"].to_numpy()) / grid.width_s,
         failed_per_s=grid.count(failed.to_numpy()) / grid.width_s,
         failed=len(failed),
-        in_flight=grid.mean_under_way(began, ended),
-        most_in_flight=max_under_way(began, ended),
+        in_flight=grid.mean_in_flight(began, ended),
+        most_in_flight=max_in_flight(began, ended),
         endless=sent.height - whole.height,
         output_tokens_per_s=tokens_per_s(events) if events is not None else None,
         uncounted=events.uncounted if events is not None else 0,
