@@ -1,8 +1,8 @@
 """Confidence intervals and paired tests, computed with scipy.
 
-All functions work on **units**, which are drawn independently: the samples of one document together are one unit. A
-unit is a row of additive sums (for a mean: sum and count). An **estimator** maps the sums of any set of units to a
-value. Means, corpus BLEU and pooled CER are then the same case.
+All functions work on **units**, which are drawn independently: the samples of a document are one unit. A unit is a row
+of additive sums (for a mean: sum and count). An **estimator** maps the sums of any set of units to a value, so that
+means, corpus BLEU and pooled CER are the same case.
 """
 
 from __future__ import annotations
@@ -140,10 +140,7 @@ def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequen
 
 
 def _distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct rows and the index of each row among them, or all rows where few of them repeat.
-
-    Rows repeat because short texts have the same sums.
-    """
+    """Return the distinct rows and the index of each row, or all rows where few repeat; short texts have equal sums."""
     keys = rows @ np.random.default_rng(0).random(rows.shape[1])
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)
     is_exact = len(first) < len(rows) // 2 and bool((rows[first[index]] == rows).all())

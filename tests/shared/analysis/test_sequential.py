@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from tests.support.wording import Wording
 from vlmhyperbench.analysis.sequential import (
@@ -22,7 +20,6 @@ from vlmhyperbench.analysis.sequential import (
     decide,
     gains,
     gains_of,
-    random_order,
 )
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics.anls import Anls
@@ -373,30 +370,3 @@ def test_pooled_metrics_and_open_scales_cannot_stop_a_run(description: object, w
     with pytest.raises(InvalidInput) as refused:
         gains_of(description)
     wording(refused.value)
-
-
-def test_the_random_order_keeps_samples_of_one_document_together_in_their_own_order() -> None:
-    clusters = ["a", "b", "a", "c", "b", "a"]
-    orders = {tuple(random_order(clusters, seed=seed)) for seed in range(100)}
-    blocks = {"a": "025", "b": "14", "c": "3"}
-    assert {"".join(map(str, order)) for order in orders} == {
-        blocks[first] + blocks[second] + blocks[third]
-        for first in blocks
-        for second in blocks
-        for third in blocks
-        if len({first, second, third}) == 3
-    }
-
-
-def test_the_random_order_does_not_depend_on_the_order_of_the_dataset() -> None:
-    names = [str(number) for number in range(50)]
-    backwards = names[::-1]
-    order = [names[index] for index in random_order(names, seed=3)]
-    assert [backwards[index] for index in random_order(backwards, seed=3)] == order
-    assert order[:3] == ["22", "5", "13"]
-
-
-def test_every_random_order_is_as_likely_as_any_other() -> None:
-    result = Counter(tuple(random_order("abcd", seed=seed)) for seed in range(6000))
-    assert len(result) == 24
-    assert stats.chisquare(list(result.values())).pvalue > 0.001
