@@ -38,13 +38,13 @@ def test_an_adapter_that_is_not_allowed_is_not_imported(stranger: Path) -> None:
 
 
 def test_an_adapter_of_another_s_package_is_used_where_the_environment_allows_it(stranger: Path) -> None:
-    allowed = EngineEnvironment(adapters=("stranger-adapter",), variables={"MARK": "of the environment"})
+    allowed = EngineEnvironment(adapters=("stranger-adapter",), variables={"MARK": "from-environment"})
     with GatewayProcess(env={"PYTHONPATH": str(stranger), **allowed.to_variables()}) as process:
         answer = process.load(LoadRequest(model="m", backend_class="stranger"))
         assert answer.status == 200, answer.body
         pid = answer.json()["engine"]["pid"]  # type: ignore[index, call-overload]
         found = psutil.Process(pid).environ()
-        assert found["MARK"] == "of the environment"
+        assert found["MARK"] == "from-environment"
         assert ENVIRONMENT_VARIABLE not in found
         refused = process.load(LoadRequest(model="m", backend_class="simulated", replace=True))
         assert refused.error_code() == "adapter_not_allowed", "the value says all that is allowed"

@@ -51,6 +51,43 @@ def test_a_full_disk_is_said_as_what_it_is(tmp_path: Path) -> None:
     assert (answer["event"], answer["code"]) == ("error", "storage_full")
 
 
+DOORS = """
+from vlmhyperbench_llamacpp.adapter import LlamaCpp
+from vlmhyperbench_sdk.errors import NotFound
+
+
+class Unconstructable(LlamaCpp):
+    def __init__(self):
+        raise {error}
+
+
+class Untranslatable(LlamaCpp):
+    def to_engine(self, request):
+        raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [('NotFound("no table", code="table_missing")', "table_missing"), ('OSError("no table")', "plugin_failure")],
+    ids=["raised-on-purpose", "unexpected"],
+)
+@pytest.mark.parametrize("adapter", ["Unconstructable", "Untranslatable"])
+def test_an_error_that_an_adapter_raises_on_purpose_keeps_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adapter: str, error: str, code: str
+) -> None:
+    (tmp_path / "doors.py").write_text(DOORS.format(error=error))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "doors", raising=False)
+    order = {
+        "backend_class": f"doors:{adapter}",
+        "requests": str(_lines(tmp_path, _request("x"))),
+        "out": str(tmp_path / "bodies.bin"),
+        "images": {},
+    }
+    assert _answer(json.dumps(order), ["doors"])["code"] == code
+
+
 def test_every_body_lies_where_the_table_says(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(PNG)
     out = tmp_path / "bodies.bin"

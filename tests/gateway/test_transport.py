@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench_gateway.errors import EngineFailed
 from vlmhyperbench_gateway.transport import EngineClient
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -139,13 +141,14 @@ async def test_an_answer_over_the_limit_has_failed() -> None:
 
 
 @pytest.mark.anyio
-async def test_where_nobody_listens_the_reason_is_said() -> None:
+async def test_the_error_of_an_engine_that_nobody_listens_for_names_its_address() -> None:
     client = EngineClient(parse_url("http://127.0.0.1:9"), ["127.0.0.1"])
-    with pytest.raises(EngineFailed, match="cannot be reached"):
+    with pytest.raises(EngineFailed, match=re.escape("127.0.0.1:9")):
         await _ask(client)
 
 
 @pytest.mark.parametrize("value", ["a\r\nx: y", "a\nb", "ключ"])
-def test_a_header_cannot_smuggle_another(value: str) -> None:
-    with pytest.raises(InvalidInput, match="no header may hold"):
+def test_a_header_cannot_smuggle_another(value: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         EngineClient(parse_url("http://127.0.0.1:9"), ["127.0.0.1"], headers={"authorization": value})
+    wording(refused.value)

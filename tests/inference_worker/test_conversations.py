@@ -89,16 +89,18 @@ def test_places_of_answers_are_where_an_engine_s_body_has_its_empty_strings(tmp_
 
 def test_a_question_that_says_a_mark_is_refused():
     talks = converse([asked(0, "q0"), asked(7, "what is @@the answer to turn 0@@?")], turns=2)
-    with pytest.raises(InvalidInput, match="Sample 7 says"):
+    with pytest.raises(InvalidInput, match="Sample 7"):
         marked(talks[1])
-    assert "the answer to turn 0" in marked(converse([talks[1]], turns=2)[0])
+    [alone] = converse([talks[1]], turns=2)
+    assert json.loads(marked(alone)) == alone.request
 
 
-def test_a_body_that_leaves_an_answer_out_is_refused(tmp_path):
+def test_a_body_that_leaves_an_answer_out_is_refused(tmp_path, wording):
     talks = converse([asked(0, "q0"), asked(1, "q1")], turns=2)
     path = tmp_path / "bodies.bin"
     path.write_bytes(b"{}{}")
     offsets = np.array([(0, 2), (2, 2)], dtype=[("offset", "<i8"), ("bytes", "<i8")])
-    with pytest.raises(InvalidInput, match="does not quote every answer once"):
+    with pytest.raises(InvalidInput) as refused:
         cut_marks(path, offsets, talks)
+    wording(refused.value)
     assert path.read_bytes() == b"{}{}"

@@ -70,6 +70,6 @@ async def test_a_template_that_never_ends_or_needs_all_memory_is_refused_in_time
 
 async def test_what_a_sample_lacks_is_said_from_the_child_too() -> None:
     spec = _prompt("{% for w in metadata.wrds %}{% endfor %}")
-    with pytest.raises(InvalidInput, match="did you mean 'words'") as raised:
+    with pytest.raises(InvalidInput, match="'words'") as raised:
         await render_prompts(spec, _samples("x"))
     assert raised.value.code == "prompt"

@@ -46,7 +46,7 @@ def wanted(target, digest="d1", **secrets):
 @pytest.fixture
 def options(tmp_path):
     return GatewayOptions(
-        environment=EngineEnvironment(variables={MARK: "of this worker"}),
+        environment=EngineEnvironment(variables={MARK: "worker-1"}),
         log=tmp_path / "gateway.log",
         policy=UrlPolicy(allow_loopback=True),
     )
@@ -277,7 +277,7 @@ async def test_every_process_of_a_target_carries_the_mark_by_which_orphans_are_f
     await serving.bodies.write(order_of(rendered(tmp_path), tmp_path / "bodies.bin"))
     found = [psutil.Process(serving.engine.pid), *children("vlmhyperbench_gateway"), *children(BODIES)]
     assert len(found) == 3
-    assert {process.environ().get(MARK) for process in found} == {"of this worker"}
+    assert {process.environ().get(MARK) for process in found} == {"worker-1"}
 
 
 async def test_nothing_is_left_of_a_start_that_was_cancelled(start):

@@ -85,9 +85,9 @@ async def test_a_plugin_sees_key_question_and_metadata_and_no_answers() -> None:
 
 
 async def test_params_that_the_plugin_does_not_know_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="It has these params: steps, loud"):
+    with pytest.raises(InvalidInput, match="steps, loud"):
         await render_prompts(_spec("Steps", stops=2), SAMPLES)
-    with pytest.raises(InvalidInput, match="true or false"):
+    with pytest.raises(InvalidInput, match="loud"):
         await render_prompts(_spec("Steps", loud="false"), SAMPLES)
 
 

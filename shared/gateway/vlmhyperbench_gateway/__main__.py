@@ -16,7 +16,7 @@ KEY_VARIABLE = "VLMHB_GATEWAY_KEY"
 
 
 def main() -> int:
-    """Serve until SIGTERM; exit 2 for wrong arguments, 3 where the port is taken."""
+    """Serve until SIGTERM; exit 2 for wrong arguments, 3 if the port is in use."""
     args = _parse()
     key = os.environ.pop(KEY_VARIABLE, "")
     if len(key) < 16:
@@ -32,7 +32,7 @@ def main() -> int:
     except OSError as error:
         print(f"The gateway cannot listen on {args.host}:{args.port}: {error}.", file=sys.stderr)
         return 3
-    # Accepted sockets inherit it; without it, a first token waits 40 ms for the client's delayed acknowledgement.
+    # Accepted sockets inherit it. Without it, a first token waits 40 ms for the client's delayed acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _serve(args, key, environment, listening)
     return 0
@@ -59,7 +59,7 @@ def _serve(args: argparse.Namespace, key: str, environment: EngineEnvironment, l
     raise_open_files()
 
     class Server(uvicorn.Server):
-        """Says where it listens once it does."""
+        """Prints where it listens, once it listens."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

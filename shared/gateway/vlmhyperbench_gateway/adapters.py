@@ -1,33 +1,36 @@
-"""Load the adapters that are allowed, and write the bytes that an engine gets: gateway and load plan use the same."""
+"""Load an allowed adapter, and translate requests into an engine's bytes, for the gateway and for load plans alike."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
 
-from vlmhyperbench.errors import InvalidInput, PluginFailure
+from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
 def load_adapter(name: str, allowed: Collection[str]) -> Backend:
-    """Import the adapter behind an entry point's name, or a dotted path into an allowed package, and make one.
+    """Import an adapter by the name of its entry point, or by a dotted path into an allowed package, and construct it.
 
     Raises:
         InvalidInput: its distribution is not allowed.
-        NotFound: nobody registers the name; the nearest are offered.
-        PluginFailure: it cannot be imported, or is no backend.
+        NotFound: no distribution registers the name; the error offers the nearest names.
+        PluginFailure: it cannot be imported or constructed, or is no backend.
+        VlmHyperBenchError: the adapter raised it on purpose.
     """
     _check_allowed(name, allowed)
     kind = discovery.load("backends", name)
     try:
-        made = kind()
-    except Exception as error:
-        raise PluginFailure(f"The adapter {name!r} cannot be made: {error}.") from error
-    if not isinstance(made, Backend):
-        raise PluginFailure(f"The adapter {name!r} is no backend: a method of the contract is missing.")
-    return made
+        adapter = kind()
+    except VlmHyperBenchError:
+        raise
+    except Exception as error:  # the adapter's constructor runs here, and may raise anything
+        raise PluginFailure(f"The adapter {name!r} cannot be constructed: {error}.") from error
+    if not isinstance(adapter, Backend):
+        raise PluginFailure(f"The adapter {name!r} is not a backend: a method of the contract is missing.")
+    return adapter
 
 
 def to_bytes(adapter: Backend, request: JsonObject) -> bytes:
@@ -36,18 +39,19 @@ def to_bytes(adapter: Backend, request: JsonObject) -> bytes:
     Raises:
         InvalidInput: the engine cannot do what the request asks.
         PluginFailure: the adapter broke its contract.
+        VlmHyperBenchError: the adapter raised it on purpose.
     """
     try:
         body = adapter.to_engine(request)
-    except InvalidInput:
+    except VlmHyperBenchError:
         raise
-    except Exception as error:
+    except Exception as error:  # the adapter's own code runs here, and may raise anything
         raise PluginFailure(f"The adapter failed to translate a request: {error!r}.") from error
     return write_json(body)
 
 
 def write_json(value: JsonValue) -> bytes:
-    """Write JSON without spaces, in the order given."""
+    """Write JSON without spaces; keys keep their order."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 

@@ -27,7 +27,7 @@ from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
 from vlmhyperbench_sdk.jsontext import parse_object
 
 OPEN_PATHS = frozenset({"/health"})
-"""What needs no key."""
+"""Paths that need no key."""
 
 MAX_LOAD_BYTES = 1024 * 1024
 
@@ -57,7 +57,7 @@ class LoadBody(BaseModel):
 
 
 def make_app(settings: GatewaySettings) -> FastAPI:
-    """Make the application of one gateway; its engine ends with the application's lifespan."""
+    """Create the application of one gateway; its engine ends with the application's lifespan."""
     host = EngineHost(settings)
     counters = Counters()
     relay = Relay(settings, host, counters)
@@ -75,7 +75,7 @@ def make_app(settings: GatewaySettings) -> FastAPI:
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Say that the gateway answers, whatever the model does."""
+        """Answer in every state of the model."""
         return {"status": "ok", "model": host.status.state}
 
     @app.get("/metrics")
@@ -85,30 +85,30 @@ def make_app(settings: GatewaySettings) -> FastAPI:
 
     @app.get("/v1/models")
     async def models() -> dict[str, object]:
-        """List the model that is ready, if one is."""
+        """List the model if it is ready."""
         status = host.status
         return {"object": "list", "data": [_describe(status, started_at)] if status.state == "ready" else []}
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        """Describe the model of that name, if it is the one that is ready."""
+        """Describe the model of that name, if it is ready."""
         status = host.status
         if status.state != "ready" or status.model != name:
             raise NotFound(
                 f"The model {name[:200]!r} is not loaded.",
-                cure="GET /v1/models says which one is.",
+                cure="GET /v1/models lists the model that is loaded.",
                 code="model_not_found",
             )
         return _describe(status, started_at)
 
     @app.get("/v1/model/status")
     async def status() -> JSONResponse:
-        """Say what is loaded, how it is reached and what is known of its engine."""
+        """Return which model is loaded, its URL and the identity of its engine."""
         return _show(host.status)
 
     @app.post("/v1/model/load")
     async def load(request: Request) -> JSONResponse:
-        """Load a model; answers when it is ready, or says why it is not."""
+        """Load a model; answer when it is ready, or with the reason why it is not."""
         return _show(await host.load(_parse_load(await read_body(request, MAX_LOAD_BYTES))))
 
     @app.post("/v1/model/unload")
@@ -120,7 +120,7 @@ def make_app(settings: GatewaySettings) -> FastAPI:
 
 
 class _KeyGuard:
-    """Lets nobody in without the key, sent as `X-API-Key` or bearer; compared in constant time."""
+    """Refuses requests without the key, sent as `X-API-Key` or bearer; keys are compared in constant time."""
 
     def __init__(self, app: ASGIApp, *, key: str) -> None:
         self._app = app

@@ -1,8 +1,8 @@
-"""`python -m vlmhyperbench_gateway.bodies`: write the request bodies of load plans, with the adapter that serves.
+"""`python -m vlmhyperbench_gateway.bodies`: write the request bodies of load plans, by the adapter of the target.
 
-A long-lived child. One JSON line on stdin names a file of requests and where their bodies go; one JSON line on stdout
-answers it: `done`, or `error` with the ordinal of the request that cannot be translated (then nothing was written).
-An adapter that needs the gateway on the way gets its requests unchanged: the gateway translates them.
+This is a long-lived child. A JSON line on stdin names a file of requests and the file for their bodies. A JSON line on
+stdout answers it: `done`, or `error` with the ordinal of the request that cannot be translated. After an error nothing
+is written. Requests that are measured at the gateway are written unchanged, because the gateway translates them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REFERENCE = "sha256:"
 
 
 def main() -> int:
-    """Answer lines until stdin closes; exit 2 where the environment is malformed."""
+    """Answer lines until stdin closes; exit 2 if the environment is malformed."""
     try:
         environment = EngineEnvironment.take(os.environ)
     except InvalidInput as error:
@@ -59,9 +59,9 @@ def write_bodies(adapter: Backend, requests: Path, out: Path, images: Mapping[st
         start = bodies.seek(0, os.SEEK_END)
         try:
             for line in lines:
-                _write_one(adapter, json.loads(line), bodies, rows, cache)
+                _write_body(adapter, json.loads(line), bodies, rows, cache)
         except BaseException:
-            with suppress(OSError):  # a full disk, which the reader of what is raised hears of anyway
+            with suppress(OSError):  # the disk is full, which the error that is raised says already
                 bodies.truncate(start)
             raise
     table = out.with_name(out.name + ".npy")
@@ -95,7 +95,7 @@ def _answer(line: str, allowed: Collection[str]) -> dict[str, JsonValue]:
     return {"event": "done", "rows": rows}
 
 
-def _write_one(
+def _write_body(
     adapter: Backend,
     line: Mapping[str, JsonObject],
     bodies: IO[bytes],
@@ -113,7 +113,7 @@ def _write_one(
 
 
 class _ImageCache:
-    """Data URLs of images by content, the latest used, bounded in bytes."""
+    """Data URLs of images by content: the most recently used ones, bounded in bytes."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = paths
@@ -130,12 +130,12 @@ class _ImageCache:
         path = self._paths.get(url.removeprefix(_REFERENCE))
         if path is None or not Path(path).is_file():
             raise NotFound(f"The image {url} is not in the cache.", code="image_missing")
-        made = to_data_url(Path(path).read_bytes())
-        self._urls[url] = made
-        self._size += len(made)
+        data_url = to_data_url(Path(path).read_bytes())
+        self._urls[url] = data_url
+        self._size += len(data_url)
         while self._size > CACHE_BYTES and len(self._urls) > 1:
             self._size -= len(self._urls.popitem(last=False)[1])
-        return made
+        return data_url
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Count requests and write them as Prometheus text; what the gateway says of itself is a diagnostic."""
+"""Count requests and write the counts as Prometheus text; they are diagnostics and no measurement."""
 
 from __future__ import annotations
 

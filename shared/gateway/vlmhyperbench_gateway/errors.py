@@ -1,11 +1,11 @@
-"""What the gateway answers when something is wrong: the one table from class of error to status, and its body.
+"""The gateway's errors: one table from their classes to HTTP statuses, and the body of an answer.
 
 VlmHyperBenchError
 ├── Unavailable
-│   ├── LoadFailed            the engine did not get ready; everything is as it was before
-│   └── EngineFailed          the engine answered nonsense, or not at all
+│   ├── LoadFailed            the engine did not become ready; nothing is left of the attempt
+│   └── EngineFailed          the engine does not answer, or not by the protocol
 └── NotReady
-    └── Busy                  as many requests are in flight as are allowed
+    └── Busy                  the maximum of requests is in flight
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vlmhyperbench.logs import process_masker
 
 
 class LoadFailed(Unavailable):
-    """The engine did not get ready; its environment is rolled back, another load may follow."""
+    """The engine did not become ready; nothing is left of the attempt, and another load may follow."""
 
     code = "load_failed"
 
@@ -37,7 +37,7 @@ class EngineFailed(Unavailable):
 
 
 class Busy(NotReady):
-    """As many requests are in flight as are allowed; repeating later helps."""
+    """The maximum of requests is in flight; the request may be repeated later."""
 
     code = "busy"
 
@@ -64,11 +64,11 @@ _STATUS: tuple[tuple[type[VlmHyperBenchError], int], ...] = (
 
 
 def status_of(error: VlmHyperBenchError) -> int:
-    """Name the HTTP status of an error: the most specific class wins."""
+    """Return the HTTP status of an error, that of its most specific class."""
     return next(status for kind, status in _STATUS if isinstance(error, kind))
 
 
 def body_of(error: VlmHyperBenchError) -> dict[str, dict[str, str]]:
-    """Write an error as OpenAI's clients read it, secrets masked."""
+    """Return an error in the form of OpenAI's API, with secrets masked."""
     message = process_masker.mask(str(error))
     return {"error": {"message": message, "type": error.code, "code": error.code}}

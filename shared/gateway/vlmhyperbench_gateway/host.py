@@ -30,6 +30,7 @@ from vlmhyperbench_gateway.transport import EngineClient
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelState, ModelStatus
 from vlmhyperbench_sdk.net import parse_url, resolve
 from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
+from vlmhyperbench_sdk.types import JsonObject
 
 Event = Literal["load", "loaded", "failed", "died", "unload", "unloaded"]
 
@@ -46,13 +47,13 @@ TRANSITIONS: Mapping[tuple[ModelState, Event], ModelState] = {
 }
 
 STOP_SECONDS = 5.0
-"""How long an engine may take to end by itself."""
+"""How long an engine may take to end after SIGTERM."""
 
 EXPLAIN_SECONDS = 0.5
-"""How long a broken connection may wait for the exit of the engine, which explains it."""
+"""How long a broken connection waits for the engine to exit, since its exit explains the failure."""
 
 _POLL_SECONDS = (0.02, 0.25)
-"""First and longest pause between two looks at an engine that is starting."""
+"""First and longest pause between two checks of an engine that is starting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Engine:
-    """A started child and what goes with it."""
+    """A started child, its output and its exit."""
 
     child: Child
     output: EngineOutput
@@ -75,7 +76,7 @@ class _Engine:
 
 
 class EngineHost:
-    """Loads at most one model at a time; whatever it started ends with its `async with` block."""
+    """Loads at most one model at a time; every process that it started ends with its `async with` block."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
@@ -99,17 +100,17 @@ class EngineHost:
         return self._status
 
     def serving(self) -> Serving:
-        """Return what is loaded.
+        """Return the loaded model.
 
         Raises:
-            NotReady: nothing is, or not yet, or no longer.
+            NotReady: no model is loaded, or it is still loading, or it has ended.
         """
         if self._status.state != "ready" or self._serving is None:
             raise NotReady(f"No model is ready: the state is {self._status.state}.", cure="Load one first.")
         return self._serving
 
     async def explain(self, failure: EngineFailed) -> VlmHyperBenchError:
-        """Return the better reason for a broken exchange: the end of the engine, where that is what happened."""
+        """Return the reason for a broken exchange: the exit of the engine if it has exited, else the failure itself."""
         engine = self._engine
         if engine is None:
             return failure
@@ -117,14 +118,14 @@ class EngineHost:
         return _describe_end(engine, "while it served") if engine.exited.done() else failure
 
     async def load(self, request: LoadRequest) -> ModelStatus:
-        """Start an engine and wait until it answers; the work goes on if whoever asked goes away.
+        """Start an engine and wait until it answers; a caller that disconnects does not stop the load.
 
         Raises:
-            Conflict: a model is loaded and `replace` is not set, or one is just being loaded or unloaded.
-            InvalidInput: the adapter is not allowed, a parameter is wrong, the URL is not allowed, or refuses the key.
+            Conflict: a model is loaded and `replace` is not set, or a model is being loaded or unloaded.
+            InvalidInput: the adapter or the URL is not allowed, a parameter is wrong, or the endpoint refuses the key.
             NotFound: adapter, file or secret does not exist.
-            LoadFailed: the engine did not get ready.
-            OutOfMemory: it did not fit.
+            LoadFailed: the engine did not become ready.
+            OutOfMemory: the model did not fit into memory.
         """
         self._refuse_second(request)
         adapter = load_adapter(request.backend_class, self._settings.environment.adapters)
@@ -193,9 +194,9 @@ class EngineHost:
         except asyncio.CancelledError:
             if not outcome.done():
                 outcome.set_exception(LoadFailed("The load was cancelled by an unload.", code="load_cancelled"))
-        except (VlmHyperBenchError, OSError) as caught:
+        except (VlmHyperBenchError, OSError) as raised:
             error = (
-                caught if isinstance(caught, VlmHyperBenchError) else LoadFailed(f"The engine cannot start: {caught}.")
+                raised if isinstance(raised, VlmHyperBenchError) else LoadFailed(f"The engine cannot start: {raised}.")
             )
             if self._status.state == "loading":
                 self._fail("failed", error)
@@ -286,7 +287,7 @@ class EngineHost:
     async def _get_ready(
         self, request: LoadRequest, launch: EngineLaunch, client: EngineClient, engine: _Engine
     ) -> EngineIdentity:
-        """Wait for the engine, send the warm-up, collect its identity; hashes and packages meanwhile."""
+        """Wait for the engine, send the warm-up, and return its identity; files are hashed meanwhile."""
         hashes = self._tasks.create_task(hash_files(request.files))
         is_python = launch.argv[0] == self._settings.environment.python
         packages = self._tasks.create_task(list_packages(launch.argv[0] if is_python else None))
@@ -294,7 +295,7 @@ class EngineHost:
             async with asyncio.timeout(request.load_timeout_s):
                 await _wait_ready(client, launch, engine)
                 if launch.warmup is not None:
-                    await _warm_up(client, launch)
+                    await _warm_up(client, launch.warmup)
                 return identify_launched(
                     launch,
                     pid=engine.child.pid,
@@ -305,7 +306,7 @@ class EngineHost:
         except TimeoutError as error:
             tail = engine.output.tail()
             raise LoadFailed(
-                f"The engine was not ready within {request.load_timeout_s:g} s. Its last words:\n{tail}",
+                f"The engine was not ready within {request.load_timeout_s:g} s. The end of its output:\n{tail}",
                 code="load_timeout",
             ) from error
         except EngineFailed as error:
@@ -327,7 +328,7 @@ def _plan(adapter: Backend, request: LoadRequest, python: str) -> EngineLaunch |
         return adapter.plan_engine(request, port=port, python=python)
     except VlmHyperBenchError:
         raise
-    except Exception as error:
+    except Exception as error:  # the adapter's own code runs here, and may raise anything
         raise PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.") from error
 
 
@@ -355,14 +356,13 @@ async def _wait_ready(client: EngineClient, launch: EngineLaunch, engine: _Engin
         pause = min(longest, pause * 1.5)
 
 
-async def _warm_up(client: EngineClient, launch: EngineLaunch) -> None:
-    assert launch.warmup is not None  # noqa: S101 - the caller asked for it
-    async with client.request("POST", "/v1/chat/completions", write_json(launch.warmup)) as response:
+async def _warm_up(client: EngineClient, request: JsonObject) -> None:
+    async with client.request("POST", "/v1/chat/completions", write_json(request)) as response:
         body = await response.read()
     if response.status != 200:
         # Masked before it is cut, so that no beginning of a secret stays.
-        said = process_masker.mask(body.decode("utf-8", "replace"))[:500]
-        raise EngineFailed(f"its warm-up request was answered {response.status}: {said}")
+        text = process_masker.mask(body.decode("utf-8", "replace"))[:500]
+        raise EngineFailed(f"its warm-up request was answered {response.status}: {text}")
 
 
 async def _probe(client: EngineClient, url: str) -> None:
@@ -378,19 +378,19 @@ async def _probe(client: EngineClient, url: str) -> None:
 
 
 def _sentence(body: bytes) -> str:
-    """Return OpenAI's `error.message` of an answer, or how it begins where it has none."""
+    """Return OpenAI's `error.message` of an answer, or the beginning of an answer without one."""
     with suppress(ValueError, KeyError, TypeError):
-        said = json.loads(body)["error"]["message"]
-        if isinstance(said, str):
-            return said[:500]
+        message = json.loads(body)["error"]["message"]
+        if isinstance(message, str):
+            return message[:500]
     return " ".join(body[:500].decode("utf-8", "replace").split())
 
 
 def _describe_end(engine: _Engine, moment: str) -> VlmHyperBenchError:
-    """Say how an engine ended, with its last words; running out of memory is told apart."""
+    """Return how an engine ended, with the end of its output; running out of memory has an error of its own."""
     code = engine.exited.result()
     how = f"ended with status {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
-    message = f"The engine {how} {moment}. Its last words:\n{engine.output.tail()}"
+    message = f"The engine {how} {moment}. The end of its output:\n{engine.output.tail()}"
     if engine.output.says_out_of_memory():
         return OutOfMemory(message)
     return LoadFailed(message) if "before" in moment else EngineFailed(message)

@@ -1,4 +1,4 @@
-"""Collect what cannot be recovered later about an engine: packages, weights' hashes, what it says of itself."""
+"""Collect the facts about an engine that cannot be recovered later: packages, hashes of weights, its own statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.types import JsonValue
 
 PROPERTIES = ("/props", "/version", "/v1/models")
-"""Where engines say what they are; those that an engine does not have are skipped."""
+"""Paths at which engines describe themselves; an engine need not have all of them."""
 
 _MAX_PROPERTIES_BYTES = 1024 * 1024
 _SECONDS = 20.0
@@ -30,12 +30,12 @@ print(json.dumps({d.metadata["Name"]: d.version for d in m.distributions() if d.
 
 
 async def hash_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Hash a model's files, role by role."""
+    """Return the SHA-256 of each file of a model, by its role."""
     return {role: await asyncio.to_thread(_sha256, Path(path)) for role, path in files.items()}
 
 
 async def list_packages(python: str | None) -> dict[str, str]:
-    """Ask an environment's interpreter which distributions it has; none for an engine that is no Python program.
+    """Ask a Python interpreter which distributions its environment has; an engine without one has none.
 
     Raises:
         EngineFailed: the interpreter does not run.
@@ -59,7 +59,7 @@ async def list_packages(python: str | None) -> dict[str, str]:
 
 
 async def ask_properties(client: EngineClient) -> dict[str, JsonValue]:
-    """Ask the engine what it is; masked, and bounded in size. What it does not answer is left out."""
+    """Ask the engine to describe itself; answers are masked and bounded in size, and failures are left out."""
     answers = {path: await _ask(client, path) for path in PROPERTIES}
     return {path: answer for path, answer in answers.items() if answer is not None}
 
@@ -72,7 +72,7 @@ def identify_launched(
     weights_sha256: Mapping[str, str],
     properties: Mapping[str, JsonValue],
 ) -> EngineIdentity:
-    """Put together the identity of an engine that was started here."""
+    """Return the identity of an engine that this gateway started."""
     named = {name.lower().replace("_", "-"): version for name, version in packages.items()}
     version = named.get((launch.distribution or launch.engine).lower().replace("_", "-"), "unknown")
     return EngineIdentity(
@@ -87,7 +87,7 @@ def identify_launched(
 
 
 def identify_remote(engine: str, load: LoadRequest, properties: Mapping[str, JsonValue]) -> EngineIdentity:
-    """Put together the identity of an engine that somebody else runs: what it says, and nothing more."""
+    """Return the identity of an engine that somebody else runs, which is only what it states."""
     stated = properties.get("/version")
     version = stated.get("version") if isinstance(stated, Mapping) else None
     return EngineIdentity(

@@ -1,4 +1,4 @@
-"""Turn the images of a request into data URLs: data as it is, files below the data root; remote URLs never."""
+"""Turn the images of a request into data URLs. Files must be below the data root; remote URLs are never fetched."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 
 
 def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
-    """Return the request with every image as a data URL; untouched if there is nothing to do.
+    """Return the request with every image as a data URL.
 
     Raises:
-        InvalidInput: an image is a remote URL, lies outside the data root, or is no PNG, JPEG or WEBP.
+        InvalidInput: an image is a remote URL, is outside the data root, or is not a PNG, JPEG or WEBP.
         NotFound: the file does not exist.
     """
 
@@ -41,7 +41,7 @@ def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
 def map_images(request: JsonObject, change: Callable[[str, JsonObject], str]) -> JsonObject:
     """Return the request with the URL of every image replaced by `change(url, image)`; nothing else is touched.
 
-    What is malformed is left alone: the adapter's check names it.
+    Malformed parts are left as they are: the adapter's check names them.
     """
     messages = request.get("messages")
     if not isinstance(messages, list):
@@ -50,10 +50,10 @@ def map_images(request: JsonObject, change: Callable[[str, JsonObject], str]) ->
 
 
 def to_data_url(data: bytes) -> str:
-    """Write an encoded image as a data URL; its type is read from its first bytes.
+    """Return an encoded image as a data URL; its type is read from its first bytes.
 
     Raises:
-        InvalidInput: it is no PNG, JPEG or WEBP.
+        InvalidInput: it is not a PNG, JPEG or WEBP.
     """
     return f"data:{_media_type(data)};base64,{base64.b64encode(data).decode()}"
 
@@ -68,8 +68,8 @@ def _map_part(part: JsonValue, change: Callable[[str, JsonObject], str]) -> Json
     image = part.get("image_url") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(image, dict) or not isinstance(image.get("url"), str):
         return part
-    kept = {name: value for name, value in image.items() if name not in {"url", "media_type"}}
-    return {**part, "image_url": {"url": change(image["url"], image), **kept}}
+    options = {name: value for name, value in image.items() if name not in {"url", "media_type"}}
+    return {**part, "image_url": {"url": change(image["url"], image), **options}}
 
 
 def _check_data_url(url: str) -> None:
@@ -94,7 +94,7 @@ def _read_below(data_root: Path | None, url: str) -> bytes:
     root = data_root.resolve()
     path = (root / url.removeprefix("file://")).resolve()
     if not path.is_relative_to(root):
-        raise InvalidInput("An image lies outside of the data root.")
+        raise InvalidInput("An image is outside of the data root.")
     if not path.is_file():
         raise NotFound(f"There is no image {url[:200]!r} below the data root.")
     if path.stat().st_size > MAX_IMAGE_BYTES:
@@ -106,4 +106,4 @@ def _media_type(data: bytes) -> str:
     for signature, media_type in _SIGNATURES:
         if data.startswith(signature) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
             return media_type
-    raise InvalidInput("An image is no PNG, JPEG or WEBP.", code="invalid_image")
+    raise InvalidInput("An image is not a PNG, JPEG or WEBP.", code="invalid_image")

@@ -1,4 +1,4 @@
-"""Watch the GPU memory of one engine's processes, where there is a GPU; elsewhere everything is unknown, not zero."""
+"""Sample the GPU memory of one engine's processes; without a GPU it is unknown, not zero."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import psutil
 from vlmhyperbench_sdk.types import JsonValue
 
 PERIOD_S = 0.1
-_KEPT = 36_000
+_MAX_SAMPLES = 36_000
 _MB = 1024 * 1024
 
 UNKNOWN: Mapping[str, JsonValue] = {"vram_before_mb": None, "vram_peak_mb": None, "vram_delta_mb": None}
 
 
 class VramWatch:
-    """Samples in a thread, so that no request waits for NVML."""
+    """Samples of an engine's GPU memory, taken in a thread so that no request waits for NVML."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[int, float]] = deque(maxlen=_KEPT)
+        self._samples: deque[tuple[int, float]] = deque(maxlen=_MAX_SAMPLES)
 
     async def run(self, pid: int) -> None:
         """Sample the process tree of an engine until cancelled; ends at once without NVML."""
@@ -36,11 +36,11 @@ class VramWatch:
             await asyncio.sleep(PERIOD_S)
 
     def note(self, at_ns: int, used_mb: float) -> None:
-        """Keep one sample; instants never go back."""
+        """Add a sample; its instant is not before that of the last one."""
         self._samples.append((at_ns, used_mb))
 
     def block(self, start_ns: int, end_ns: int) -> Mapping[str, JsonValue]:
-        """Write the memory part of `performance` for a request between two instants."""
+        """Return the memory part of `performance` for a request between two instants."""
         if not self._samples:
             return UNKNOWN
         before = self._samples[0][1]
@@ -56,7 +56,7 @@ class VramWatch:
 
 
 def _open_nvml() -> ModuleType | None:
-    pynvml = importlib.import_module("pynvml")  # only where a model is loaded
+    pynvml = importlib.import_module("pynvml")  # imported only if a model is loaded
 
     try:
         pynvml.nvmlInit()

@@ -1,4 +1,4 @@
-"""Keep the end of an engine's output, masked: it is what explains a failure."""
+"""Hold the end of an engine's output, masked, because it explains a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vlmhyperbench.logs import StreamMasker, process_masker
 
-KEPT_BYTES = 65_536
+TAIL_BYTES = 65_536
 SHOWN_LINES = 30
 LOG_BYTES = 5 * 1024 * 1024
 
@@ -23,7 +23,7 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class EngineOutput:
-    """The last 64 KiB that an engine wrote, in memory; all of it, masked, in a rotating file if there is one."""
+    """The last 64 KiB of an engine's output in memory, and all of it, masked, in a rotating file if one is named."""
 
     def __init__(self, log: Path | None = None) -> None:
         self._pieces: deque[bytes] = deque()
@@ -34,10 +34,10 @@ class EngineOutput:
 
     async def pump(self, reader: asyncio.StreamReader) -> None:
         """Read until the engine closes its output."""
-        while piece := await reader.read(KEPT_BYTES):
+        while piece := await reader.read(TAIL_BYTES):
             self._pieces.append(piece)
             self._size += len(piece)
-            while self._size > KEPT_BYTES and len(self._pieces) > 1:
+            while self._size > TAIL_BYTES and len(self._pieces) > 1:
                 self._size -= len(self._pieces.popleft())
             if self._file is not None:
                 self._write(self._masker.feed(self._decode(piece)))
@@ -46,15 +46,15 @@ class EngineOutput:
             self._file.close()
 
     def text(self) -> str:
-        """All that is kept, masked."""
+        """Return the end of the output, masked."""
         return process_masker.mask(b"".join(self._pieces).decode("utf-8", "replace"))
 
     def tail(self) -> str:
-        """The last lines, masked."""
+        """Return the last lines, masked."""
         return "\n".join(self.text().splitlines()[-SHOWN_LINES:])
 
     def says_out_of_memory(self) -> bool:
-        """Whether the engine complained that memory ran out."""
+        """Return whether the engine reported that memory ran out."""
         return says_out_of_memory(self.text())
 
     def _write(self, text: str) -> None:
@@ -63,7 +63,7 @@ class EngineOutput:
 
 
 def says_out_of_memory(text: str) -> bool:
-    """Whether a text of an engine means that memory ran out."""
+    """Return whether a text of an engine says that memory ran out."""
     return _OUT_OF_MEMORY.search(text) is not None
 
 

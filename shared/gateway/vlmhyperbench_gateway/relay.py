@@ -1,4 +1,4 @@
-"""Forward chat completions: translate, send, pass the answer through as it comes, with `performance` added."""
+"""Forward chat completions: translate and send the request, then pass the answer on with `performance` added."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_ERROR_BYTES = 1024 * 1024
 
 
 class Relay:
-    """One gateway's data plane."""
+    """The data plane of one gateway."""
 
     def __init__(self, settings: GatewaySettings, host: EngineHost, counters: Counters) -> None:
         self._settings = settings
@@ -41,13 +41,13 @@ class Relay:
         self._counters = counters
 
     async def chat(self, request: Request) -> Response:
-        """Answer one chat completion, streamed or whole.
+        """Answer one chat completion, as a stream or as one body.
 
         Raises:
             NotReady: no model is loaded.
-            Busy: as many requests are in flight as are allowed.
-            InvalidInput: the request is malformed, or asks for what the engine cannot do.
-            NotFound: it names another model than the one that is loaded.
+            Busy: the maximum of requests is in flight.
+            InvalidInput: the request is malformed, or asks for something that the engine cannot do.
+            NotFound: it names another model than the loaded one.
             EngineFailed: the engine does not answer.
             OutOfMemory: the engine ran out of memory.
         """
@@ -84,7 +84,7 @@ class Relay:
             raise await self._host.explain(error) from error
 
     async def _refusal(self, answer: EngineResponse) -> Response:
-        """Pass an error of the engine on, with its status and secrets masked; out of memory is told apart."""
+        """Pass an error of the engine on, with its status, secrets masked; out of memory becomes `OutOfMemory`."""
         text = process_masker.mask((await answer.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace"))
         if says_out_of_memory(text):
             raise OutOfMemory(f"The engine ran out of memory: {text[:500]}")
@@ -115,7 +115,7 @@ class Relay:
         return Response(content, 200, _headers(performance), media_type="application/json")
 
     async def events(self, serving: Serving, answer: EngineResponse, meter: Meter, asked: int) -> AsyncIterator[bytes]:
-        """Yield what passes of a stream as whole events, as many as arrived together."""
+        """Yield the whole events of a stream, as many at a time as arrived together."""
         passage = Passage(meter, asked=asked, memory=lambda end_ns: serving.vram.block(meter.received_ns, end_ns))
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
@@ -133,7 +133,7 @@ class Relay:
 
 
 class _StreamedAnswer(Response):
-    """Sends a stream as it comes; a client that goes away ends the engine's request too."""
+    """Sends a stream as it arrives; a client that disconnects ends the engine's request too."""
 
     media_type = "text/event-stream"
 
@@ -154,10 +154,10 @@ class _StreamedAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         async with self._stack, asyncio.TaskGroup() as group:
             sending = group.create_task(self._send(send))
-            gone = group.create_task(_wait_gone(receive))
-            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+            disconnected = group.create_task(_wait_disconnect(receive))
+            await asyncio.wait([sending, disconnected], return_when=asyncio.FIRST_COMPLETED)
             sending.cancel()
-            gone.cancel()
+            disconnected.cancel()
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -167,7 +167,7 @@ class _StreamedAnswer(Response):
 
 
 async def _whole_events(answer: EngineResponse) -> AsyncIterator[list[bytes]]:
-    """Yield the events that arrived together; what has no blank line after it at the end is an event, too."""
+    """Yield the events that arrived together; the rest at the end is an event even without its blank line."""
     splitter = EventSplitter()
     async for piece in answer.pieces():
         if events := splitter.feed(piece):
@@ -177,10 +177,10 @@ async def _whole_events(answer: EngineResponse) -> AsyncIterator[list[bytes]]:
 
 
 def _read_whole(body: bytes, asked: int) -> dict[str, JsonValue]:
-    """Read a whole answer, and leave nothing in it but the choices that were asked for.
+    """Read a whole answer and return it with the requested choices only.
 
     Raises:
-        EngineFailed: it is an error, or no answer.
+        EngineFailed: it is an error, or not an answer by the protocol.
     """
     try:
         parsed = parse_document(body).document
@@ -194,10 +194,10 @@ def _read_whole(body: bytes, asked: int) -> dict[str, JsonValue]:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Read a request's body; a stated length is checked before anything is read.
+    """Read a request's body; the stated length is checked before the body is read.
 
     Raises:
-        TooLarge: it exceeds the limit.
+        TooLarge: the body exceeds the limit.
     """
     stated = request.headers.get("content-length", "0")
     if not stated.isdigit() or int(stated) > limit:
@@ -210,7 +210,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
-async def _wait_gone(receive: Receive) -> None:
+async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

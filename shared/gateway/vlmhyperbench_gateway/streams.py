@@ -1,4 +1,4 @@
-"""Read a stream of server-sent events while it passes: cut it into whole events, check, time it, add `performance`."""
+"""Forward a stream of server-sent events: split it into events, check and time them, and add `performance`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DONE = b"[DONE]"
 
 
 class EventSplitter:
-    """Cuts bytes into whole events (each with its blank line); the part of one that has not ended waits."""
+    """Splits bytes into whole events, each with its blank line; the beginning of an event waits for its rest."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._has_begun = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Return the events that are whole by now."""
+        """Return the events that this piece completes."""
         data = self._rest + piece
         if b"\r" in data:
             held = b"\r" if data.endswith(b"\r") else b""
@@ -36,7 +36,7 @@ class EventSplitter:
         return [event + b"\n\n" for event in events]
 
     def end(self) -> bytes:
-        """Return what was begun and never ended."""
+        """Return the event that was begun and not completed."""
         rest, self._rest = self._rest, b""
         return rest
 
@@ -59,7 +59,7 @@ class Meter:
     _head: dict[str, JsonValue] = field(default_factory=dict)
 
     def see(self, chunk: JsonObject, now_ns: int, *, bears_tokens: bool) -> None:
-        """Take note of an event that has arrived."""
+        """Note an event that has arrived."""
         if not self._head:
             self._head = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
         if bears_tokens:
@@ -72,7 +72,7 @@ class Meter:
         self.completion_tokens = usage_counts(chunk).get("completion_tokens", self.completion_tokens)
 
     def performance(self, now_ns: int, memory: JsonObject) -> dict[str, JsonValue]:
-        """Write the block that goes with the answer; what is not known is null."""
+        """Return the block that goes with the answer; unknown values are null."""
         end_ns = self.last_ns or now_ns
         tpot_ms = None
         if self.first_ns is not None and self.last_ns is not None and (self.completion_tokens or 0) > 1:
@@ -86,7 +86,7 @@ class Meter:
         }
 
     def performance_event(self, now_ns: int, memory: JsonObject) -> bytes:
-        """Write the block as the chunk before `[DONE]`."""
+        """Return the block as the chunk before `[DONE]`."""
         chunk: dict[str, JsonValue] = {
             **self._head,
             "object": "chat.completion.chunk",
@@ -97,15 +97,15 @@ class Meter:
 
 
 class Passage:
-    """Lets nothing of a stream pass but the choices that were asked for, by the rule of `completions` in the SDK."""
+    """Passes only the requested choices of a stream on, by the rules of `completions` in the SDK."""
 
     def __init__(self, meter: Meter, *, asked: int, memory: Callable[[int], JsonObject]) -> None:
         """Begin a stream.
 
         Args:
-            meter: Sees what passes, and says `performance` before `[DONE]`.
-            asked: How many choices were asked for.
-            memory: Gives the memory block of a request that ends at an instant.
+            meter: Times the events that pass, and gives `performance` before `[DONE]`.
+            asked: Number of requested choices.
+            memory: Returns the memory block of a request that ends at an instant.
         """
         self._meter = meter
         self._memory = memory
@@ -114,7 +114,7 @@ class Passage:
         """Nothing passes after `[DONE]` or an error."""
 
     def take(self, events: Iterable[bytes], now_ns: int) -> bytes:
-        """Return what passes of whole events that arrived together."""
+        """Return the bytes to pass on of whole events that arrived together."""
         passed: list[bytes] = []
         for event in events:
             if self.state != "open":
@@ -126,12 +126,12 @@ class Passage:
         return b"".join(passed)
 
     def end(self) -> bytes:
-        """Return what is still to be said when the engine has ended its stream."""
+        """Return the bytes to send after the engine has ended its stream: an error if the answer is incomplete."""
         if self.state != "open":
             return b""
         if not self._choices.have_ended:
             return self._fail(
-                EngineFailed("The engine ended its stream before the answer's end.", code="incomplete_stream")
+                EngineFailed("The engine ended its stream before the end of the answer.", code="incomplete_stream")
             )
         try:
             self._choices.check_end()
@@ -155,19 +155,19 @@ class Passage:
         if chunk.get("error"):
             self.state = "failed"
             return process_masker.mask(event.decode("utf-8", "replace")).encode()
-        said = self._choices.take(chunk)
-        self._meter.see(chunk, now_ns, bears_tokens=any(part.bears_tokens for part in said.values()))
-        kept = only_asked(chunk, said)
-        if is_exact and kept == chunk:
+        parts = self._choices.take(chunk)
+        self._meter.see(chunk, now_ns, bears_tokens=any(part.bears_tokens for part in parts.values()))
+        passed = only_asked(chunk, parts)
+        if is_exact and passed == chunk:
             return event
-        return b"data: " + write_json(kept) + b"\n\n" if kept.get("choices") or kept.get("usage") else b""
+        return b"data: " + write_json(passed) + b"\n\n" if passed.get("choices") or passed.get("usage") else b""
 
 
 def error_event(error: VlmHyperBenchError) -> bytes:
-    """Write an error as the last event of a stream."""
+    """Return an error as the last event of a stream."""
     return b"data: " + write_json(body_of(error)) + b"\n\n"
 
 
 def bad_answer(error: BadAnswer) -> EngineFailed:
-    """Say that what the engine sent breaks the protocol."""
-    return EngineFailed(f"What the engine sent is no answer: {error}.", code=CODE)
+    """Return the error of an answer that breaks the protocol."""
+    return EngineFailed(f"The engine's answer breaks the protocol: {error}.", code=CODE)

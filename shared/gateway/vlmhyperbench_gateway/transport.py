@@ -1,6 +1,6 @@
-"""Speak HTTP/1.1 to one engine over kept connections: as little as possible between an event and its forwarding.
+"""Speak HTTP/1.1 to one engine over persistent connections, with minimal work between an event and its forwarding.
 
-Addresses are fixed when the client is made: a name is resolved once, by whoever checked it.
+Addresses are fixed when the client is created: the caller checks and resolves a host name once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     is_used: bool = False
-    """It has carried an answer: the engine may have closed it since."""
+    """Whether it has carried an answer; the engine may have closed it since."""
 
     def close(self) -> None:
         self.writer.close()
@@ -41,10 +41,10 @@ class EngineResponse:
         self.headers = headers
         """Names in lower case."""
         self.is_complete = False
-        """The whole body was read and the connection can be used again."""
+        """Whether the whole body was read, so that the connection can be used again."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes: a chunk where the engine sends chunks.
+        """Yield the body as it arrives, chunk by chunk if the engine sends chunks.
 
         Raises:
             EngineFailed: the connection ended before the body did.
@@ -77,7 +77,7 @@ class EngineResponse:
         """Return the whole body.
 
         Raises:
-            EngineFailed: it ended early, or is longer than `limit` bytes.
+            EngineFailed: the body ended early, or is longer than `limit` bytes.
         """
         body = bytearray()
         async for piece in self.pieces():
@@ -88,7 +88,7 @@ class EngineResponse:
 
 
 class EngineClient:
-    """A pool of connections to one engine; `InvalidInput` for a header that would break the request."""
+    """A pool of connections to one engine; a header that would break the request raises `InvalidInput`."""
 
     def __init__(
         self, url: Url, addresses: Sequence[str], *, headers: Mapping[str, str] | None = None, verify: bool = True
@@ -105,21 +105,24 @@ class EngineClient:
         lines = [f"host: {host}:{url.port}", "accept-encoding: identity", "user-agent: vlmhyperbench-gateway"]
         for name, value in (headers or {}).items():
             if not (value.isascii() and value.isprintable()):
-                raise InvalidInput(f"The value of the header {name} holds characters that no header may hold.")
+                raise InvalidInput(
+                    f"The value of the header {name} holds characters that a header cannot hold.",
+                    cure="Use printable ASCII characters.",
+                )
             lines.append(f"{name}: {value}")
         self._head = "\r\n".join(lines).encode("ascii")
 
     def close(self) -> None:
-        """Close what is idle; what is in use closes when its answer ends."""
+        """Close the idle connections; the others close when their answers end."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
 
     @asynccontextmanager
     async def request(self, method: str, path: str, body: bytes = b"") -> AsyncIterator[EngineResponse]:
-        """Send a request below the URL's path and yield the answer once its headers are there.
+        """Send a request below the URL's path and yield the answer once its headers have arrived.
 
-        A kept connection that the engine has closed meanwhile is replaced by a new one.
+        An idle connection that the engine has closed meanwhile is replaced by a new one.
 
         Raises:
             EngineFailed: the engine does not answer, or not in HTTP.
