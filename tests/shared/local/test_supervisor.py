@@ -119,6 +119,7 @@ def test_a_killed_supervisor_leaves_no_orphan_and_the_next_one_starts(home: Home
     first = _pids(home)
     os.kill(first["supervisor"], signal.SIGKILL)
     _until(lambda: not any(_is_alive(pid) for pid in first.values()))
+    _until(lambda: not Path(f"/proc/{first['supervisor']}").exists())  # its exit status has been read
     assert not control.is_up(home)
     assert _up(home)
     assert control.down(home)

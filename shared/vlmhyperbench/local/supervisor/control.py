@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,8 +26,6 @@ from vlmhyperbench.processes import tied
 STOP_S = 90.0
 OTHER_READY_S = 180.0
 _POLL_S = 0.05
-_STARTED: dict[int, subprocess.Popen[bytes]] = {}
-"""Supervisors that this process started and has not yet waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +92,19 @@ def up(
             start_new_session=True,
             pass_fds=(writing,),
         )
-    _STARTED[child.pid] = child
+    # It ends when somebody stops it, long after this call, and then a parent must read its exit status.
+    threading.Thread(target=child.wait, name="reaper of the supervisor", daemon=True).start()
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as lines:
         try:
             if _follow(lines, tell, home):
                 return True
         except KeyboardInterrupt:
-            with suppress(ProcessLookupError):
-                child.send_signal(signal.SIGTERM)
-            _reap(child.pid)
+            child.send_signal(signal.SIGTERM)
+            child.wait()
             raise
         except VlmHyperBenchError:
-            _reap(child.pid)
+            child.wait()
             raise
     _await_other(home)
     return False
@@ -157,17 +156,16 @@ def down(home: Home, *, stop_s: float = STOP_S) -> bool:
                 f"The stack in {home.root} (pid {pid}) has not ended after {stop_s:.0f} s.",
                 cure=f"Wait, or end it with `kill -9 {pid}`; its processes end with it.",
             )
-    _reap(pid)
     return True
 
 
 def kill(home: Home) -> None:
-    """Kill the stack: its processes die with the supervisor."""
+    """Kill the stack and wait until the supervisor has ended: its processes die with it."""
     pid = holder(home.lock_file)
     if pid is not None:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError), _process(pid) as process:
             os.kill(pid, signal.SIGKILL)
-        _reap(pid)
+            select.select([process], [], [])
 
 
 def status(home: Home) -> StackStatus:
@@ -220,13 +218,6 @@ def _process(pid: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _reap(pid: int) -> None:
-    """Wait for the supervisor's exit status if it is a child of this process."""
-    child = _STARTED.pop(pid, None)
-    if child is not None:
-        child.wait()
 
 
 def _children() -> dict[int, list[int]]:
