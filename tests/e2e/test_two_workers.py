@@ -12,6 +12,8 @@ import pytest
 from tests.support.audit import audit
 from tests.support.stack import running_stack, until
 from vlmhyperbench.registry.schemas import ExperimentEntry
+from vlmhyperbench.summaries.codec import from_object
+from vlmhyperbench.summaries.spans import are_one_after_another
 
 SAMPLES = 150
 PIN = """
@@ -54,7 +56,7 @@ def second_worker(stack, **environment):
 
 
 def compare_two(stack):
-    """Run an experiment of two targets and return its runs and what its report says."""
+    """Run an experiment of two targets and return its runs and the summaries that its report shows."""
     dataset = {"name": "synthetic-questions", "limit": SAMPLES}
     matrix = {"targets": [{"model": "steady-a"}, {"model": "steady-b"}], "tasks": ["synthetic-questions"]}
     entry = ExperimentEntry.model_validate({"matrix": matrix, "defaults": {"dataset": dataset}})
@@ -62,11 +64,12 @@ def compare_two(stack):
     runs = [stack.client.runs.get(run.id) for run in experiment.runs]
     assert [run.state for run in runs] == ["SUCCEEDED"] * 2, stack.logs()
     files = {item.name: item.id for item in stack.client.artifacts(experiment_id=experiment.id).items}
-    return runs, json.loads(stack.client.artifact_content(files["report.json"]))
+    shown = json.loads(stack.client.artifact_content(files["report.json"]))["runs"]
+    return runs, [from_object(shown[str(run.id)]) for run in runs]
 
 
 def windows(stack, runs):
-    """When each run sent, worker by worker; every claim's end is known."""
+    """Return when each claim sent and the name of its worker, in the order of their beginnings."""
     return stack.query(
         "SELECT c.run_id, c.sending_from_ns, c.sending_until_ns, w.name FROM claim c "
         "JOIN worker w ON w.id = c.worker_id JOIN job j ON j.id = c.job_id "
@@ -75,22 +78,26 @@ def windows(stack, runs):
     )
 
 
-def disturbers(stack, run):
-    """How many inferences disturbed a run, by its own report."""
-    report = next(item.id for item in stack.client.artifacts(run_id=run.id).items if item.name == "report.json")
-    gates = json.loads(stack.client.artifact_content(report))["runs"][str(run.id)]["performance"]["validity"]["gates"]
-    return next(gate["value"] for gate in gates if gate["name"] == "disturbers")
+def disturbers(summary):
+    """Return how many inferences disturbed a run."""
+    (count,) = [gate.value for gate in summary.performance.gates if gate.name == "disturbers"]
+    return count, summary.performance.validity.disturbers
+
+
+def are_sequential(summaries):
+    """Return whether the report says that the runs were timed one after another."""
+    return are_one_after_another([summary.generating for summary in summaries])
 
 
 def test_two_workers_on_one_machine_are_measured_one_after_another(registries):
     with running_stack(registries) as stack, second_worker(stack):
-        runs, report = compare_two(stack)
+        runs, summaries = compare_two(stack)
         found = windows(stack, runs)
         assert {run_id for run_id, *_ in found} == {run.id for run in runs}
         for before, after in itertools.pairwise(found):
             assert before[2] <= after[1]
-        assert [disturbers(stack, run) for run in runs] == [0, 0]
-        assert "one after another" in json.dumps(report)
+        assert [disturbers(summary) for summary in summaries] == [(0, ())] * 2
+        assert are_sequential(summaries), found
         audit(stack)
 
 
@@ -114,9 +121,9 @@ def test_two_workers_with_cores_of_their_own_are_measured_at_once_and_count(regi
         running_stack(registries, VLMHB_INFERENCE_CORES=str(low)) as stack,
         second_worker(stack, VLMHB_INFERENCE_CORES=str(high)),
     ):
-        runs, report = compare_two(stack)
+        runs, summaries = compare_two(stack)
         (_, _, first_end, first), (_, second_start, _, second) = windows(stack, runs)
         assert {first, second} == {"inference", "second"}
         assert second_start < first_end
-        assert "one after another" not in json.dumps(report)
-        assert [disturbers(stack, run) for run in runs] == [0, 0]
+        assert not are_sequential(summaries)
+        assert [disturbers(summary) for summary in summaries] == [(0, ())] * 2
