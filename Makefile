@@ -53,7 +53,7 @@ $(VENV)/.platform: requirements/platform.txt $(PROJECTS) | $(UV)
 	@touch $@
 
 test: $(VENV)/.dev  ## Set everything up and pass the tests.
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
 	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports \

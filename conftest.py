@@ -1,8 +1,10 @@
 """What every test of the workspace shares: real servers as fixtures, verdicts that no machine's speed decides."""
 
 import os
+from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.support.servers", "tests.support.stack", "tests.support.wording"]
@@ -13,3 +15,12 @@ settings.load_profile("house")
 # What runs beside these tests on the same machine is not theirs: no speed of theirs is void for it. Each process of
 # pytest-xdist has a group of its own, so what it inherits does not count.
 os.environ["VLMHB_MEASURING_GROUP"] = uuid4().hex
+
+TESTS = Path(__file__).parent / "tests"
+LONG = (TESTS / "e2e", TESTS / "shared" / "cli", TESTS / "shared" / "local")
+"""Folders whose files start stacks and measure: some take a minute."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files, so that no process of pytest-xdist is still in one when the others have ended."""
+    items.sort(key=lambda item: not any(item.path.is_relative_to(folder) for folder in LONG))
