@@ -16,9 +16,9 @@ import httpx2
 
 from vlmhyperbench.analysis.load_result import LoadResult
 from vlmhyperbench.analysis.results import Distribution
-from vlmhyperbench.load.against import Against, Side, measure_against
-from vlmhyperbench.load.bodies import Asked
+from vlmhyperbench.load.bodies import RequestContent
 from vlmhyperbench.load.measure import Control, Target, measure
+from vlmhyperbench.load.pairs import PairedResult, Side, measure_in_pairs
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench.processes import start_child
 from vlmhyperbench_sdk.load import Endpoint
@@ -28,7 +28,7 @@ KEY = "benchmark-key-0123456789"
 ENGINE = {"ttft_ms": 5, "gap_ms": 1, "tokens": 4}
 LOAD = Workload(
     scenario="single_stream",
-    asked=Asked(model="simulated", prompt="What is the total?", output_tokens=4),
+    content=RequestContent(model="simulated", prompt="What is the total?", output_tokens=4),
     requests=100,
     duration_s=None,
     streams=1,
@@ -47,11 +47,10 @@ def added_ttft_ms() -> tuple[float, float, float]:
     return medians_of(asyncio.run(measure_pairs(pairs=PAIRS)))
 
 
-async def measure_pairs(*, pairs: int) -> Against:
+async def measure_pairs(*, pairs: int) -> PairedResult:
     """Measure an engine behind a gateway: first at its own URL, second through the gateway."""
     argv = [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0"]
     async with await start_child(argv, env={"VLMHB_GATEWAY_KEY": KEY}, stdin=DEVNULL, stderr=DEVNULL) as child:
-        assert child.stdout is not None
         gateway = f"http://127.0.0.1:{json.loads(await child.stdout.readline())['port']}"
         bases = (await _load_engine(gateway), gateway)
         # Both get the key: the engine asks for none, and the same bytes are sent to either.
@@ -62,15 +61,15 @@ async def measure_pairs(*, pairs: int) -> Against:
             )
             for base in bases
         )
-        control = Control(tell=lambda _: None)
+        control = Control(report=lambda _: None)
 
         async def measure_side(load: Workload, side: Side, _: str) -> LoadResult:
             return await measure(load, first if side == "first" else second, control)
 
-        return await measure_against(LOAD, measure_side, control, urls=bases, pairs=pairs)
+        return await measure_in_pairs(LOAD, measure_side, control, urls=bases, pairs=pairs)
 
 
-def medians_of(found: Against) -> tuple[float, float, float]:
+def medians_of(found: PairedResult) -> tuple[float, float, float]:
     """Return the medians over pairs of TTFT from the send: direct, through the gateway, and what the latter adds."""
     direct = [_ttft_ms(pair.first) for pair in found.pairs]
     through = [_ttft_ms(pair.second) for pair in found.pairs]
@@ -95,7 +94,7 @@ def _ttft_ms(result: LoadResult) -> float:
     return ttft.p50
 
 
-def _shut_gates(found: Against) -> list[str]:
+def _shut_gates(found: PairedResult) -> list[str]:
     results = [result for pair in found.pairs for result in (pair.first, pair.second)]
     return sorted({gate.name for result in results for gate in result.gates if not gate.ok})
 

@@ -87,7 +87,6 @@ async def _engine(*, tokens: int, gap_ms: float, records: bool = False) -> Async
     params = {"tokens": tokens, "gap_ms": gap_ms, "ttft_ms": gap_ms, "usage": "always", "record": records}
     argv = [sys.executable, "-m", "vlmhyperbench_simulated", "--params", json.dumps(params)]
     async with await start_child(argv, stdin=DEVNULL) as child:
-        assert child.stdout is not None
         port = json.loads(await child.stdout.readline())["port"]
         yield f"http://127.0.0.1:{port}"
 

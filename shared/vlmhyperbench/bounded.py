@@ -29,7 +29,7 @@ from vlmhyperbench.processes import Child, environments, start_child
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
-TOO_MUCH: Final = "too_large"
+TOO_LARGE: Final = "too_large"
 """Error code of work that exceeds a limit."""
 _MAX_REPLY_BYTES: Final = 16 * 1024**2
 _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
@@ -38,7 +38,7 @@ _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
 _MARK: Final = "BOUNDED_CALL"
 """Environment variable that the processes of one call share."""
 _MAX_ROUNDS: Final = 100
-"""A process may start another while it is looked for."""
+"""Maximum number of searches for marked processes; each may have started another since the last search."""
 _PAGE_BYTES: Final = resource.getpagesize()
 
 
@@ -95,20 +95,18 @@ async def run_bounded(
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill what the work started in sessions of its own, until a look around finds none of it."""
+    """Kill the processes that the work started in sessions of their own, until none is left."""
     wanted = f"{_MARK}={mark}".encode()
     for _ in range(_MAX_ROUNDS):
-        found = [pid for pid, variables in environments() if wanted in variables]
-        if not found:
+        pids = [pid for pid, variables in environments() if wanted in variables]
+        if not pids:
             return
-        for pid in found:
+        for pid in pids:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
 
 async def _exchange(child: Child, request: bytes) -> bytes:
-    if child.stdin is None or child.stdout is None:
-        raise Unavailable("The reading process has no pipes.")
     with suppress(ConnectionError):  # the child has died; its exit status says why
         child.stdin.write(request)
         await child.stdin.drain()
@@ -125,7 +123,7 @@ def _result(reply: JsonObject, what: str, bounds: ChildBounds) -> JsonValue:
     error = reply.get("error")
     if error is None:
         return reply.get("result")
-    if error == TOO_MUCH:
+    if error == TOO_LARGE:
         raise _exceeded(what, f"{bounds.memory_bytes >> 20} MiB of memory")
     body = error if isinstance(error, dict) else {}
     kind = _KINDS.get(str(body.get("kind")), Unavailable)
@@ -140,8 +138,8 @@ def _result(reply: JsonObject, what: str, bounds: ChildBounds) -> JsonValue:
 def _exceeded(what: str, bound: str) -> InvalidInput:
     return InvalidInput(
         f"Reading {what} takes more than {bound}.",
-        cure="Split it, or take out what is no answer; one line or one sample holds more than is needed.",
-        code=TOO_MUCH,
+        cure="Split it, or remove what is not an answer; a line or a sample in it is too large.",
+        code=TOO_LARGE,
     )
 
 
@@ -177,13 +175,13 @@ def _answer(request: _Request) -> dict[str, object]:
     try:
         return {"result": function(*request["args"])}
     except MemoryError:
-        return {"error": TOO_MUCH}
+        return {"error": TOO_LARGE}
     except VlmHyperBenchError as error:
         kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "Unavailable")
         return {"error": {"kind": kind, "code": error.code, "message": error.message, "cure": error.cure}}
     except OSError as error:
         if error.errno == errno.EFBIG:  # the limit on the size of files
-            return {"error": TOO_MUCH}
+            return {"error": TOO_LARGE}
         code = "storage_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
         return {"error": {"kind": "Unavailable", "code": code, "message": f"A file cannot be used: {error}."}}
     except Exception as error:  # noqa: BLE001 - every failure must reach the parent over the pipe

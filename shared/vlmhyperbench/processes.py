@@ -13,13 +13,16 @@ import re
 import shutil
 import signal
 import sys
+from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Self, TypeVar
 
 from vlmhyperbench_sdk.errors import NotFound
+
+Pipe = TypeVar("Pipe", StreamReader, StreamWriter)
 
 TERM_SECONDS = 10.0
 """Time between SIGTERM and SIGKILL when a child is stopped (protocol.md, timers)."""
@@ -58,8 +61,8 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     Removed are all `VLMHB_*`, database and broker URLs, keys, tokens and passwords; a child that needs one of them
     gets it in `extra`.
     """
-    kept = {name: value for name, value in os.environ.items() if not _CREDENTIALS.match(name)}
-    return kept | dict(extra or {})
+    inherited = {name: value for name, value in os.environ.items() if not _CREDENTIALS.match(name)}
+    return inherited | dict(extra or {})
 
 
 def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[bytes]]]:
@@ -93,9 +96,24 @@ class Child:
         self.argv = tuple(argv)
         self.pid = process.pid
         """Also the id of its process group."""
-        self.stdin = process.stdin
-        self.stdout = process.stdout
-        self.stderr = process.stderr
+
+    @property
+    def stdin(self) -> StreamWriter:
+        """Pipe to the child's stdin.
+
+        Raises:
+            ValueError: the child was started without this pipe.
+        """
+        return _pipe(self._process.stdin, "stdin")
+
+    @property
+    def stdout(self) -> StreamReader:
+        """Pipe from the child's stdout.
+
+        Raises:
+            ValueError: the child was started without this pipe.
+        """
+        return _pipe(self._process.stdout, "stdout")
 
     @property
     def returncode(self) -> int | None:
@@ -159,3 +177,9 @@ async def start_child(
         pass_fds=tuple(pass_fds),
     )
     return Child(process, argv)
+
+
+def _pipe(pipe: Pipe | None, name: str) -> Pipe:
+    if pipe is None:
+        raise ValueError(f"The child was started without a pipe for its {name}.")
+    return pipe

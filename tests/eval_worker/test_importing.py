@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
+from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec
@@ -71,4 +71,4 @@ def test_a_file_that_takes_too_much_memory_fails_its_import(tmp_path: Path) -> N
     asked = _asked(tmp_path, ImportedAnswer(key="a", text="x" * (32 * MIB)))
     with pytest.raises(InvalidInput) as refused:
         _taken(tmp_path, asked, ChildBounds(memory_bytes=48 * MIB))
-    assert refused.value.code == TOO_MUCH
+    assert refused.value.code == TOO_LARGE

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from vlmhyperbench import bounded
-from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
+from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 
 MIB = 2**20
@@ -58,7 +58,11 @@ def test_work_that_needs_more_than_it_may_is_refused(
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         _run(function, *args, bounds=bounds)
-    assert (refused.value.code, "the file" in refused.value.message, bool(refused.value.cure)) == (TOO_MUCH, True, True)
+    assert (refused.value.code, "the file" in refused.value.message, bool(refused.value.cure)) == (
+        TOO_LARGE,
+        True,
+        True,
+    )
     assert _readers() == []
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,6 @@ async def test_a_child_holds_no_credentials_but_what_it_is_given(monkeypatch: py
     monkeypatch.setenv("HF_TOKEN", "hidden")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     async with await processes.start_child(python(PRINT_ENVIRONMENT), env={"GIVEN_KEY": "shown"}) as child:
-        assert child.stdout is not None
         seen = json.loads(await child.stdout.readline())
     assert "hidden" not in seen.values()
     assert seen["GIVEN_KEY"] == "shown"
@@ -50,7 +49,6 @@ async def test_a_child_holds_no_credentials_but_what_it_is_given(monkeypatch: py
 
 async def test_a_child_leads_its_own_process_group() -> None:
     async with await processes.start_child(python(HOLD)) as child:
-        assert child.stdout is not None
         assert await child.stdout.readline() == b"up\n"
         assert os.getpgid(child.pid) == child.pid
         assert os.getsid(child.pid) == child.pid
@@ -58,7 +56,6 @@ async def test_a_child_leads_its_own_process_group() -> None:
 
 async def test_sigterm_ends_a_child_that_listens_to_it() -> None:
     child = await processes.start_child(python(HOLD))
-    assert child.stdout is not None
     await child.stdout.readline()
     assert child.returncode is None
     assert await child.stop(term_s=60) == -signal.SIGTERM
@@ -73,13 +70,11 @@ async def test_sigkill_follows_for_one_that_does_not_and_takes_its_group_along()
         sys.stdin.read()
     """
     child = await processes.start_child(python(textwrap.dedent(code)))
-    assert child.stdout is not None
     inner = int(await child.stdout.readline())
     fd = os.pidfd_open(inner)
     assert await child.stop(term_s=60) == -signal.SIGTERM
     assert _ends(fd)
     stubborn = await processes.start_child(python(IGNORE_TERM))
-    assert stubborn.stdout is not None
     await stubborn.stdout.readline()
     assert await stubborn.stop(term_s=0) == -signal.SIGKILL
     assert await stubborn.stop() == -signal.SIGKILL
@@ -98,7 +93,6 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
         asyncio.run(main())
     """
     with subprocess.Popen(python(textwrap.dedent(code)), stdout=PIPE) as parent:
-        assert parent.stdout is not None
         fd = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()
     assert _ends(fd)
@@ -117,13 +111,19 @@ async def test_a_program_that_does_not_exist_is_named() -> None:
         await processes.start_child(["no-such-program"])
 
 
-async def test_a_file_that_is_no_program_ends_with_127(tmp_path: Path) -> None:
+async def test_a_child_without_a_pipe_says_so_when_the_pipe_is_used() -> None:
+    async with await processes.start_child(python("pass"), stdin=DEVNULL) as child:
+        assert await child.stdout.read() == b""
+        with pytest.raises(ValueError, match="stdin"):
+            child.stdin.close()
+
+
+async def test_a_file_that_is_not_a_program_ends_with_127(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
-    child = await processes.start_child([str(broken)], stderr=PIPE)
-    assert child.stderr is not None
-    assert b"Cannot start" in await child.stderr.read()
+    child = await processes.start_child([str(broken)], stderr=STDOUT)
+    assert b"Cannot start" in await child.stdout.read()
     assert await child.wait() == 127
 
 

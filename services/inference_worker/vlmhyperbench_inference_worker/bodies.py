@@ -80,8 +80,6 @@ async def _exchange(child: Child, order: BodyOrder) -> dict[str, Any]:
     Raises:
         Unavailable: it ended.
     """
-    assert child.stdin is not None, "it was started with a pipe"  # noqa: S101 -- narrows the type
-    assert child.stdout is not None, "it was started with a pipe"  # noqa: S101 -- narrows the type
     line = {
         "backend_class": order.backend_class,
         "requests": str(order.requests),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
+from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
 from vlmhyperbench.domain.prompts import is_linear, render
 from vlmhyperbench.domain.specs import AnyPrompt, PromptSpec
 from vlmhyperbench.errors import InvalidInput
@@ -52,7 +52,7 @@ async def render_prompts(
                 render_file, spec.model_dump(mode="json"), str(given), str(made), what=what, bounds=bounds
             )
         except InvalidInput as error:
-            if error.code != TOO_MUCH:
+            if error.code != TOO_LARGE:
                 raise
             message = f"Rendering {what} takes too much time or memory: {error.message}"
             cure = "Write a simpler template." if isinstance(spec, PromptSpec) else "Correct the prompt strategy."

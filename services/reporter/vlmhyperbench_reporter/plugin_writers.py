@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
+from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
 from vlmhyperbench.domain.causes import clean
 from vlmhyperbench.domain.specs import ReportWriterSpec
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
@@ -71,10 +71,10 @@ async def _write(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> 
         try:
             said = await run_bounded(write_file, *asked, what=f"the report {spec.name!r}", bounds=bounds)
         except InvalidInput as error:
-            if error.code != TOO_MUCH:
+            if error.code != TOO_LARGE:
                 raise
             message = f"The report writer {spec.name!r} needs more time, memory or bytes of a file than it may use."
-            raise PluginFailure(message, code=TOO_MUCH) from error
+            raise PluginFailure(message, code=TOO_LARGE) from error
         return await asyncio.to_thread(_read, made, said)
 
 

@@ -224,7 +224,6 @@ class EngineHost:
         vram = VramWatch()
         output = EngineOutput(self._settings.engine_log)
         engine = _Engine(child=child, output=output, exited=self._tasks.create_task(child.wait()))
-        assert child.stdout is not None  # noqa: S101 - stdout is a pipe by default
         pump = self._tasks.create_task(output.pump(child.stdout))
         watch = self._tasks.create_task(vram.run(child.pid))
         url = parse_url(launch.url)

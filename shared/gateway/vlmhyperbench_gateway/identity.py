@@ -51,7 +51,6 @@ async def list_packages(python: str | None) -> dict[str, str]:
                 stderr=asyncio.subprocess.DEVNULL,
             ) as child,
         ):
-            assert child.stdout is not None  # noqa: S101 - stdout is a pipe by default
             listed = json.loads(await child.stdout.read())
     except (TimeoutError, OSError, ValueError) as error:
         raise EngineFailed(f"The engine's interpreter {python} does not run: {error}.") from error

@@ -1,1 +1,1 @@
-"""The command line: doors that parse, call and print; what they call lives in other rooms."""
+"""The command line: each command parses its arguments, calls another room, and prints the result."""

@@ -1,4 +1,4 @@
-"""`registry add`: make entries of a model's file, a CSV of questions, or a metric, without writing YAML."""
+"""`registry add`: register a model's file, a CSV of questions, or a metric without writing YAML."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cyclopts import App, Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import ENTRY, TASK
 from vlmhyperbench.cli.output import emit, note, say
-from vlmhyperbench.cli.run_flags import Several
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import Added, Shelf, slug_of
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.roots import own_root, registry_roots
 from vlmhyperbench.settings import Settings
 
-app = App(name="add", help="Register a model's file, a CSV of questions, or a metric.")
+app = App(name="add", help="Register the file of a model, a CSV of questions, or a metric of your own.")
 
 
 @app.command
@@ -31,20 +31,20 @@ def model(
     mmproj: Annotated[Path | None, Parameter(group=ENTRY)] = None,
     name: Annotated[str | None, Parameter(group=ENTRY)] = None,
     backend: Annotated[str, Parameter(group=ENTRY)] = "llamacpp",
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Register GGUF weights, with their hash; then run them with --model NAME.
+    """Register a GGUF file of weights with its hash. Then `vlmhyperbench run --model NAME` can use it.
 
     Args:
-        file: The weights.
-        mmproj: The image projector that belongs to them; without one the model reads text only.
-        name: Name of the entry; by default the file's.
-        backend: Backend that runs them.
-        shown: How the answer is shown.
+        file: GGUF file of the weights.
+        mmproj: GGUF file of the image projector that belongs to the weights; without it, the model reads text only.
+        name: Name of the registry entry; by default the name of the file.
+        backend: Backend that runs the model.
+        output: How the output is printed.
     """
     shelf = open_shelf()
-    note(f"Hashing {file} …", shown)
-    return _tell([shelf.add_model(file, mmproj, name=name, backend=backend)], shown)
+    note(f"Hashing {file} …", output)
+    return _print([shelf.add_model(file, mmproj, name=name, backend=backend)], output)
 
 
 @app.command
@@ -53,64 +53,65 @@ def dataset(
     /,
     *,
     name: Annotated[str | None, Parameter(group=ENTRY)] = None,
-    metric: Annotated[Several, Parameter(group=TASK)] = (),
+    metric: Annotated[Repeatable, Parameter(group=TASK)] = (),
     prompt: Annotated[str | None, Parameter(group=TASK)] = None,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Register a CSV of questions, and with --metric a task of the same name; then run it with --task NAME.
+    """Register a CSV of questions as a dataset. With --metric, also register a task of the same name, for run --task.
 
     Args:
-        file: The CSV: the columns question, answer, and image where there are images.
-        name: Name of the entries; by default the file's.
-        metric: Metric by which the task scores answers; may be given several times.
-        prompt: Registered prompt of the task; by default the question as it is.
-        shown: How the answer is shown.
+        file: CSV file with the columns question and answer, and with the column image if there are images.
+        name: Name of the registry entries; by default the name of the file.
+        metric: Metric with which the task scores answers; may be given several times.
+        prompt: Registered prompt of the task; by default the question is sent unchanged.
+        output: How the output is printed.
     """
     shelf = open_shelf()
     added = [shelf.add_dataset(file, name=name)]
     if metric or prompt is not None:
         added.append(shelf.add_task(added[0].name, metric, prompt=prompt))
-    return _tell(added, shown)
+    return _print(added, output)
 
 
 @app.command
 def metric(
-    class_path: str, /, *, name: Annotated[str | None, Parameter(group=ENTRY)] = None, shown: Shown = HUMAN
+    class_path: str, /, *, name: Annotated[str | None, Parameter(group=ENTRY)] = None, output: OutputFlags = TEXT
 ) -> int:
-    """Register a metric of your own; then score by it with --metric NAME.
+    """Register a metric of your own. Then --metric NAME can use it.
 
-    It is constructed once, so that its errors are reported now.
+    The metric is constructed once, so that its errors are reported now.
 
     Args:
-        class_path: Name under which an installed package registers it, or package.module:Class.
-        name: Name of the entry; by default the metric's own.
-        shown: How the answer is shown.
+        class_path: Class of the metric as package.module:Class, or the name under which an installed package
+            registers it.
+        name: Name of the registry entry; by default the metric's own name.
+        output: How the output is printed.
     """
     from vlmhyperbench.scoring.metrics import construct_metric
 
-    found = construct_metric(class_path, {}, name=name or class_path).description
+    description = construct_metric(class_path, {}, name=name or class_path).description
     added = open_shelf().add_metric(
-        class_path, name=name or slug_of(found.name), profile=found.profile, version=found.version
+        class_path, name=name or slug_of(description.name), profile=description.profile, version=description.version
     )
-    return _tell([added], shown)
+    return _print([added], output)
 
 
 def open_shelf() -> Shelf:
-    """Return where entries are added.
+    """Return the folder of registry entries to which entries are added.
 
     Raises:
-        InvalidInput: the stack is another machine's.
+        InvalidInput: the stack runs on another machine.
     """
     settings = Settings.load()
     if url := os.environ.get("VLMHB_API_URL"):
-        message = f"Files are registered where the stack is, and that is at {url}."
-        raise InvalidInput(message, cure="Unset VLMHB_API_URL, or do it on that machine.", code="usage")
+        message = f"Files can be registered only on the stack's machine, and VLMHB_API_URL names the stack at {url}."
+        raise InvalidInput(message, cure="Unset VLMHB_API_URL, or run the command on that machine.", code="usage")
     catalogue = read_catalogue(registry_roots(settings.registries, settings.home), settings.run_mode)
     return Shelf(root=own_root(settings.home), catalogue=catalogue)
 
 
-def _tell(added: Sequence[Added], shown: Shown) -> int:
-    if shown.json:
+def _print(added: Sequence[Added], output: OutputFlags) -> int:
+    if output.json:
         emit(
             "registry-added",
             [
@@ -120,5 +121,5 @@ def _tell(added: Sequence[Added], shown: Shown) -> int:
         )
         return exits.OK
     for entry in added:
-        say(f"{entry.kind}/{entry.name}: {entry.file}{'' if entry.is_new else ' (as it was)'}")
+        say(f"{entry.kind}/{entry.name}: {entry.file}{'' if entry.is_new else ' (unchanged)'}")
     return exits.OK

@@ -1,4 +1,4 @@
-"""Turn flags into the choices of a run, checked before anything is sent."""
+"""Turn flags into the fields of a run, validated before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def check(model: type[Model], given: Mapping[str, JsonValue]) -> Model:
-    """Make the body of what was given; None is what was not.
+    """Validate the given values, in which None stands for a flag that is not given.
 
     Raises:
-        RegistryErrors: a value is none; every error, with its field.
+        RegistryErrors: values are not valid; lists every error with its field.
     """
     choices, problems = validate(model, {key: value for key, value in given.items() if value is not None})
     if choices is None:
@@ -33,14 +33,14 @@ def check(model: type[Model], given: Mapping[str, JsonValue]) -> Model:
 
 
 def read_param(text: str) -> tuple[str, JsonValue]:
-    """Read NAME=VALUE; the value is JSON, or else text.
+    """Parse NAME=VALUE; a value that is not JSON is text.
 
     Raises:
         InvalidInput: there is no `=`, or no name before it.
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InvalidInput(f"{text!r} is no parameter.", cure="Write NAME=VALUE.", code="usage")
+        raise InvalidInput(f"{text!r} is not a parameter.", cure="Write NAME=VALUE.", code="usage")
     try:
         return name, cast("JsonValue", parse_json(value))
     except InvalidInput:
@@ -48,14 +48,14 @@ def read_param(text: str) -> tuple[str, JsonValue]:
 
 
 def read_extractor(text: str) -> JsonValue:
-    """Read an extractor: its name, or JSON with its params.
+    """Parse an extractor: its name, or JSON with its name and params.
 
     Raises:
-        InvalidInput: it begins like JSON and is none.
+        InvalidInput: the text begins with `{` and is not a JSON object.
     """
     if not text.lstrip().startswith("{"):
         return text
     try:
-        return cast("JsonValue", parse_object(text, what="The extractor"))
+        return cast("JsonValue", parse_object(text, what="--extractor"))
     except InvalidInput as error:
-        raise InvalidInput(error.message, cure='Write {"name": …, "params": {…}}.', code="usage") from error
+        raise InvalidInput(error.message, cure='Write a name, or {"name": …, "params": {…}}.', code="usage") from error

@@ -1,4 +1,4 @@
-"""`compare`: paired differences of runs from a baseline, and gates for builds."""
+"""`compare`: paired differences between runs and a baseline, and a gate for builds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.groups import GATE, OUTPUT
 from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import exists, is_dir, is_file
-from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.client.steps import measures
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
@@ -39,23 +39,24 @@ def compare(
     gate: Annotated[Path | None, Parameter(group=GATE)] = None,
     junit: Annotated[Path | None, Parameter(group=GATE)] = None,
     markdown: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
     """Compare runs with a baseline, answer by answer.
 
-    A run is given by its id, or by its samples.parquet (or the report's folder that holds it): then no stack is needed.
+    Give each run by its id. Or give its file samples.parquet, or the folder of its report, which contains this file;
+    then no stack is needed.
 
     Args:
-        baseline: The run that the others are compared with.
-        other: A run.
-        others: More runs.
-        gate: Policy (YAML) that every run must meet; if one does not, the exit code is 5.
-        junit: File for the gate's checks as JUnit XML.
-        markdown: File for the comparison as Markdown, for the summary of a build.
-        shown: How the answer is shown.
+        baseline: The run with which the others are compared.
+        other: The run that is compared.
+        others: Further runs.
+        gate: YAML file of a gate policy. The exit code is 5 if a run does not meet it.
+        junit: File to which the checks of the gate are written as JUnit XML.
+        markdown: File to which the comparison is written as Markdown, for example for the summary of a build.
+        output: How the output is printed.
     """
     if junit is not None and gate is None:
-        raise InvalidInput("--junit writes the checks of a gate.", cure="Give --gate POLICY.yaml too.", code="usage")
+        raise InvalidInput("--junit needs --gate.", cure="Give the policy too: --gate POLICY.yaml.", code="usage")
     policy = None if gate is None else _policy(gate)
     first, *rest = _read([baseline, other, *others])
     compared = [compare_runs(first, other, policy=policy) for other in rest]
@@ -64,13 +65,13 @@ def compare(
     if markdown is not None:
         _write(markdown, sections_to_markdown("Comparison", sections(compared)))
     warnings = [f"{comparison.other.name}: {warning}" for comparison in compared for warning in comparison.warnings]
-    if shown.json:
+    if output.json:
         emit("comparison", {"comparisons": [rows(comparison) for comparison in compared]}, warnings=warnings)
     else:
         for comparison in compared:
             _print(comparison)
         for warning in warnings:
-            note(f"warning: {warning}", shown)
+            note(f"warning: {warning}", output)
     return exits.OK if all(comparison.is_met is not False for comparison in compared) else exits.GATE
 
 
@@ -102,31 +103,31 @@ def _policy(path: Path) -> GatePolicy:
 
 
 def _read(wanted: Sequence[str]) -> list[Samples]:
-    """Read every run; a stack is asked only where an id is given."""
-    found: dict[str, Samples] = {}
+    """Read the samples of every run: from its file, or from the stack if an id is given."""
+    samples: dict[str, Samples] = {}
     ids = []
     for given in wanted:
         path = Path(given) / NAME if is_dir(Path(given)) else Path(given)
         if is_file(path):
             try:
-                found[given] = read_samples(path.read_bytes(), what=str(path))
+                samples[given] = read_samples(path.read_bytes(), what=str(path))
             except OSError as error:
-                raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
+                raise NotFound(f"{path} cannot be read: {error.strerror}.", cure="Correct its permissions.") from error
         elif os.sep in given or given.endswith(".parquet") or exists(Path(given)):
-            raise NotFound(f"There is no file {path}.", cure=f"Give a run's id, or the {NAME} of its report.")
+            raise NotFound(f"There is no file {path}.", cure=f"Give the id of a run, or the file {NAME} of its report.")
         else:
             ids.append(given)
     if ids:
         with Client() as client:
-            found |= {given: _fetch(client, given) for given in ids}
-    return [found[given] for given in wanted]
+            samples |= {given: _fetch(client, given) for given in ids}
+    return [samples[given] for given in wanted]
 
 
 def _fetch(client: Client, run_id: str) -> Samples:
     run = find(client, run_id)
     if not isinstance(run, RunDetail):
-        cure = "Give two of its runs; `vlmhyperbench show` lists them."
-        raise InvalidInput(f"{run_id} is an experiment.", cure=cure)
+        cure = f"Give two of its runs: `vlmhyperbench show {run_id}` lists them."
+        raise InvalidInput(f"{run_id} is an experiment, not a run.", cure=cure)
     return client.do(measures(run))
 
 
@@ -134,4 +135,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         write_whole(path, content)
     except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}.", cure="Name another file.") from error
+        raise Unavailable(
+            f"{path} cannot be written: {error.strerror}.",
+            cure="Name a file in a folder that exists and can be written.",
+        ) from error

@@ -1,4 +1,4 @@
-"""`demo`: the whole product in one command, on this machine."""
+"""`demo`: start a stack on this machine, run an experiment, and write its report."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vlmhyperbench.cli.following import outcome_code
 from vlmhyperbench.cli.groups import OUTPUT, STACK, SUBMISSION
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, note, say
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.stack import say_page, start
-from vlmhyperbench.cli.watch import ending
+from vlmhyperbench.cli.watch import describe
 from vlmhyperbench.client import Client, ExperimentHandle
 from vlmhyperbench.client.steps import save_files
 from vlmhyperbench.domain.short_ids import short
@@ -32,74 +32,74 @@ def demo(
     fresh: Annotated[bool, Parameter(group=SUBMISSION)] = False,
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     experiment: Annotated[str, Parameter(group=SUBMISSION)] = EXPERIMENT,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Start everything, compare two targets on document images, print the results and the path of the report.
+    """Start a stack on this machine, compare two small models on document images, and write the report.
 
-    A demo that was interrupted continues where it stopped; its answers are reused.
+    If a demo was interrupted, the next one continues it.
 
     Args:
-        keep: Leave the stack running afterwards.
-        fresh: Cancel a demo that was interrupted, and start a new one.
-        out: Folder for the report; by default a folder in the stack's home.
+        keep: Leave the stack running after the demo.
+        fresh: Cancel an interrupted demo and start a new one, instead of continuing it.
+        out: Folder for the report; by default a new folder in $VLMHB_HOME/reports.
         experiment: Registered experiment to run.
-        shown: How the answer is shown.
+        output: How the output is printed.
     """
     settings = Settings.load()
     home = Home(settings.home)
-    note("Starting the stack …", shown)
-    is_ours = start(home, settings, shown=shown, is_tied=not keep)
+    note("Starting the stack …", output)
+    is_ours = start(home, settings, output=output, is_tied=not keep)
     try:
-        return _run(home, out, experiment, is_fresh=fresh, is_kept=keep or not is_ours, shown=shown)
+        return _run(home, out, experiment, is_fresh=fresh, is_kept=keep or not is_ours, output=output)
     except KeyboardInterrupt:
-        note("\nInterrupted. Resume: vlmhyperbench demo")
+        note("\nInterrupted. To continue: vlmhyperbench demo")
         raise
     finally:
         if is_ours and not keep:
-            _stop(home, shown)
+            _stop(home, output)
 
 
-def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_kept: bool, shown: Shown) -> int:
+def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_kept: bool, output: OutputFlags) -> int:
     with Client(home.api_url(), home.api_key()) as client:
-        created = _resume_or_create(client, experiment, is_fresh=is_fresh, shown=shown)
-        if shown.json:
+        created = _resume_or_create(client, experiment, is_fresh=is_fresh, output=output)
+        if output.json:
             emit("launch", created)
-        note(f"{created.name}: {len(created.runs)} runs, experiment {created.id}", shown)
-        say_page(home, lambda line: note(line, shown))
-        ended = created.wait(progress=shown.progress)
+        note(f"{created.name}: {len(created.runs)} runs, experiment {created.id}", output)
+        say_page(home, lambda line: note(line, output))
+        ended = created.wait(progress=output.progress)
         code = outcome_code(ended)
         if code != exits.OK:
-            say(ending(ended))
+            say(describe(ended))
             for run in created.runs:
-                say("  " + ending(client.runs.get(run.id)))
+                say("  " + describe(client.runs.get(run.id)))
             return code
-        found = client.report(ended.id)
-        main = client.do(save_files(found, out or home.root / "reports" / f"demo-{short(ended.id)}"))
-    if shown.json:
-        emit("done", {"experiment": ended.model_dump(mode="json"), "headline": found.headline, "report": str(main)})
+        report = client.report(ended.id)
+        main = client.do(save_files(report, out or home.root / "reports" / f"demo-{short(ended.id)}"))
+    if output.json:
+        emit("done", {"experiment": ended.model_dump(mode="json"), "headline": report.headline, "report": str(main)})
     else:
-        print_table(found.headline)
+        print_table(report.headline)
         say(f"Open the report: {main}")
         if is_kept:
             say_page(home)
     return code
 
 
-def _resume_or_create(client: Client, experiment: str, *, is_fresh: bool, shown: Shown) -> ExperimentHandle:
-    """Return the demo that was interrupted, or a new one."""
+def _resume_or_create(client: Client, experiment: str, *, is_fresh: bool, output: OutputFlags) -> ExperimentHandle:
+    """Return the interrupted demo, or a new one."""
     for earlier in client.experiments.list(state="OPEN").items:
         if earlier.name != experiment or earlier.is_cancelling:
             continue
         if not is_fresh:
-            note(f"{experiment}: going on with what was interrupted (--fresh begins anew)", shown)
+            note(f"{experiment}: continuing the interrupted experiment; --fresh starts a new one", output)
             return client.experiments.get(earlier.id)
         client.experiments.cancel(earlier.id)
     return client.experiments.create(experiment)
 
 
-def _stop(home: Home, shown: Shown) -> None:
-    """Stop the stack; Ctrl-C meanwhile ends it at once, and its processes with it."""
-    note("Stopping the stack; Ctrl-C kills it …", shown)
+def _stop(home: Home, output: OutputFlags) -> None:
+    """Stop the stack; Ctrl-C meanwhile kills it and its processes."""
+    note("Stopping the stack; Ctrl-C kills it at once …", output)
     try:
         control.down(home)
     except KeyboardInterrupt:

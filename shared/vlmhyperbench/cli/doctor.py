@@ -1,4 +1,4 @@
-"""`doctor`: whether this machine can run the product, check by check, each failure with its cure."""
+"""`doctor`: check whether this machine can run the product; each failed check names its cure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.data.weights import verify
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
@@ -29,7 +29,7 @@ _SERVICES = ("api", "scheduler", "inference_worker", "eval_worker", "reporter", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     is_ok: bool
@@ -37,10 +37,14 @@ class Check:
     cure: str = ""
 
 
-def doctor(*, shown: Shown = HUMAN) -> int:
-    """Check Python, servers, services, port, disk, locale, registries and model files."""
+def doctor(*, output: OutputFlags = TEXT) -> int:
+    """Check that this machine can run the stack; print each check, and the cure of each failure.
+
+    The checks are: settings, Python, locale, PostgreSQL, Valkey, services, home folder and free space, port,
+    registries, model files. The exit code is 3 if one fails.
+    """
     checks = list(_checks())
-    if shown.json:
+    if output.json:
         emit("doctor", checks)
     else:
         for check in checks:
@@ -93,14 +97,18 @@ def _server(name: str, package: str) -> Check:
     if importlib.util.find_spec(package) is None:
         return Check(name=name, is_ok=False, detail="not installed", cure="Install vlmhyperbench[embedded].")
     if name == "PostgreSQL" and os.geteuid() == 0 and shutil.which("unshare") is None:
-        return Check(name=name, is_ok=False, detail="it refuses root, and there is no unshare", cure="Be another user.")
+        return Check(
+            name=name, is_ok=False, detail="it does not run as root without `unshare`", cure="Use another user."
+        )
     return Check(name=name, is_ok=True, detail=f"the wheel {package} is installed")
 
 
 def _services() -> Check:
     missing = [name for name in _SERVICES if importlib.util.find_spec(f"vlmhyperbench_{name}") is None]
     detail = f"missing: {', '.join(missing)}" if missing else f"{len(_SERVICES)} are installed"
-    return Check(name="services", is_ok=not missing, detail=detail, cure="Install the missing members.")
+    return Check(
+        name="services", is_ok=not missing, detail=detail, cure="Install the packages of the missing services."
+    )
 
 
 def _home(home: Home) -> Check:
@@ -110,30 +118,35 @@ def _home(home: Home) -> Check:
         return Check(name="home", is_ok=False, detail=error.message, cure=error.cure)
     free = shutil.disk_usage(home.root).free
     detail = f"{home.root}, {free / 2**30:.1f} GiB free"
-    cure = f"Free some space: {NEEDED_BYTES // 2**20} MiB are needed to start, more to work."
+    cure = f"Free some space: {NEEDED_BYTES // 2**20} MiB are needed to start, and more to run."
     return Check(name="home", is_ok=free >= _COMFORTABLE_BYTES, detail=detail, cure=cure)
 
 
 def _port(settings: Settings, home: Home) -> Check:
-    where = f"{settings.api_host}:{settings.api_port}"
+    address = f"{settings.api_host}:{settings.api_port}"
     if control.is_up(home):
-        return Check(name="port", is_ok=True, detail=f"{where} (the stack is up at {home.api_url()})")
+        return Check(name="port", is_ok=True, detail=f"{address} (the stack is up at {home.api_url()})")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((settings.api_host, settings.api_port))
         except OSError as error:
-            detail = f"{where} cannot be used: {error.strerror or error}"
+            detail = f"{address} cannot be used: {error.strerror or error}"
             return Check(name="port", is_ok=False, detail=detail, cure="Set VLMHB_API_PORT to a free port.")
-    return Check(name="port", is_ok=True, detail=f"{where} is free")
+    return Check(name="port", is_ok=True, detail=f"{address} is free")
 
 
 def _registries(catalogue: Catalogue) -> Check:
-    where = " and ".join(map(str, catalogue.roots))
+    folders = " and ".join(map(str, catalogue.roots))
     if not catalogue.errors:
-        return Check(name="registries", is_ok=True, detail=where)
-    detail = f"{where}: {'; '.join(map(str, catalogue.errors))}"
-    return Check(name="registries", is_ok=False, detail=detail, cure="What does not refer to these can be used.")
+        return Check(name="registries", is_ok=True, detail=folders)
+    detail = f"{folders}: {'; '.join(map(str, catalogue.errors))}"
+    return Check(
+        name="registries",
+        is_ok=False,
+        detail=detail,
+        cure="Correct these entries, or remove them; all others can be used.",
+    )
 
 
 def _model_files(catalogue: Catalogue) -> Check:
@@ -148,6 +161,9 @@ def _model_files(catalogue: Catalogue) -> Check:
                 problems.append(error.message)
     if problems:
         return Check(
-            name="model files", is_ok=False, detail=" ".join(problems), cure="Fetch them, or remove the entries."
+            name="model files",
+            is_ok=False,
+            detail=" ".join(problems),
+            cure="Download the files again, or remove their entries.",
         )
-    return Check(name="model files", is_ok=True, detail=f"{count} files have their hashes")
+    return Check(name="model files", is_ok=True, detail=f"{count} files match their hashes")

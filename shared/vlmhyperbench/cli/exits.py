@@ -1,4 +1,4 @@
-"""Exit codes, and which error leads to which."""
+"""Exit codes of the commands, and the code of each class of errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vlmhyperbench.errors import (
 OK = 0
 UNEXPECTED = 1
 USAGE = 2
-"""Usage, or an invalid configuration."""
+"""Wrong arguments, or an invalid file or setting."""
 SETUP = 3
-"""Target unreachable, model or data set missing, no stack, not enough room."""
+"""A part that is needed is missing or unreachable: stack, target, library, disk space."""
 RUN_FAILED = 4
-"""The run failed, was cancelled, or had more errors than it may."""
+"""The run failed, was cancelled, or had too many errors."""
 GATE = 5
-"""A gate's policy is not met."""
+"""A gate policy is not met, or no rate keeps the limits of a search."""
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -37,7 +37,7 @@ _CODE_OF: dict[type[VlmHyperBenchError], int] = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: everything ends as for Ctrl-C, with another exit code."""
+    """SIGTERM: handled as Ctrl-C, with another exit code."""
 
 
 def code_of(error: VlmHyperBenchError) -> int:

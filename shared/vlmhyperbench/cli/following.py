@@ -1,4 +1,4 @@
-"""Find a run or an experiment, and say how it ended: what the commands about one share."""
+"""Find a run or an experiment by its id, and determine the exit code of its end; shared by several commands."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 ERROR_RATE_LIMIT = 0.05
-"""Share of requests without an answer above which a finished run exits with 4."""
+"""Share of failed requests above which the exit code of a finished run is 4."""
 
 
 def find(client: Client, wanted: str) -> RunHandle | ExperimentHandle:
-    """Read the run or experiment of an id, whole or by its first digits.
+    """Return the run or experiment with an id, which may be abbreviated to its first digits.
 
     Raises:
-        NotFound: there is neither.
-        InvalidInput: it is no id, or the beginning of several.
+        NotFound: there is none.
+        InvalidInput: the text is not an id, or several ids begin with it.
     """
-    found = client.identify(wanted)
-    match found.kind:
+    identified = client.identify(wanted)
+    match identified.kind:
         case "run":
-            return client.runs.get(found.id)
+            return client.runs.get(identified.id)
         case "experiment":
-            return client.experiments.get(found.id)
-    raise InvalidInput(f"{wanted} is a file, {found.name}.", cure="Name a run or an experiment: `vlmhyperbench ls`.")
+            return client.experiments.get(identified.id)
+    raise InvalidInput(
+        f"{wanted} is the id of a file, {identified.name}.",
+        cure="Give the id of a run or an experiment; `vlmhyperbench ls` lists them.",
+    )
 
 
 def outcome_code(subject: RunDetail | ExperimentDetail) -> int:
-    """Return the exit code of what has ended: 4 where a run failed, was cancelled or had too many errors."""
+    """Return the exit code for an end: 4 if a run failed, was cancelled or had too many errors, otherwise 0."""
     runs = subject.runs if isinstance(subject, ExperimentDetail) else [subject]
     is_bad = any(
         run.state in {"FAILED", "CANCELLED"} or (run.total and run.failed > ERROR_RATE_LIMIT * run.total)
@@ -43,10 +46,10 @@ def outcome_code(subject: RunDetail | ExperimentDetail) -> int:
 
 @contextmanager
 def detaching(subject: RunDetail | ExperimentDetail) -> Iterator[None]:
-    """On Ctrl-C say how to come back and how to cancel: what was submitted goes on."""
+    """On Ctrl-C, print how to follow the run or experiment again and how to cancel it; it continues meanwhile."""
     try:
         yield
     except KeyboardInterrupt:
-        note(f"\nDetached; it goes on. Resume: vlmhyperbench watch {subject.id}")
-        note(f"Cancel: vlmhyperbench cancel {subject.id}")
+        note(f"\n{subject.name} continues in the stack. To follow it: vlmhyperbench watch {subject.id}")
+        note(f"To cancel it: vlmhyperbench cancel {subject.id}")
         raise

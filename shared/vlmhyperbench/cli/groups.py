@@ -1,4 +1,4 @@
-"""How the help of commands shows their options: in these groups, in this order."""
+"""The groups of options in the help of commands, in the order in which they are printed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OUTPUT: Final = Group.create_ordered("Output")
 
 
 def _show_default(value: object) -> str | None:
-    """Return the default as the help shows it; one that stands for "not given" is not shown."""
+    """Return the default as the help prints it; None for a default that stands for "not given"."""
     return None if value is None or value is False or value in ("", ()) else str(value)
 
 
 COMMON: Final = Parameter(negative=(), show_default=_show_default)
-"""What holds for the parameters of every command."""
+"""Settings of the parameters of every command."""

@@ -1,4 +1,4 @@
-"""Print scores and speeds as the report computed them: of one run, of several beside each other; none is made here."""
+"""Print scores, speeds and costs as the report computed them, for one run or as a table of several."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _NO_MEASURES = frozenset({"invalid", "interrupted", "partial"})
 
 
 def rows_of(headline: JsonValue | None) -> list[dict[str, Any]]:
-    """Return the rows of a headline; none where it is not one."""
+    """Return the rows of a headline, or no rows if the value is not a headline."""
     rows = headline.get("rows") if isinstance(headline, Mapping) else None
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def score_of(run: Run) -> str | None:
-    """Write the primary score of a run for a cell of a list."""
+    """Return the primary score of a run as the text of a cell; None without a score."""
     score = next(iter(run.headline.scores), None) if run.headline else None
     return None if score is None else f"{score.metric} {_estimate(score.value, score.ci_low, score.ci_high) or '–'}"
 
 
 def print_scores(run: Run) -> None:
-    """Print what a run ends with: each metric with its interval and counts, failures, and speeds where measured."""
+    """Print the results of a run: each metric with its interval and counts, failures, speeds and cost."""
     headline = run.headline
     if headline is None:
         return
@@ -50,30 +50,30 @@ def print_scores(run: Run) -> None:
         columns = ["metric", "value", "95 % interval", "n", "without value"]
         table(columns, [_score(score) for score in headline.scores], right=columns[1:])
     failed = [
-        f"{count} failed by {whom}"
-        for count, whom in (
-            (headline.model_failures, "the model"),
-            (headline.infrastructure_failures, "the infrastructure"),
-        )
+        f"{cause} failures: {count}"
+        for count, cause in ((headline.model_failures, "model"), (headline.infrastructure_failures, "infrastructure"))
         if count
     ]
     if headline.requested is not None:
-        say(f"answers: {headline.ok} of {headline.requested}{''.join(f', {clause}' for clause in failed)}")
+        say(f"answered: {headline.ok} of {headline.requested}{''.join(f', {part}' for part in failed)}")
     speeds = _speeds(headline)
     if speeds:
-        void = f" ({_void(headline.validity)}, the report says why)" if headline.validity in _NO_MEASURES else ""
-        say(f"speed{void}: {', '.join(speeds)}")
+        reason = f" ({_void(headline.validity)}, see the report)" if headline.validity in _NO_MEASURES else ""
+        say(f"speed{reason}: {', '.join(speeds)}")
     if cost := _cost(headline):
         say(cost)
 
 
 def print_runs(runs: Sequence[Run]) -> None:
-    """Print several runs beside each other, as the comparison table of their report does."""
+    """Print several runs as the comparison table of their report."""
     print_table({"rows": [_headline_row(run) for run in runs]})
 
 
 def print_table(headline: JsonValue | None) -> None:
-    """Print one row per run: state, answers, metrics with intervals, speed, memory (and whose, where that differs)."""
+    """Print one row per run: state, answers, metrics with intervals, speeds, memory and cost.
+
+    If the memory of some runs is that of the engine and of others that of accelerators, each value says which.
+    """
     rows = rows_of(headline)
     metrics = list(dict.fromkeys(name for row in rows for name in row.get("metrics", {})))
     numbers = [part for part in _NUMBERS if any(row.get(part[0]) is not None for row in rows)]
@@ -128,10 +128,10 @@ def _cost_per_answer(row: dict[str, Any]) -> str:
     return f"{price:.4g} {row.get('cost_currency')}{void}"
 
 
-def _metric(found: dict[str, Any] | None) -> str | None:
-    if not found or found.get("value") is None:
+def _metric(score: dict[str, Any] | None) -> str | None:
+    if not score or score.get("value") is None:
         return None
-    return _estimate(found["value"], found.get("ci_low"), found.get("ci_high"))
+    return _estimate(score["value"], score.get("ci_low"), score.get("ci_high"))
 
 
 def _estimate(value: float | None, low: float | None, high: float | None) -> str | None:
@@ -148,34 +148,34 @@ def _score(score: MetricScore) -> tuple[object, ...]:
 
 
 def _speeds(headline: Headline) -> list[str]:
-    found = [
+    speeds = [
         f"{title} {value:{'.3g' if value < 100 else ',.0f'}}{unit}"
         for name, title, unit in _SPEEDS
         if (value := getattr(headline, name)) is not None
     ]
     if headline.peak_memory_bytes is not None:
-        found.append(f"peak memory {headline.peak_memory_bytes / 2**20:.0f} MiB")
-    return found
+        speeds.append(f"peak memory {headline.peak_memory_bytes / 2**20:.0f} MiB")
+    return speeds
 
 
 def _cost(headline: Headline) -> str | None:
-    """Write what the run cost; None of a report from before costs were worked out."""
+    """Return the cost of a run as text; None for a report of a version that did not compute costs."""
     if headline.cost_per_answer is None:
         return f"cost: unknown ({headline.cost_unknown})" if headline.cost_unknown else None
-    amounts = [(headline.cost_per_answer, "an answer"), (headline.cost_total, "in all")]
+    amounts = [(headline.cost_per_answer, "per answer"), (headline.cost_total, "in total")]
     if headline.cost_per_million_tokens is not None:
-        amounts.insert(1, (headline.cost_per_million_tokens, "a million tokens"))
+        amounts.insert(1, (headline.cost_per_million_tokens, "per million tokens"))
     is_void = headline.cost_basis == "hours" and headline.validity in _NO_MEASURES
-    void = f" ({_void(headline.validity)}, the report says why)" if is_void else ""
+    void = f" ({_void(headline.validity)}, see the report)" if is_void else ""
     return f"cost in {headline.cost_currency}{void}: {', '.join(f'{amount:.4g} {what}' for amount, what in amounts)}"
 
 
 def _headline_row(run: Run) -> dict[str, JsonValue]:
     if run.headline is None:
         return {"name": run.name, "state": run.state, "ok": run.done - run.failed, "requested": run.total}
-    found: dict[str, JsonValue] = run.headline.model_dump(mode="json", exclude={"scores"})
+    row: dict[str, JsonValue] = run.headline.model_dump(mode="json", exclude={"scores"})
     metrics: JsonValue = {score.metric: score.model_dump(mode="json") for score in run.headline.scores}
-    return {**found, "name": run.name, "state": run.state, "metrics": metrics}
+    return {**row, "name": run.name, "state": run.state, "metrics": metrics}
 
 
 def _void(validity: str | None) -> str | None:

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 from vlmhyperbench.cli.choices import check, read_extractor
 from vlmhyperbench.cli.groups import SCORING, SOURCE, SUBMISSION, TASK
 from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
-from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.watch import see_through
+from vlmhyperbench.cli.watch import follow_submitted
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.converting import convert
@@ -29,8 +29,8 @@ def import_(
     file: Path,
     /,
     *,
-    format: Annotated[str, Parameter(group=SOURCE)] = AUTO,  # noqa: A002 (the flag's name)
-    filter: Annotated[str | None, Parameter(group=SOURCE)] = None,  # noqa: A002 (the flag's name)
+    format_: Annotated[str, Parameter(name="--format", group=SOURCE)] = AUTO,
+    filter_: Annotated[str | None, Parameter(name="--filter", group=SOURCE)] = None,
     key: Annotated[str | None, Parameter(group=SOURCE)] = None,
     results: Annotated[Path | None, Parameter(group=SOURCE)] = None,
     requests: Annotated[Path | None, Parameter(group=SOURCE)] = None,
@@ -43,32 +43,35 @@ def import_(
     on_invalid: Annotated[Literal["zero", "exclude"] | None, Parameter(group=SCORING)] = None,
     name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
     detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Score the answers in another tool's file: a new run that asks no model.
+    """Score answers from a file of another tool, in a new run. No model is asked.
 
     Args:
-        file: File or folder that the other tool wrote.
-        format: Format of the file; detected by default.
-        filter: For lm-eval, the filter whose answers and scores are taken.
-        key: For lm-eval, the field of its documents that is the sample's key.
-        results: For lm-eval, its results_*.json, which names the model.
-        requests: For OpenAI batches, the input file, which has the questions.
-        model: Name of the model, where the file has none.
+        file: File that the other tool wrote.
+        format_: Format of the file; by default it is detected.
+        filter_: For lm-eval: filter whose answers and scores are read.
+        key: For lm-eval: field of its documents that is the key of the sample.
+        results: For lm-eval: its file results_*.json, which names the model.
+        requests: For OpenAI batches: the input file, which contains the questions.
+        model: Name of the model, if the file does not contain it.
         task: Registered task whose metrics, extractors and groups are used.
-        dataset: Registered dataset of the questions, matched by the samples' keys; by default the file's own.
-        limit: Number of samples of --dataset that were asked, from its start; those without an answer count as missing.
+        dataset: Registered dataset of the questions, matched by the keys of the samples; by default the questions of
+            the file.
+        limit: Number of samples from the start of --dataset that the model was asked; those without an answer count as
+            missing.
         metric: Registered metric, NAME[@PROFILE][:VERSION]; may be given several times.
-        extractor: How answers are read, NAME[:VERSION] or JSON with its params; the first one counts.
-        on_invalid: Score of an answer that cannot be parsed.
-        name: Name of the new run.
-        detach: Submit, print the id and return.
-        shown: How the answer is shown.
+        extractor: Registered extractor, NAME[:VERSION], or JSON with its name and params; may be given several times.
+            The first one determines the main score.
+        on_invalid: Score of an answer that cannot be parsed: zero, or exclude it.
+        name: Name of the new run; by default the name of the file.
+        detach: Print the id and return at once, without waiting for the end.
+        output: How the output is printed.
     """
     if not is_file(file):
-        raise NotFound(f"{file} is no file.", cure="Name what the other tool wrote.")
+        raise NotFound(f"There is no file {file}.", cure="Name the file that the other tool wrote.")
     if limit is not None and dataset is None:
-        raise InvalidInput("--limit bounds --dataset.", cure="Say --dataset too, or leave it out.", code="usage")
+        raise InvalidInput("--limit needs --dataset.", cure="Give --dataset too, or leave out --limit.", code="usage")
     given: dict[str, JsonValue] = {
         "model": model,
         "task": task,
@@ -80,15 +83,15 @@ def import_(
     choices = check(Choices, given)
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
         neutral = Path(folder) / "answers.jsonl"
-        reading = convert(file, neutral, format, filter_name=filter, key=key, results=results, requests=requests)
+        reading = convert(file, neutral, format_, filter_name=filter_, key=key, results=results, requests=requests)
         notes = asyncio.run(reading)
         for text in notes:
-            note(f"note: {text}", shown)
+            note(f"note: {text}", output)
         with Client() as client:
             sent = client.upload_answers(neutral.read_bytes())
     with Client() as client:
-        note(f"{file}: {sent.answers} answers of {sent.samples} samples, read as {sent.format}", shown)
+        note(f"{file}: {sent.answers} answers of {sent.samples} samples, read as {sent.format}", output)
         chosen = choices.model_dump(exclude_unset=True)
-        asked = check(RunImport, {**chosen, "answers": sent.sha256, "name": name or file.name})
-        created = client.runs.import_(asked)
-        return see_through(client, created, detach=detach, shown=shown)
+        request = check(RunImport, {**chosen, "answers": sent.sha256, "name": name or file.name})
+        created = client.runs.import_(request)
+        return follow_submitted(client, created, detach=detach, output=output)

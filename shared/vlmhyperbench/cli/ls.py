@@ -1,4 +1,4 @@
-"""`ls`: lists with keyset pages."""
+"""`ls`: list runs, experiments, workers or artifacts, page by page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.headline import score_of
 from vlmhyperbench.cli.output import emit, note, table
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.watch import state_of
 from vlmhyperbench.client import Client
 from vlmhyperbench.domain.short_ids import short
@@ -34,46 +34,52 @@ def ls(
     of: Annotated[str | None, Parameter(group=SELECTION)] = None,
     limit: Annotated[int, Parameter(group=SELECTION)] = 50,
     cursor: Annotated[str | None, Parameter(group=SELECTION)] = None,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """List runs, experiments, workers or artifacts, the newest first.
+    """List runs, experiments, workers or artifacts, newest first.
 
     Args:
         what: What to list.
-        state: Only runs or experiments in this state, in lower or upper case.
-        of: Only runs of this experiment, or artifacts of this run.
+        state: Only runs or experiments in this state, for example running or failed.
+        of: Only the runs of the experiment, or the artifacts of the run, with this id.
         limit: Maximum number of rows.
-        cursor: Continue after an earlier page.
-        shown: How the answer is shown.
+        cursor: Continue an earlier list after its last row; the earlier list prints the value.
+        output: How the output is printed.
     """
     _check_flags(what, state=state, of=of, cursor=cursor)
     with Client() as client:
         match what:
             case "runs":
                 page = client.runs.list(state=state, experiment_id=of, limit=limit, cursor=cursor)
-                _print(what, page, run_table, shown)
+                _print(what, page, run_table, output)
             case "experiments":
-                found = client.experiments.list(state=state, limit=limit, cursor=cursor)
-                _print(what, found, _rows(["id", "name", "state", "runs", "created"], _experiment), shown)
+                experiments = client.experiments.list(state=state, limit=limit, cursor=cursor)
+                _print(what, experiments, _rows(["id", "name", "state", "runs", "created"], _experiment), output)
             case "workers":
                 columns = ["name", "kind", "state", "host", "slots", "seen"]
-                _print(what, client.workers(), _rows(columns, _worker), shown)
+                _print(what, client.workers(), _rows(columns, _worker), output)
             case "artifacts":
                 files = client.artifacts(run_id=of, limit=limit, cursor=cursor)
-                _print(what, files, _rows(["id", "name", "kind", "bytes", "created"], _artifact), shown)
+                _print(what, files, _rows(["id", "name", "kind", "bytes", "created"], _artifact), output)
     return exits.OK
 
 
 def _check_flags(what: str, **flags: str | None) -> None:
-    """A flag that would be passed over is refused."""
+    """Refuse flags that have no effect on this list.
+
+    Raises:
+        InvalidInput: there is one.
+    """
     useful = {"runs": {"state", "of", "cursor"}, "experiments": {"state", "cursor"}, "artifacts": {"of", "cursor"}}
     for name, value in flags.items():
         if value is not None and name not in useful.get(what, set()):
-            raise InvalidInput(f"--{name} means nothing for {what}.", cure="Leave it out.", code="usage")
+            raise InvalidInput(
+                f"--{name} has no effect on a list of {what}.", cure=f"Leave out --{name}.", code="usage"
+            )
 
 
 def run_table(runs: Sequence[Run]) -> Table:
-    """Return columns and rows of runs: what was asked, how far it is, how well it did, what it waits for."""
+    """Return the columns and rows of runs: target and task, state and progress, score, and what they wait for."""
     columns = ["id", "name", "target", "task", "state", "done", "failed", "score", "created"]
     waits = any(run.waits_for for run in runs)
     rows = [(*_run(run), *([run.waits_for.message if run.waits_for else None] if waits else [])) for run in runs]
@@ -84,13 +90,13 @@ def _rows(columns: Sequence[str], row: Callable[[Item], Sequence[object]]) -> Ca
     return lambda items: (columns, [row(item) for item in items])
 
 
-def _print(kind: str, page: Page[Item], rows: Callable[[Sequence[Item]], Table], shown: Shown) -> None:
-    if shown.json:
+def _print(kind: str, page: Page[Item], rows: Callable[[Sequence[Item]], Table], output: OutputFlags) -> None:
+    if output.json:
         emit(kind, page.items, next_cursor=page.next)
         return
     table(*rows(page.items))
     if page.next:
-        note(f"More: --cursor {page.next}", shown)
+        note(f"There are more rows: --cursor {page.next}", output)
 
 
 def _run(run: Run) -> Sequence[object]:

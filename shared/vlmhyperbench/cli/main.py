@@ -1,6 +1,6 @@
-"""The entry point: which commands there are, and what becomes of errors, Ctrl-C and closed pipes.
+"""The entry point: the table of commands, and the handling of errors, Ctrl-C and closed pipes.
 
-Only the command that is called is imported, and the argument parser only for a command: `--help` answers at once.
+Only the called command is imported, and the argument parser only for a command, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
-        "demo": ("demo:demo", "Start everything, compare two targets on document images, show the report."),
-        "run": ("run:run", "Submit a run or an experiment and watch it."),
-        "rerun": ("rerun:rerun", "Run again; answers to requests that have not changed are reused."),
-        "rescore": ("rescore:rescore", "Score the answers of a run again, by other metrics; no model is asked."),
-        "import": ("import_:import_", "Score the answers in another tool's file."),
+        "demo": ("demo:demo", "Start a stack, compare two small models on document images, write a report."),
+        "run": ("run:run", "Submit a run or an experiment, and follow it until it ends."),
+        "rerun": ("rerun:rerun", "Repeat a run; answers to unchanged requests are reused."),
+        "rescore": ("rescore:rescore", "Score the stored answers of a run again, for example with other metrics."),
+        "import": ("import_:import_", "Score answers from a file of another tool."),
         "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
-        "pause": ("steering:pause", "Pause a run or the runs of an experiment."),
-        "resume": ("steering:resume", "Continue a paused run or experiment."),
-        "cancel": ("steering:cancel", "Cancel a run or an experiment."),
+        "pause": ("steering:pause", "Pause a run, or the open runs of an experiment."),
+        "resume": ("steering:resume", "Continue a paused run, or the paused runs of an experiment."),
+        "cancel": ("steering:cancel", "Cancel a run or an experiment; finished requests are kept."),
     },
     "Inspect": {
         "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),
-        "show": ("show:show", "Show a run or an experiment."),
-        "report": ("report:report", "Print the results of a run or an experiment, and fetch its report."),
-        "export": ("export:export", "Write a finished run in another tool's format, or as a table."),
+        "show": ("show:show", "Show the state, scores and errors of a run or an experiment."),
+        "report": ("report:report", "Print the results of a run or an experiment, and download its report."),
+        "export": ("export:export", "Write a finished run in the format of another tool, or as a table."),
     },
     "Compare": {
-        "compare": ("compare:compare", "Compare runs with a baseline, answer by answer; check a gate."),
+        "compare": ("compare:compare", "Compare runs with a baseline, answer by answer; check a gate policy."),
         "diff": ("diff:diff", "Show what differs between two evaluations or two runs."),
     },
     "Offline (no stack needed)": {
-        "load": ("load.command:load", "Measure the speed of any OpenAI-compatible URL."),
+        "load": ("load.command:load", "Measure the speed of an OpenAI-compatible URL."),
         "serve": ("serve:serve", "Serve one model at an OpenAI-compatible URL."),
-        "score": ("score:score", "Score a file of answers by one metric."),
+        "score": ("score:score", "Score a file of answers with one metric."),
     },
     "Stack": {
         "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
         "down": ("stack:down", "Stop the embedded stack."),
         "status": ("stack:status", "Show the processes of the embedded stack, their restarts and memory."),
-        "worker": ("worker:worker", "Add a worker on this machine to a stack."),
-        "doctor": ("doctor:doctor", "Check Python, servers, ports, disk, locale, registries and model files."),
-        "registry": ("registry:app", "List, show, validate and add registry entries."),
-        "secret": ("secret:app", "Store, list and remove keys and tokens."),
+        "worker": ("worker:worker", "Run a worker on this machine for a stack, until Ctrl-C."),
+        "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
+        "registry": ("registry:app", "List, show, validate and add registry entries (models, tasks, metrics …)."),
+        "secret": ("secret:app", "Store, list and remove API keys and tokens."),
     },
 }
-"""Group of the help → name of a command → (function in this room, help)."""
+"""Group of the help → name of a command → (module:function in this room, help)."""
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 
 _HELP = """\
 Usage: vlmhyperbench COMMAND [ARGUMENTS]
 
-Benchmark vision-language models: quality, speed, memory and cost of the same answers.
+Benchmark vision-language models: quality, speed, memory and cost, measured on the same answers.
 
 {commands}
 
@@ -70,60 +70,66 @@ Options:
   -h, --help   Show this help, or the help of a command.
   --version    Show the version.
 
-Every command takes --json. First steps: vlmhyperbench demo"""
+Every command takes --json, which prints JSON instead of text.
+
+Examples:
+  vlmhyperbench demo
+  vlmhyperbench run --model tiny-doc-vlm --task document-qa --limit 20
+  vlmhyperbench compare BASELINE_RUN_ID OTHER_RUN_ID
+  vlmhyperbench load http://localhost:8000 --model NAME --concurrency 8"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; the console script exits with it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _terminate)
-    _escape_what_cannot_be_encoded()
+    _escape_unencodable_text()
     try:
         code = _dispatch(given)
         sys.stdout.flush()
     except VlmHyperBenchError as error:
-        return _complain(error, given)
+        return _print_error(error, given)
     except KeyboardInterrupt as error:
         return exits.code_of_interrupt(error)
     except BrokenPipeError:
-        _write_nowhere(sys.stdout)
+        _discard_output(sys.stdout)
         return exits.UNEXPECTED
     except OSError as error:
         if error.errno in _CANNOT_WRITE:
-            _write_nowhere(sys.stdout)
-        return _complain(_of_the_system(error), given)
+            _discard_output(sys.stdout)
+        return _print_error(_system_error(error), given)
     return code
 
 
-def _of_the_system(error: OSError) -> VlmHyperBenchError:
-    """Say what the system refused; a name that it cannot even look up is the caller's mistake."""
+def _system_error(error: OSError) -> VlmHyperBenchError:
+    """Turn an error of the operating system into one of the product; a name that is too long is the user's mistake."""
     if error.errno in _CANNOT_WRITE:
         message = f"The output cannot be written: {error.strerror}."
-        return Unavailable(message, cure="Free some space, or write elsewhere.", code="output")
-    where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
-    message = f"{where}{error.strerror or error}."
+        return Unavailable(message, cure="Free some space, or write to another disk.", code="output")
+    location = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
+    message = f"{location}{error.strerror or error}."
     if error.errno == errno.ENAMETOOLONG:
-        return InvalidInput(message, cure="Correct the name.")
+        return InvalidInput(message, cure="Give a shorter name.")
     return Unavailable(message, cure="Correct the path or its permissions.")
 
 
-def _complain(error: VlmHyperBenchError, given: Sequence[str]) -> int:
-    from vlmhyperbench.cli.output import complain
+def _print_error(error: VlmHyperBenchError, given: Sequence[str]) -> int:
+    from vlmhyperbench.cli.output import print_error
 
     try:
-        complain(error, as_json="--json" in given)
+        print_error(error, as_json="--json" in given)
     except OSError:
-        _write_nowhere(sys.stderr)
+        _discard_output(sys.stderr)
     return exits.code_of(error)
 
 
-def _write_nowhere(stream: TextIO) -> None:
-    """Give what is still to be written to the null device: nobody is there to read it."""
+def _discard_output(stream: TextIO) -> None:
+    """Send the rest of a stream to the null device, because its reader has closed it or its disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _escape_what_cannot_be_encoded() -> None:
-    """Write what a terminal's encoding lacks as its escape: an ASCII terminal shows every answer."""
+def _escape_unencodable_text() -> None:
+    """Print characters that the terminal's encoding lacks as escapes, so that no text fails to print."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -165,7 +171,7 @@ def _call(name: str, given: list[str]) -> int:
     try:
         result = app(given, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        raise InvalidInput(str(error), cure=f"See vlmhyperbench {name} --help.", code="usage") from error
+        raise InvalidInput(str(error), cure=f"Read the help: vlmhyperbench {name} --help.", code="usage") from error
     return result if isinstance(result, int) else exits.OK
 
 
@@ -184,8 +190,8 @@ def _import(name: str) -> Any:
 def _unknown(name: str) -> InvalidInput:
     import difflib
 
-    near = difflib.get_close_matches(name, _COMMANDS, n=3)
-    cure = f"Did you mean {', '.join(near)}?" if near else "See vlmhyperbench --help."
+    similar = difflib.get_close_matches(name, _COMMANDS, n=3)
+    cure = f"Did you mean {' or '.join(similar)}?" if similar else "Read the help: vlmhyperbench --help."
     return InvalidInput(f"There is no command {name!r}.", cure=cure, code="unknown_command")
 
 

@@ -1,4 +1,4 @@
-"""Ask what an argument names: a text that cannot be a path at all names no file, and is none of an error."""
+"""Check which kind of file an argument names; text that cannot be a path at all names none and raises nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file is there, whatever stands in the way of looking."""
+    """Return whether the path is a regular file."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -14,7 +14,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_dir(path: Path) -> bool:
-    """Whether a folder is there."""
+    """Return whether the path is a folder."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -22,7 +22,7 @@ def is_dir(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether anything is there."""
+    """Return whether the path exists."""
     try:
         return path.exists()
     except (OSError, ValueError):

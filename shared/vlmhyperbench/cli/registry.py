@@ -1,4 +1,4 @@
-"""`registry`: what runs and experiments may name, read from the files of this machine."""
+"""`registry`: list, show and validate the entries that runs and experiments may name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cyclopts import App
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.adding import app as adding
 from vlmhyperbench.cli.output import emit, note, say, table
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.roots import registry_roots
@@ -22,13 +22,13 @@ app.command(adding)
 
 
 @app.command(name="ls")
-def list_entries(kind: str | None = None, /, *, shown: Shown = HUMAN) -> int:
-    """List entries of one kind, or of all: which folder each is from, and which cannot be used.
+def list_entries(kind: str | None = None, /, *, output: OutputFlags = TEXT) -> int:
+    """List registry entries with their folders, and the errors of those that cannot be used.
 
     Args:
-        kind: One of packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs,
-            experiments.
-        shown: How the answer is shown.
+        kind: packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs or experiments; by
+            default all.
+        output: How the output is printed.
     """
     catalogue = open_catalogue()
     kinds = list(KINDS) if kind is None else [kind]
@@ -57,48 +57,48 @@ def list_entries(kind: str | None = None, /, *, shown: Shown = HUMAN) -> int:
         if of_kind in kinds
     ]
     warnings = [*catalogue.warnings, *overrides(catalogue, kinds)]
-    if shown.json:
+    if output.json:
         emit("registry", rows, warnings=warnings)
         return exits.OK
     names = ["kind", "name", "version", "description", "origin"]
     table(names, [[row[name] for name in names] for row in rows if row["problem"] is None])
     for warning in warnings:
-        note(f"warning: {warning}", shown)
+        note(f"warning: {warning}", output)
     for error in (error for (of_kind, _), errors in catalogue.broken.items() if of_kind in kinds for error in errors):
-        note(f"cannot be used: {error}", shown)
+        note(f"cannot be used: {error}", output)
     return exits.OK
 
 
 def overrides(catalogue: Catalogue, kinds: Collection[str] = tuple(KINDS)) -> list[str]:
-    """Say which entries stand in place of others with their name."""
+    """Return a warning for each entry that replaces another entry of the same name."""
     return [
-        f"{kind}/{name} of {roots[-1]} stands in place of that of {' and '.join(map(str, roots[:-1]))}."
+        f"{kind}/{name} of {roots[-1]} replaces the entry of {' and '.join(map(str, roots[:-1]))}."
         for (kind, name), roots in sorted(catalogue.origins.items())
         if len(roots) > 1 and kind in kinds
     ]
 
 
 @app.command
-def show(kind: str, name: str, /, *, shown: Shown = HUMAN) -> int:
-    """Show one entry, with the file it was written in.
+def show(kind: str, name: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Show one registry entry as YAML, with its file.
 
     Args:
-        kind: Kind of the entry.
+        kind: Kind of the entry, for example models; `vlmhyperbench registry ls` lists all.
         name: Name of the entry.
-        shown: How the answer is shown.
+        output: How the output is printed.
     """
     catalogue = open_catalogue()
     entry = catalogue.get(kind, name)
-    place = catalogue.location_of(kind, name)
-    if shown.json:
+    location = catalogue.location_of(kind, name)
+    if output.json:
         emit(
             "registry-entry",
-            {"kind": kind, "file": place.file if place else None, "entry": entry.model_dump(mode="json")},
+            {"kind": kind, "file": location.file if location else None, "entry": entry.model_dump(mode="json")},
         )
         return exits.OK
     import yaml
 
-    say(f"# {place.file}" if place else f"# {kind}/{name}")
+    say(f"# {location.file}" if location else f"# {kind}/{name}")
     say(
         yaml.safe_dump(
             entry.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True
@@ -108,12 +108,12 @@ def show(kind: str, name: str, /, *, shown: Shown = HUMAN) -> int:
 
 
 @app.command
-def validate(folder: Path | None = None, /, *, shown: Shown = HUMAN) -> int:
-    """Check every file and every reference; all errors at once, with file and line.
+def validate(folder: Path | None = None, /, *, output: OutputFlags = TEXT) -> int:
+    """Check all registry files and the references between them; print all errors with file and line.
 
     Args:
-        folder: Folder of registry files, by itself; where none is named, what the stack reads.
-        shown: How the answer is shown.
+        folder: Folder of registry files to check; by default the folders that the stack reads.
+        output: How the output is printed.
     """
     catalogue = open_catalogue(folder)
     if catalogue.errors:
@@ -121,7 +121,7 @@ def validate(folder: Path | None = None, /, *, shown: Shown = HUMAN) -> int:
     counts = {kind: len(catalogue.of(kind)) for kind in KINDS}
     roots = [str(root) for root in catalogue.roots]
     warnings = [*catalogue.warnings, *overrides(catalogue)]
-    if shown.json:
+    if output.json:
         data = {"root": roots[0], "roots": roots, "entries": counts}
         emit("registry-validation", data, warnings=warnings)
         return exits.OK
@@ -132,7 +132,7 @@ def validate(folder: Path | None = None, /, *, shown: Shown = HUMAN) -> int:
 
 
 def open_catalogue(folder: Path | None = None) -> Catalogue:
-    """Read the entries of a folder by itself, or those that the stack reads."""
+    """Read the entries of a folder, or of the folders that the stack reads."""
     settings = Settings.load()
     roots = (folder,) if folder is not None else registry_roots(settings.registries, settings.home)
     return read_catalogue(roots, settings.run_mode)

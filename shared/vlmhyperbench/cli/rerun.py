@@ -1,4 +1,4 @@
-"""`rerun`: run again, and keep what has not changed."""
+"""`rerun`: repeat a run, and reuse the answers to unchanged requests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from vlmhyperbench.cli.groups import REUSE, SUBMISSION, TASK
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run import read_entry
-from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.watch import see_through
+from vlmhyperbench.cli.watch import follow_submitted
 from vlmhyperbench.client import Client
 from vlmhyperbench.client.refusals import checked
 from vlmhyperbench.errors import InvalidInput
@@ -28,24 +28,26 @@ def rerun(
     only_evaluate: Annotated[bool, Parameter(group=REUSE)] = False,
     name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
     detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Run again: a new run that reuses successful answers to the same requests by the same engine.
+    """Repeat a run in a new run, which reuses successful answers to the same requests by the same engine.
 
-    Its file reuse-….jsonl gives the reason for each sample that was reused or asked again.
+    The file reuse-….jsonl of the new run lists for each sample whether its answer was reused, and why.
 
     Args:
-        run_id: Id of a run that has ended.
-        run: Registered run, or a YAML file, with the new definition; by default that of the old run.
-        force: Reuse nothing from this stage on.
-        retry_failed: Refuse to run again if no request failed.
-        only_evaluate: Ask no model; score the existing answers again, as `rescore` does.
-        name: Name of the new run.
-        detach: Submit, print the id and return.
-        shown: How the answer is shown.
+        run_id: Id of a finished run, or its first digits.
+        run: Registered run, or a YAML file, with a changed definition; by default the definition of the old run.
+        force: Reuse nothing from this stage and the later ones.
+        retry_failed: Refuse to start if no request of the old run failed.
+        only_evaluate: Do not ask the model; only score the stored answers again, as `rescore` does.
+        name: Name of the new run; by default made from the name of the old run.
+        detach: Print the id and return at once, without waiting for the end.
+        output: How the output is printed.
     """
     if only_evaluate and (run is not None or force is not None or retry_failed):
-        raise InvalidInput("--only-evaluate asks no model.", cure="Leave out the other flags.", code="usage")
+        raise InvalidInput(
+            "--only-evaluate excludes --run, --force and --retry-failed.", cure="Leave them out.", code="usage"
+        )
     with Client() as client:
         if only_evaluate:
             created = client.runs.rescore(run_id, checked(RunRescore, {"name": name} if name is not None else {}))
@@ -53,7 +55,7 @@ def rerun(
             given = {"run": _entry(run), "force": force, "retry_failed": retry_failed, "name": name}
             choices = checked(RunRerun, given)
             created = client.runs.rerun(run_id, choices)
-        return see_through(client, created, detach=detach, shown=shown)
+        return follow_submitted(client, created, detach=detach, output=output)
 
 
 def _entry(run: str | None) -> str | RunEntry | None:
@@ -61,5 +63,5 @@ def _entry(run: str | None) -> str | RunEntry | None:
         return run
     entry = read_entry(Path(run))
     if not isinstance(entry, RunEntry):
-        raise InvalidInput(f"{run} is an experiment.", cure="Name a run.", code="usage")
+        raise InvalidInput(f"{run} contains an experiment.", cure="Name a file with a run.", code="usage")
     return entry

@@ -1,4 +1,4 @@
-"""`rescore`: evaluate the answers of a run that has ended anew, without asking a model."""
+"""`rescore`: score the stored answers of a finished run again, without asking a model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli.choices import check, read_extractor
 from vlmhyperbench.cli.groups import SCORING, SUBMISSION
-from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.watch import see_through
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.watch import follow_submitted
 from vlmhyperbench.client import Client
 from vlmhyperbench.wire.runs import RunRescore
 
@@ -26,19 +26,22 @@ def rescore(
     on_model_failure: Annotated[Literal["zero", "exclude"] | None, Parameter(group=SCORING)] = None,
     name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
     detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Score the answers of a finished run again: a new run that asks no model. Options not given stay the same.
+    """Score the stored answers of a finished run again, in a new run. No model is asked.
+
+    What is not given stays as in the old run.
 
     Args:
-        run_id: Id of the run.
+        run_id: Id of a finished run, or its first digits.
         metric: Registered metric, NAME[@PROFILE][:VERSION]; may be given several times.
-        extractor: How answers are read, NAME[:VERSION] or JSON with its params; the first one counts.
-        on_invalid: Score of an answer that cannot be parsed.
-        on_model_failure: Score of a sample that the model failed to answer.
-        name: Name of the new run.
-        detach: Submit, print the id and return.
-        shown: How the answer is shown.
+        extractor: Registered extractor, NAME[:VERSION], or JSON with its name and params; may be given several times.
+            The first one determines the main score.
+        on_invalid: Score of an answer that cannot be parsed: zero, or exclude it.
+        on_model_failure: Score of a sample that the model failed to answer: zero, or exclude it.
+        name: Name of the new run; by default made from the name of the old run.
+        detach: Print the id and return at once, without waiting for the end.
+        output: How the output is printed.
     """
     given: dict[str, JsonValue] = {
         "metrics": list(metric) or None,
@@ -50,4 +53,4 @@ def rescore(
     choices = check(RunRescore, given)
     with Client() as client:
         created = client.runs.rescore(run_id, choices)
-        return see_through(client, created, detach=detach, shown=shown)
+        return follow_submitted(client, created, detach=detach, output=output)

@@ -1,4 +1,4 @@
-"""`run`: submit a run or an experiment, then watch it."""
+"""`run`: submit a run or an experiment, then follow it until it ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import SUBMISSION, TARGET
 from vlmhyperbench.cli.output import note
-from vlmhyperbench.cli.run_flags import AskedFlags, Several, TargetFlags
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.run_flags import Repeatable, TargetFlags, TaskFlags
 from vlmhyperbench.cli.secret import check_stored
-from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.watch import see_through
+from vlmhyperbench.cli.watch import follow_submitted
 from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import Added
@@ -28,7 +28,7 @@ from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.gateway import named_secrets
 
 _NO_TARGET = TargetFlags()
-_NOTHING_ASKED = AskedFlags()
+_NO_TASK = TaskFlags()
 
 
 def run(
@@ -36,33 +36,39 @@ def run(
     /,
     *,
     target: TargetFlags = _NO_TARGET,
-    asked: AskedFlags = _NOTHING_ASKED,
-    secret: Annotated[Several, Parameter(group=TARGET)] = (),
+    task: TaskFlags = _NO_TASK,
+    secret: Annotated[Repeatable, Parameter(group=TARGET)] = (),
     name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
     priority: Annotated[int, Parameter(group=SUBMISSION)] = 0,
     detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Submit a run or an experiment and watch it; Ctrl-C detaches.
+    """Submit a run or an experiment, and follow it until it ends.
+
+    On Ctrl-C, only this command ends; the run continues in the stack. Exit code: 0 if it succeeded, 4 if a run failed,
+    was cancelled, or had errors in more than 5 % of its requests.
+
+    Examples: `vlmhyperbench run demo`; `vlmhyperbench run --model tiny-doc-vlm --task document-qa --limit 20`;
+    `vlmhyperbench run --endpoint http://localhost:8000 --model-name NAME --data questions.csv --metric anls`.
 
     Args:
         subject: Name of a registered experiment or run, or a YAML file with one. Without it, give --model or
-            --endpoint, and --task or --data.
-        target: Which target is asked, and how.
-        asked: What is asked, and how the answers are scored.
+            --endpoint with --model-name, and --task or --data.
+        target: The target that is asked, and how.
+        task: What is asked, and how the answers are scored.
         secret: Name of a secret that the target needs; may be given several times.
-        name: Name of the run or experiment.
-        priority: Priority from -100 to 100; higher is first.
-        detach: Submit, print the id and return.
-        shown: How the answer is shown.
+        name: Name of the run or experiment; by default that of the entry, or of the model and the task.
+        priority: Priority from -100 to 100; higher ones are started first.
+        detach: Print the id and return at once, without waiting for the end.
+        output: How the output is printed.
     """
-    entry = _entry(subject, target, asked, secrets=secret, shown=shown)
+    entry = _entry(subject, target, task, secrets=secret, output=output)
     if isinstance(entry, RunEntry) and subject is None and name is None:
-        asked_model = entry.target.model if isinstance(entry.target, ModelChoice) else entry.target.model_name
-        name = f"{asked_model}, {entry.task}"[:200]
+        model = entry.target.model if isinstance(entry.target, ModelChoice) else entry.target.model_name
+        name = f"{model}, {entry.task}"[:200]
     with Client() as client:
         created = _submit(client, entry, name=name, priority=priority)
-        return see_through(client, created, detach=detach, shown=shown)
+        return follow_submitted(client, created, detach=detach, output=output)
 
 
 def _submit(
@@ -78,70 +84,70 @@ def _submit(
     if entry in known["runs"]:
         return client.runs.create(entry, name=name, priority=priority)
     cure = did_you_mean(entry, [*known["experiments"], *known["runs"]])
-    raise NotFound(f"There is no experiment or run called {entry!r}.", cure=cure, code="unknown_name")
+    raise NotFound(f"There is no registered experiment or run {entry!r}.", cure=cure, code="unknown_name")
 
 
 def _entry(
-    subject: str | None, target: TargetFlags, asked: AskedFlags, *, secrets: tuple[str, ...], shown: Shown
+    subject: str | None, target: TargetFlags, task: TaskFlags, *, secrets: tuple[str, ...], output: OutputFlags
 ) -> str | RunEntry | ExperimentEntry:
     """Turn the arguments into what is submitted.
 
     Raises:
-        InvalidInput: both a subject and flags, neither, or flags that do not go together.
+        InvalidInput: both a subject and flags are given, or neither, or flags that exclude each other.
     """
     if subject is not None:
-        if target.is_given or asked.is_given or secrets:
+        if target.is_given or task.is_given or secrets:
             raise InvalidInput(
-                "A registered name or a file says everything itself.",
-                cure="Leave out the flags, or the name.",
+                f"{subject} defines the whole run, so flags of target and task exclude it.",
+                cure=f"Leave out the flags, or leave out {subject} and give all of target and task by flags.",
                 code="usage",
             )
         return read_entry(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
-    if asked.task is None and asked.data is None:
-        cure = "Say --task, for instance document-qa, or --data FILE.csv with --metric."
+    if task.task is None and task.data is None:
+        cure = "Give --task, for example --task document-qa, or --data FILE.csv with --metric."
         raise InvalidInput("A run needs a task.", cure=cure, code="usage")
-    if asked.data is not None and asked.dataset is not None:
-        raise InvalidInput("--data and --dataset both say what is asked.", cure="Leave out one.", code="usage")
-    choices: dict[str, JsonValue] = {**asked.choices(), "secrets": list(secrets) or None}
-    # What is malformed or missing is said before anything is written.
-    wanted = target.choice(target.model)
-    if not os.environ.get("VLMHB_API_URL"):  # another machine's secrets are its own
-        check_stored([*secrets, *_secrets_of(wanted.get("engine_params"))])
-    model, own = _add(target, asked, shown)
+    if task.data is not None and task.dataset is not None:
+        raise InvalidInput("--data and --dataset exclude each other.", cure="Leave out one of them.", code="usage")
+    choices: dict[str, JsonValue] = {**task.choices(), "secrets": list(secrets) or None}
+    # Errors in flags are raised here, before any entry is written.
+    engine_params = target.choice(target.model).get("engine_params")
+    if not os.environ.get("VLMHB_API_URL"):  # a stack on another machine has its own secrets
+        check_stored([*secrets, *_secrets_of(engine_params)])
+    model, own = _add(target, task, output)
     choices["target"] = target.choice(model)
-    choices["task"] = asked.task
+    choices["task"] = task.task
     if own is not None:
-        choices["task"] = asked.task or own.name
-        choices["dataset"] = own.name if asked.task is not None else None
+        choices["task"] = task.task or own.name
+        choices["dataset"] = own.name if task.task is not None else None
     return check(RunEntry, choices)
 
 
-def _add(target: TargetFlags, asked: AskedFlags, shown: Shown) -> tuple[str | None, Added | None]:
-    """Register the files that are named: return the model's name, and the data set or the task of the CSV.
+def _add(target: TargetFlags, task: TaskFlags, output: OutputFlags) -> tuple[str | None, Added | None]:
+    """Register the named files; return the name of the model, and the dataset or task of the CSV.
 
     Raises:
-        InvalidInput: the stack is another machine's, or a file is not what it should be.
+        InvalidInput: the stack runs on another machine, or a file has the wrong format.
         NotFound: a file does not exist.
-        Conflict: the name that would be given stands for something else.
+        Conflict: another entry already has the name of the file.
     """
     if target.mmproj is not None and target.model_file is None:
-        raise InvalidInput("--mmproj belongs to a GGUF file.", cure="Say --model FILE.gguf too.", code="usage")
-    if target.model_file is None and asked.data is None:
+        raise InvalidInput("--mmproj needs a GGUF file.", cure="Give --model FILE.gguf too.", code="usage")
+    if target.model_file is None and task.data is None:
         return target.model, None
     shelf, added, model, own = open_shelf(), list[Added](), target.model, None
-    if asked.data is not None:
-        own = shelf.add_dataset(asked.data)
+    if task.data is not None:
+        own = shelf.add_dataset(task.data)
         added.append(own)
-        if asked.task is None:
-            own = shelf.add_task(own.name, asked.metric, prompt=None)
+        if task.task is None:
+            own = shelf.add_task(own.name, task.metric, prompt=None)
             added.append(own)
     if target.model_file is not None:
-        note(f"Hashing {target.model_file} …", shown)
-        found = shelf.add_model(target.model_file, target.mmproj)
-        added.append(found)
-        model = found.name
+        note(f"Hashing {target.model_file} …", output)
+        registered = shelf.add_model(target.model_file, target.mmproj)
+        added.append(registered)
+        model = registered.name
     for entry in added:
-        note(f"  {entry.kind}/{entry.name}: {entry.file}", shown)
+        note(f"  {entry.kind}/{entry.name}: {entry.file}", output)
     return model, own
 
 
@@ -153,7 +159,7 @@ def read_entry(path: Path) -> RunEntry | ExperimentEntry:
     """Read a run or an experiment from a YAML file.
 
     Raises:
-        RegistryErrors: it is none; every error, with its line.
+        RegistryErrors: the file is not valid; lists every error with its line.
     """
     document, errors = read_document(path, str(path))
     if document is None:
@@ -164,15 +170,15 @@ def read_entry(path: Path) -> RunEntry | ExperimentEntry:
     else:
         entry, problems = validate(RunEntry, document.value)
     if entry is None:
-        places = [(problem, document.location_of(problem.path)) for problem in problems]
+        located = [(problem, document.location_of(problem.path)) for problem in problems]
         raise RegistryErrors(
             RegistryError(
-                file=place.file,
-                line=place.line,
+                file=location.file,
+                line=location.line,
                 field=field_of(problem.path),
                 message=problem.message,
                 cure=problem.cure,
             )
-            for problem, place in places
+            for problem, location in located
         )
     return entry if entry.name else entry.model_copy(update={"name": path.stem})

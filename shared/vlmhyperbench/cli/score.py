@@ -1,4 +1,4 @@
-"""`score`: score a file of answers by one metric, without a stack."""
+"""`score`: score a file of answers with one metric, without a stack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SCORING
 from vlmhyperbench.cli.output import emit, say
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.lines import lines_of
 from vlmhyperbench.scoring.measuring import measure_all
@@ -25,10 +25,11 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 BATCH_ROWS = 50_000
 _FIELDS = "id", "prediction", "targets", "metadata"
+_CURE = 'Write one JSON object per line: {"id": 1, "prediction": "4", "targets": ["4", "four"]}.'
 
 
 class Row(NamedTuple):
-    """One answer of the file."""
+    """One row of the file."""
 
     key: str | int
     prediction: str | None
@@ -42,18 +43,20 @@ def score(
     *,
     metric: Annotated[str, Parameter(group=SCORING)],
     param: Annotated[Sequence[str], Parameter(group=SCORING)] = (),
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Score a file of answers by one metric, without a stack.
+    """Score a file of answers with one metric; no stack is needed.
 
-    Every line is a JSON object: `id`, `prediction` (text; anything else is scored as its JSON text; null where there
-    is no answer), `targets` (one reference or a list of them), and the further fields that the metric's page names.
+    Each line of the file is a JSON object, for example {"id": 1, "prediction": "4", "targets": ["4", "four"]}. The
+    prediction is text (another value is scored as its JSON text), or null without an answer. The targets are one
+    accepted answer or a list of them. Some metrics need further fields, which their page names.
 
     Args:
-        file: JSON Lines.
-        metric: NAME, or NAME@PROFILE.
-        param: A parameter of the metric, NAME=VALUE; the value is JSON or plain text, or @FILE with either.
-        shown: How the answer is shown.
+        file: File of answers, in JSON Lines.
+        metric: Registered metric, NAME or NAME@PROFILE.
+        param: Parameter of the metric, NAME=VALUE; the value is JSON or text, or @FILE with JSON or text. May be given
+            several times.
+        output: How the output is printed.
     """
     opened = _open(metric, param)
     scores: list[dict[str, JsonValue]] = []
@@ -62,9 +65,9 @@ def score(
     while batch := list(islice(rows, BATCH_ROWS)):
         scores += _measure(opened, batch, totals)
     if not scores:
-        raise InvalidInput(f"{file} has no rows.", cure="Give one JSON object per line.")
+        raise InvalidInput(f"{file} contains no rows.", cure=_CURE)
     aggregate = totals.aggregate(opened)
-    if shown.json:
+    if output.json:
         emit("score", {"metric": asdict(opened.description), "scores": scores, "aggregate": aggregate})
     else:
         _print(opened, scores, aggregate)
@@ -72,7 +75,7 @@ def score(
 
 
 class Totals:
-    """What the rows add up to."""
+    """Sums over all rows."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -88,7 +91,7 @@ class Totals:
             self._parts.setdefault(name, []).append(number)
 
     def aggregate(self, metric: Metric) -> dict[str, JsonValue]:
-        """Return the group's value with what it rests on: a value without its counts says nothing."""
+        """Return the value over all rows, with its mean, counts and additive statistics."""
         sums = {name: math.fsum(numbers) for name, numbers in self._parts.items()}
         return {
             "value": metric.combine(sums),
@@ -105,7 +108,10 @@ def _open(name: str, params: Sequence[str]) -> Metric:
     given = dict(_param(text) for text in params)
     if profile:
         if given.get("profile", profile) != profile:
-            raise InvalidInput("Two profiles are given.", cure="Write NAME@PROFILE, or --param profile=PROFILE.")
+            raise InvalidInput(
+                "--metric and --param name two different profiles.",
+                cure="Give only one: --metric NAME@PROFILE, or --param profile=PROFILE.",
+            )
         given["profile"] = profile
     return construct_metric(plain, given, name=plain)
 
@@ -113,7 +119,7 @@ def _open(name: str, params: Sequence[str]) -> Metric:
 def _param(text: str) -> tuple[str, JsonValue]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise InvalidInput(f"{text!r} is no parameter.", cure="Write --param NAME=VALUE.", code="usage")
+        raise InvalidInput(f"--param {text!r} is not a parameter.", cure="Write --param NAME=VALUE.", code="usage")
     if value.startswith("@"):
         value = "".join(line for _, line in lines_of(Path(value[1:])))
     try:
@@ -127,35 +133,37 @@ def _rows(path: Path) -> Iterator[Row]:
     for no, line in lines_of(path):
         if not line.strip():
             continue
-        where = f"{path}:{no}"
-        row = parse_object(line, what=where, any_text=True)
+        location = f"{path}:{no}"
+        row = parse_object(line, what=location, any_text=True)
         missing = [field for field in _FIELDS[:3] if field not in row]
         if missing:
-            raise InvalidInput(f"{where}: the field {missing[0]!r} is missing.", cure="Give id, prediction, targets.")
-        key = _key(row["id"], where)
+            raise InvalidInput(f"{location}: the field {missing[0]!r} is missing.", cure=_CURE)
+        key = _key(row["id"], location)
         if seen.setdefault(key, no) != no:
-            raise InvalidInput(f"{where}: the id {key!r} is that of line {seen[key]}.", cure="Give every row its own.")
+            raise InvalidInput(
+                f"{location}: line {seen[key]} has the same id {key!r}.", cure="Give each row its own id."
+            )
         if not isinstance(row["prediction"], str) or not isinstance(row["targets"], str):
-            exact = cast("dict[str, JsonValue]", parse_json(line, what=where, any_text=True, exact=True))
+            exact = cast("dict[str, JsonValue]", parse_json(line, what=location, any_text=True, exact=True))
             row |= {name: exact[name] for name in ("prediction", "targets")}
-        yield _row(key, row, where)
+        yield _row(key, row, location)
 
 
-def _key(value: JsonValue, where: str) -> str | int:
+def _key(value: JsonValue, location: str) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidInput(f"{where}: the id is neither text nor a whole number.")
+        raise InvalidInput(f"{location}: the id is neither text nor a whole number.", cure=_CURE)
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise InvalidInput(f"{where}: the id holds a lone surrogate.") from error
+            raise InvalidInput(f"{location}: the id contains a lone surrogate.", cure="Correct the id.") from error
     return value
 
 
-def _row(key: str | int, row: dict[str, JsonValue], where: str) -> Row:
+def _row(key: str | int, row: dict[str, JsonValue], location: str) -> Row:
     targets, prediction, metadata = row["targets"], row["prediction"], row.get("metadata", {})
     if not isinstance(metadata, dict):
-        raise InvalidInput(f"{where}: the metadata is no object.")
+        raise InvalidInput(f"{location}: the metadata is not an object.", cure='Write "metadata": {"NAME": VALUE}.')
     further = {name: value for name, value in row.items() if name not in _FIELDS}
     return Row(
         key=key,
@@ -166,14 +174,14 @@ def _row(key: str | int, row: dict[str, JsonValue], where: str) -> Row:
 
 
 def _text(value: JsonValue) -> str:
-    """Return a text as it is, and anything else as its JSON text: numbers digit by digit, keys sorted."""
+    """Return text unchanged, and any other value as JSON text with its digits unchanged and its keys sorted."""
     return value if isinstance(value, str) else compact_json(value)
 
 
 def _measure(metric: Metric, batch: Sequence[Row], totals: Totals) -> list[dict[str, JsonValue]]:
     predictions = [row.prediction for row in batch if row.prediction is not None]
-    asked = [row for row in batch if row.prediction is not None]
-    references, metadata = [row.references for row in asked], [row.metadata for row in asked]
+    answered = [row for row in batch if row.prediction is not None]
+    references, metadata = [row.references for row in answered], [row.metadata for row in answered]
     measures = iter(measure_all(metric, predictions, references, metadata))
     scores: list[dict[str, JsonValue]] = []
     for row in batch:
@@ -187,17 +195,17 @@ def _measure(metric: Metric, batch: Sequence[Row], totals: Totals) -> list[dict[
 def _print(metric: Metric, scores: Sequence[dict[str, JsonValue]], aggregate: dict[str, JsonValue]) -> None:
     description = metric.description
     value, mean = aggregate["value"], aggregate["mean"]
-    named = f"{description.title} ({description.name}@{description.profile} {description.version})"
-    say(f"{named}: {_number(value)} {description.unit}")
+    name = f"{description.title} ({description.name}@{description.profile} {description.version})"
+    say(f"{name}: {_number(value)} {description.unit}")
     if description.aggregation == "pooled":
-        say(f"  mean of the samples: {_number(mean)}")
-    say(f"  {aggregate['n_scored']} of {aggregate['n']} rows are scored.")
+        say(f"  mean over the rows: {_number(mean)}")
+    say(f"  rows with a score: {aggregate['n_scored']} of {aggregate['n']}")
     reasons: dict[str, int] = {}
     for sample in scores:
         if sample["error"]:
             reasons[str(sample["error"])] = reasons.get(str(sample["error"]), 0) + 1
     for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:10]:
-        say(f"  {count} x {reason}")
+        say(f"  rows without a score because of {reason}: {count}")
 
 
 def _number(value: JsonValue) -> str:

@@ -1,4 +1,4 @@
-"""`serve`: one model behind a gateway, at an OpenAI-compatible URL, until Ctrl-C; without a stack."""
+"""`serve`: serve one model behind a gateway, at an OpenAI-compatible URL, until Ctrl-C; without a stack."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.groups import SERVER, TARGET
 from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.registry import open_catalogue
-from vlmhyperbench.cli.run_flags import GGUF, Several
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.run_flags import GGUF, Repeatable
 from vlmhyperbench.data import weights
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
@@ -38,8 +38,8 @@ from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
 
 MIN_KEY_CHARACTERS = 16
-LOOK_SECONDS = 1.0
-"""How often it is seen whether gateway and engine still run."""
+CHECK_INTERVAL_S = 1.0
+"""Time between two checks of whether gateway and engine still run."""
 
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))]
 Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=7200))]
@@ -50,15 +50,15 @@ class Served:
     """`data` of `vlmhyperbench serve --json`, once the model is ready."""
 
     url: str
-    """Base URL for OpenAI's clients."""
+    """Base URL for clients of the OpenAI API."""
     key: str | None
-    """None: the one that the caller gave."""
+    """The generated key; None if the caller has given one."""
     model: str
     backend: str
     engine: str
     engine_version: str
     engine_url: str | None
-    """The engine's own URL, where it may be measured without the gateway."""
+    """The engine's own URL, if it can be measured without the gateway."""
     pid: int
     """Process id of the gateway."""
 
@@ -69,31 +69,35 @@ def serve(
     *,
     backend: Annotated[str | None, Parameter(group=TARGET)] = None,
     mmproj: Annotated[Path | None, Parameter(group=TARGET)] = None,
-    engine_param: Annotated[Several, Parameter(group=TARGET)] = (),
+    engine_param: Annotated[Repeatable, Parameter(group=TARGET)] = (),
     load_timeout: Annotated[Seconds, Parameter(group=TARGET)] = 300.0,
     host: Annotated[str, Parameter(group=SERVER)] = "127.0.0.1",
     port: Annotated[Port, Parameter(group=SERVER)] = 0,
     api_key_env: Annotated[str | None, Parameter(group=SERVER)] = None,
     data_root: Annotated[Path | None, Parameter(group=SERVER)] = None,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Serve one model at an OpenAI-compatible URL until Ctrl-C, without a stack.
+    """Serve one model at an OpenAI-compatible URL until Ctrl-C; no stack is needed.
+
+    The URL and the key are printed as soon as the model is ready.
 
     Args:
-        model: A registered model, or the path of a GGUF file.
-        backend: One of the model's backends.
-        mmproj: The image projector that goes with a GGUF file.
-        engine_param: Parameter of the engine, NAME=VALUE, for example n_ctx=2048; may be given several times.
-        host: Address to listen at; whoever reaches it needs the key, and nothing is encrypted.
-        port: Port to listen at; 0 takes a free one.
-        api_key_env: Name of the environment variable with the key to ask for; by default a new one is generated.
-        data_root: Folder below which clients may name images as files; without it they send image data.
-        load_timeout: Maximum seconds until the engine is ready.
-        shown: How the answer is shown.
+        model: Registered model, or a GGUF file of weights.
+        backend: Backend that runs a registered model; by default the model's first one.
+        mmproj: For a GGUF file: GGUF file of the image projector that belongs to it.
+        engine_param: Parameter of the engine, NAME=VALUE, for example n_ctx=2048; the value is JSON or text. May be
+            given several times.
+        host: Address to listen on. Clients need the key; the connection is not encrypted.
+        port: Port to listen on; 0 chooses a free one.
+        api_key_env: Name of the environment variable that contains the key for clients; by default a new key is
+            generated and printed.
+        data_root: Folder whose images clients may name by file:// URLs; without it, requests must contain the images.
+        load_timeout: Seconds after which starting the engine counts as failed.
+        output: How the output is printed.
     """
     if importlib.util.find_spec("vlmhyperbench_gateway") is None:
         raise Unavailable(
-            "serve needs the gateway, which is not installed.",
+            "`vlmhyperbench serve` needs the gateway, which is not installed.",
             cure="Install vlmhyperbench-gateway and the adapter of your engine.",
             code="not_installed",
         )
@@ -109,7 +113,7 @@ def serve(
         engine_log=logs / "serve-engine.log",
     )
     key = _read_key(api_key_env) if api_key_env is not None else None
-    return asyncio.run(_serve(request, options, key, shown))
+    return asyncio.run(_serve(request, options, key, output))
 
 
 def _request(
@@ -121,19 +125,19 @@ def _request(
     *,
     adapters: Collection[str],
 ) -> LoadRequest:
-    """Say what is loaded: a GGUF file as it lies there, or a registered model with the files that it is pinned to.
+    """Return the request to load the model: a GGUF file, or a registered model with its verified files.
 
     Raises:
-        InvalidInput: flags do not go together, or a parameter of the engine has no name.
+        InvalidInput: flags exclude each other, or a parameter of the engine has no name.
         NotFound: a file or model does not exist.
-        Conflict: a model's file is another one than the registered.
+        Conflict: a file of the model does not match its registered hash.
         RegistryErrors: the model cannot be used.
     """
     params = dict(map(read_param, engine_param))
     if model.lower().endswith(GGUF):
         if backend not in (None, "llamacpp"):
             raise InvalidInput(
-                f"The backend {backend!r} reads no GGUF file.", cure="Leave --backend out.", code="usage"
+                f"The backend {backend!r} cannot read GGUF files.", cure="Leave out --backend.", code="usage"
             )
         files = {"weights": _file(Path(model))} | ({} if mmproj is None else {"mmproj": _file(mmproj)})
         return LoadRequest(
@@ -144,8 +148,8 @@ def _request(
             load_timeout_s=load_timeout_s,
         )
     if mmproj is not None:
-        cure = "Leave it out, or give MODEL as a path."
-        raise InvalidInput("--mmproj belongs to a GGUF file.", cure=cure, code="usage")
+        cure = "Leave it out, or give the path of a GGUF file in place of MODEL."
+        raise InvalidInput("--mmproj needs a GGUF file.", cure=cure, code="usage")
     chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": params}
     choice, problems = validate(ModelChoice, chosen)
     references = References(catalogue=open_catalogue(), plugins=InstalledPlugins(adapters=adapters))
@@ -166,7 +170,8 @@ def _request(
 
 def _file(path: Path) -> str:
     if not is_file(path):
-        raise NotFound(f"There is no file {path}.", cure="Correct the path; a registered model is named without one.")
+        cure = "Correct the path, or give the name of a registered model: `vlmhyperbench registry ls models`."
+        raise NotFound(f"There is no file {path}.", cure=cure)
     return str(path.absolute())
 
 
@@ -174,16 +179,16 @@ def _read_key(name: str) -> str:
     key = os.environ.get(name, "")
     if len(key) < MIN_KEY_CHARACTERS or not (key.isascii() and key.isprintable()):
         raise InvalidInput(
-            f"The environment variable {name} holds no key of at least {MIN_KEY_CHARACTERS} printable characters.",
-            cure="Set it, or leave --api-key-env out to have one made.",
+            f"The environment variable {name} has no key of at least {MIN_KEY_CHARACTERS} printable ASCII characters.",
+            cure="Set it to such a key, or leave out --api-key-env to generate one.",
         )
     return key
 
 
-async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | None, shown: Shown) -> int:
+async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | None, output: OutputFlags) -> int:
     async with _until_signalled() as signalled:
         ended = asyncio.create_task(signalled.wait())
-        note(f"Loading {request.model} …", shown)
+        note(f"Loading {request.model} …", output)
         gateway = await GatewayClient.start(options, key=own_key)
         try:
             loading = asyncio.create_task(gateway.load(request))
@@ -191,13 +196,13 @@ async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | N
             if not loading.done():
                 loading.cancel()
                 return exits.OK
-            _show(_served(await loading, gateway, own_key), shown)
-            gone = asyncio.create_task(_wait_gone(gateway))
-            await asyncio.wait([gone, ended], return_when=asyncio.FIRST_COMPLETED)
+            _print(_served(await loading, gateway, own_key), output)
+            failed = asyncio.create_task(_wait_for_failure(gateway))
+            await asyncio.wait([failed, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
-                raise Unavailable(await gone, cure=f"See {options.engine_log}.", code="engine_failed")
-            gone.cancel()
-            note("Ending …", shown)
+                raise Unavailable(await failed, cure=f"Read {options.engine_log}.", code="engine_failed")
+            failed.cancel()
+            note("Stopping the model …", output)
         finally:
             await gateway.close()
     return exits.OK
@@ -205,7 +210,7 @@ async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | N
 
 @asynccontextmanager
 async def _until_signalled() -> AsyncIterator[asyncio.Event]:
-    """Yield what Ctrl-C and SIGTERM set, which end nothing by themselves meanwhile."""
+    """Yield an event that Ctrl-C and SIGTERM set, instead of ending the process."""
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -218,10 +223,10 @@ async def _until_signalled() -> AsyncIterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-async def _wait_gone(gateway: GatewayClient) -> str:
-    """Return why nothing is served any more, as soon as that is so."""
+async def _wait_for_failure(gateway: GatewayClient) -> str:
+    """Wait until gateway or engine fails, and return the reason."""
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(CHECK_INTERVAL_S)
         try:
             status = await gateway.status()
         except Unavailable as error:
@@ -244,11 +249,11 @@ def _served(status: ModelStatus, gateway: GatewayClient, own_key: str | None) ->
     )
 
 
-def _show(served: Served, shown: Shown) -> None:
-    if shown.json:
+def _print(served: Served, output: OutputFlags) -> None:
+    if output.json:
         emit("served", served)
         return
     say(f"{served.model} is served by {served.engine} {served.engine_version}.")
     say(f"url: {served.url}")
-    say(f"key: {served.key or 'the one that you gave'}")
-    note("Ctrl-C ends it. OpenAI's clients take both as OPENAI_BASE_URL and OPENAI_API_KEY.", shown)
+    say(f"key: {served.key or 'the key of --api-key-env'}")
+    note("Clients of the OpenAI API read them from OPENAI_BASE_URL and OPENAI_API_KEY. Ctrl-C stops the model.", output)

@@ -1,4 +1,4 @@
-"""`show`: one run or experiment."""
+"""`show`: print the state, scores and errors of a run or an experiment."""
 
 from __future__ import annotations
 
@@ -7,49 +7,49 @@ from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.headline import print_scores
 from vlmhyperbench.cli.ls import run_table
 from vlmhyperbench.cli.output import emit, say, table
-from vlmhyperbench.cli.report import locate
-from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.watch import ending
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.report import locate_report
+from vlmhyperbench.cli.watch import describe
 from vlmhyperbench.client import Client
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 MAX_ERRORS = 10
-"""Maximum number of kinds of errors that are shown; `--json` has all of them."""
+"""Maximum number of kinds of errors that are printed; `--json` prints all."""
 
 
-def show(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
-    """Show a run or an experiment.
+def show(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Show the state, scores, jobs and errors of a run, or the runs of an experiment.
 
     Args:
         subject_id: Id of a run or an experiment, or its first digits.
-        shown: How the answer is shown.
+        output: How the output is printed.
     """
     with Client() as client:
         subject = find(client, subject_id)
-        path, address = locate(client, subject) if subject.state.is_terminal else (None, None)
-    if shown.json:
+        path, address = locate_report(client, subject) if subject.state.is_terminal else (None, None)
+    if output.json:
         emit("experiment" if isinstance(subject, ExperimentDetail) else "run", subject)
     elif isinstance(subject, ExperimentDetail):
         _show_experiment(subject)
     else:
         _show_run(subject)
-    if address and not shown.json:
+    if address and not output.json:
         say(f"report: {path or f'vlmhyperbench report {short(subject.id)}'}")
     return exits.OK
 
 
 def _show_experiment(subject: ExperimentDetail) -> None:
-    say(ending(subject))
+    say(describe(subject))
     table(*run_table(subject.runs))
 
 
 def _show_run(subject: RunDetail) -> None:
-    say(ending(subject))
+    say(describe(subject))
     say(f"target {subject.target}, task {subject.task}, scenario {subject.scenario}, spec {subject.spec_digest[:12]}")
     print_scores(subject)
     rows = [
-        (job.kind, job.state.lower(), job.done, job.failed, job.attempts, _why(job.outcome)) for job in subject.jobs
+        (job.kind, job.state.lower(), job.done, job.failed, job.attempts, _outcome(job.outcome)) for job in subject.jobs
     ]
     table(["job", "state", "done", "failed", "attempts", "outcome"], rows)
     if subject.errors:
@@ -57,10 +57,10 @@ def _show_run(subject: RunDetail) -> None:
             (error.count, error.http_status, error.code, error.rule, error.cause, error.message)
             for error in subject.errors[:MAX_ERRORS]
         ]
-        table(["requests", "HTTP", "code", "rule", "cause", "what the server said"], errors)
+        table(["requests", "HTTP", "code", "rule", "cause", "message of the server"], errors)
 
 
-def _why(outcome: object) -> str | None:
+def _outcome(outcome: object) -> str | None:
     if not isinstance(outcome, dict):
         return None
     return ": ".join(str(outcome[name]) for name in ("kind", "reason") if outcome.get(name))

@@ -1,4 +1,4 @@
-"""`up`, `down` and `status`: the embedded stack."""
+"""`up`, `down` and `status`: start, stop and describe the embedded stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
@@ -22,22 +22,27 @@ def up(
     *,
     foreground: Annotated[bool, Parameter(group=STACK)] = False,
     services: Annotated[tuple[str, ...], Parameter(group=STACK, consume_multiple=True)] = (),
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> int:
-    """Start the embedded stack and wait until it is ready.
+    """Start the embedded stack (database, broker, API, scheduler, workers) and wait until it is ready.
+
+    Its data is in the folder VLMHB_HOME, and its API listens on port VLMHB_API_PORT (8760 by default).
 
     Args:
-        foreground: Run in the foreground, and stop the stack on Ctrl-C.
-        services: Only these services, for a machine whose workers run elsewhere.
-        shown: How the answer is shown.
+        foreground: Run in the foreground; Ctrl-C stops the stack.
+        services: Start only these services: scheduler, api, evaluation, reporting, inference. The others can run on
+            other machines, as `vlmhyperbench worker`.
+        output: How the output is printed.
     """
     settings = Settings.load()
     home = Home(settings.home)
     if foreground:
-        return _serve(home, settings, services, shown)
-    started = start(home, settings, shown=shown, services=services)
-    text = f"The stack is ready at {home.api_url()}." if started else f"The stack already runs at {home.api_url()}."
-    if shown.json:
+        return _serve(home, settings, services, output)
+    started = start(home, settings, output=output, services=services)
+    text = (
+        f"The stack is ready at {home.api_url()}." if started else f"The stack is already running at {home.api_url()}."
+    )
+    if output.json:
         emit("stack", _with_page(home), warnings=[] if started else [text])
     else:
         say(text)
@@ -45,44 +50,48 @@ def up(
     return exits.OK
 
 
-def down(*, shown: Shown = HUMAN) -> int:
-    """Stop the embedded stack: workers finish their chunk first."""
+def down(*, output: OutputFlags = TEXT) -> int:
+    """Stop the embedded stack. Workers first finish the requests in flight; runs continue with the next `up`."""
     home = Home(Settings.load().home)
-    note("Stopping the stack …", shown)
+    note("Stopping the stack …", output)
     stopped = control.down(home)
-    if shown.json:
+    if output.json:
         emit("stack", control.status(home), warnings=[] if stopped else ["No stack was running."])
     else:
-        say("The stack has stopped." if stopped else f"No stack runs in {home.root}.")
+        say("The stack has stopped." if stopped else f"No stack is running in {home.root}.")
     return exits.OK
 
 
-def status(*, shown: Shown = HUMAN) -> int:
-    """Show each process of the embedded stack: pid, state, restarts, memory."""
+def status(*, output: OutputFlags = TEXT) -> int:
+    """Show the processes of the embedded stack: pid, state, restarts, memory.
+
+    The exit code is 3 if the stack is not running.
+    """
     home = Home(Settings.load().home)
-    found = control.status(home)
+    stack = control.status(home)
     problems = _problems()
-    if shown.json:
+    if output.json:
         emit("stack", _with_page(home), warnings=problems)
-        return exits.OK if found.is_up else exits.SETUP
-    if not found.is_up:
-        say(f"No stack runs in {found.home}. Start one with `vlmhyperbench up`.")
+        return exits.OK if stack.is_up else exits.SETUP
+    if not stack.is_up:
+        say(f"No stack is running in {stack.home}. Start one with `vlmhyperbench up`.")
         return exits.SETUP
-    say(f"{found.url}  (home {found.home})")
+    say(f"{stack.url}  (home {stack.home})")
     say_page(home)
     rows = [
         (process.name, process.pid, process.state, process.restarts, _mebibytes(process.pss_bytes))
-        for process in found.processes
+        for process in stack.processes
     ]
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
-    say(f"memory of all processes (PSS): {_mebibytes(sum(process.pss_bytes or 0 for process in found.processes))}")
+    total_bytes = sum(process.pss_bytes or 0 for process in stack.processes)
+    say(f"total memory (proportional set size): {_mebibytes(total_bytes)}")
     for problem in problems:
-        note(f"warning: {problem}", shown)
+        note(f"warning: {problem}", output)
     return exits.OK
 
 
 def _problems() -> list[str]:
-    """Say which registry entries cannot be used."""
+    """Return the registry entries that cannot be used, with their errors."""
     from vlmhyperbench.cli.registry import open_catalogue
 
     try:
@@ -91,20 +100,22 @@ def _problems() -> list[str]:
         return [error.message]
 
 
-def start(home: Home, settings: Settings, *, shown: Shown, services: Sequence[str] = (), is_tied: bool = False) -> bool:
-    """Bring the stack up with lines of progress; False where it already ran."""
+def start(
+    home: Home, settings: Settings, *, output: OutputFlags, services: Sequence[str] = (), is_tied: bool = False
+) -> bool:
+    """Start the stack and print its progress; return False if it was already running."""
 
-    def tell(message: Mapping[str, str]) -> None:
+    def report(message: Mapping[str, str]) -> None:
         if message.get("event") == "starting":
-            note(f"  starting {message.get('what', '')}", shown)
+            note(f"  starting {message.get('what', '')}", output)
 
     return control.up(
-        home, host=settings.api_host, port=settings.api_port, services=services, is_tied=is_tied, tell=tell
+        home, host=settings.api_host, port=settings.api_port, services=services, is_tied=is_tied, report=report
     )
 
 
 def page_link(home: Home) -> str | None:
-    """Return an address that opens the stack's page in one browser, once; None where no API answers."""
+    """Return a one-time URL that opens the stack's page in a browser; None if the API does not answer."""
     from vlmhyperbench.client import Client
 
     url, key = home.api_url(), home.api_key()
@@ -117,25 +128,25 @@ def page_link(home: Home) -> str | None:
         return None
 
 
-def say_page(home: Home, tell: Callable[[str], None] = say) -> None:
-    """Print such an address, where there is one."""
+def say_page(home: Home, print_line: Callable[[str], None] = say) -> None:
+    """Print a one-time URL of the stack's page, if the API answers."""
     link = page_link(home)
     if link is not None:
-        tell(f"Open it in a browser (once, within ten minutes): {link}")
+        print_line(f"Web page of the stack (the link works once, within ten minutes): {link}")
 
 
 def _with_page(home: Home) -> dict[str, object]:
-    found = control.status(home)
-    return {**asdict(found), "page": page_link(home) if found.is_up else None}
+    stack = control.status(home)
+    return {**asdict(stack), "page": page_link(home) if stack.is_up else None}
 
 
-def _serve(home: Home, settings: Settings, services: Sequence[str], shown: Shown) -> int:
+def _serve(home: Home, settings: Settings, services: Sequence[str], output: OutputFlags) -> int:
     from vlmhyperbench.local.supervisor.__main__ import ALREADY_RUNS, serve
 
     def report(message: Mapping[str, str]) -> None:
         match message["event"]:
             case "ready":
-                if shown.json:
+                if output.json:
                     emit("stack", {**message, "page": page_link(home)})
                 else:
                     say(f"The stack is ready at {message['url']}.")
@@ -143,11 +154,11 @@ def _serve(home: Home, settings: Settings, services: Sequence[str], shown: Shown
             case "failed":
                 note(f"error: {message['message']} {message['cure']}")
             case "starting":
-                note(f"  starting {message['what']}", shown)
+                note(f"  starting {message['what']}", output)
             case "already":
-                say(f"The stack already runs at {home.api_url()}.")
+                say(f"The stack is already running at {home.api_url()}.")
             case other:
-                note(f"  {other}", shown)
+                note(f"  {other}", output)
 
     result = serve(home, host=settings.api_host, port=settings.api_port, services=services, report=report)
     return exits.OK if result == ALREADY_RUNS else result

@@ -1,55 +1,55 @@
-"""`pause`, `resume` and `cancel`: what is asked of a run or an experiment while it is open."""
+"""`pause`, `resume` and `cancel`: control an open run or experiment."""
 
 from __future__ import annotations
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.output import emit, say
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.client import Client
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 
-def pause(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
-    """Pause a run, or the open runs of an experiment: what is running stops and keeps what it has.
+def pause(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Pause a run, or the open runs of an experiment. Requests in flight are finished, and answers are kept.
 
     Args:
         subject_id: Id of a run or an experiment, or its first digits.
-        shown: How the answer is shown.
+        output: How the output is printed.
     """
     with Client() as client:
-        found = find(client, subject_id).pause()
-    return _tell(found, "is paused", shown)
+        changed = find(client, subject_id).pause()
+    return _print(changed, "is paused", output)
 
 
-def resume(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
-    """Let a paused run, or the paused runs of an experiment, go on.
+def resume(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Continue a paused run, or the paused runs of an experiment.
 
     Args:
         subject_id: Id of a run or an experiment, or its first digits.
-        shown: How the answer is shown.
+        output: How the output is printed.
     """
     with Client() as client:
-        found = find(client, subject_id).resume()
-    return _tell(found, "goes on", shown)
+        changed = find(client, subject_id).resume()
+    return _print(changed, "continues", output)
 
 
-def cancel(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
-    """Cancel a run or an experiment; the rows that it has stay.
+def cancel(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Cancel a run or an experiment. The answers so far are kept; `rerun` can reuse them.
 
     Args:
         subject_id: Id of a run or an experiment, or its first digits.
-        shown: How the answer is shown.
+        output: How the output is printed.
     """
     with Client() as client:
-        found = find(client, subject_id).cancel()
-    return _tell(found, "is being cancelled", shown)
+        changed = find(client, subject_id).cancel()
+    return _print(changed, "is being cancelled", output)
 
 
-def _tell(found: RunDetail | ExperimentDetail, now: str, shown: Shown) -> int:
-    if shown.json:
-        emit("experiment" if isinstance(found, ExperimentDetail) else "run", found)
+def _print(subject: RunDetail | ExperimentDetail, state: str, output: OutputFlags) -> int:
+    if output.json:
+        emit("experiment" if isinstance(subject, ExperimentDetail) else "run", subject)
     else:
-        state = f"has ended: {found.state.lower()}" if found.state.is_terminal else now
-        say(f"{found.name} ({found.id}) {state}.")
+        text = f"has already ended: {subject.state.lower()}" if subject.state.is_terminal else state
+        say(f"{subject.name} ({subject.id}) {text}.")
     return exits.OK

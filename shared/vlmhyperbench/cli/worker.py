@@ -1,4 +1,4 @@
-"""`worker`: join a stack with one more worker, from this machine."""
+"""`worker`: run a worker on this machine for a stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.errors import NotReady, Unavailable
 from vlmhyperbench.settings import Settings
 
@@ -27,16 +27,18 @@ def worker(
     /,
     *,
     name: Annotated[str | None, Parameter(group=STACK)] = None,
-    shown: Shown = HUMAN,
+    output: OutputFlags = TEXT,
 ) -> NoReturn:
-    """Take a stack's jobs on this machine, until Ctrl-C or SIGTERM: the chunk under way is finished first.
+    """Run a worker on this machine until Ctrl-C or SIGTERM; it then finishes the requests in flight.
 
-    The stack is that of VLMHB_HOME, or the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL name.
+    It works for the stack in VLMHB_HOME, or for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
+    name.
 
     Args:
-        kind: What it does: `inference` asks models, `evaluation` reads data and scores, `reporting` writes reports.
-        name: Its name, the only one of its kind on this machine; by default the machine's.
-        shown: How the answer is shown.
+        kind: inference asks models, evaluation reads datasets and scores answers, reporting writes reports.
+        name: Name of the worker, which no other worker of this kind on this machine may have; by default the name of
+            the machine.
+        output: How the output is printed.
     """
     module = _MODULES[kind]
     if importlib.util.find_spec(module) is None:
@@ -50,10 +52,12 @@ def worker(
     settings = Settings.load()
     if not settings.database_url.get_secret_value():
         raise NotReady(
-            f"No stack is known in {settings.home}.",
+            f"There is no stack in {settings.home}.",
             cure="Start one with `vlmhyperbench up`, or set VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL.",
         )
-    if shown.json:
+    if output.json:
         emit("worker", {"kind": kind, "name": settings.worker_name, "home": str(settings.home)})
-    note(f"The {kind} worker {settings.worker_name!r} joins the stack of {settings.home}; Ctrl-C ends it.", shown)
-    os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - signals then reach the worker itself
+    note(
+        f"The {kind} worker {settings.worker_name!r} starts for the stack in {settings.home}; Ctrl-C stops it.", output
+    )
+    os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - replaces this process, so that signals reach the worker

@@ -1,4 +1,4 @@
-"""Wait until a server is idle: it answers a request as fast as before the first load."""
+"""Wait until a server is idle again: it answers a single request about as fast as before the first load."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from vlmhyperbench.analysis.results import Distribution
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import Unavailable
 
-SLOWER = 2.0
+MAX_SLOWDOWN = 2.0
 SLACK_MS = 20.0
-"""The first token may take `SLOWER` times as long as at first, or `SLACK_MS` longer, whichever is more."""
+"""The first token may take `MAX_SLOWDOWN` times as long as at first, or `SLACK_MS` longer, whichever allows more."""
 
-MAX_SECONDS = 120.0
-PAUSE_SECONDS = 0.25
-TRIES = 3
-"""How many requests the idle server may fail to answer."""
+MAX_WAIT_S = 120.0
+PAUSE_S = 0.25
+MAX_ATTEMPTS = 3
+"""Maximum number of requests until the idle server answers the first one."""
 
 IDLE_SEED = 1 << 40
 
 
-class Idle:
-    """Sends one request at a time: `begin` before a series of loads, `wait` after each."""
+class IdleProbe:
+    """Sends one request at a time: `begin` before a series of loads, `wait` after each of them."""
 
-    def __init__(self, workload: Workload, ask: Callable[[Workload], Awaitable[LoadResult]]) -> None:
-        """Remember the load; nothing is sent yet.
+    def __init__(self, workload: Workload, measure: Callable[[Workload], Awaitable[LoadResult]]) -> None:
+        """Derive the probe's requests from a load; nothing is sent yet.
 
         Args:
-            workload: The load; the requests are like its own, each with another seed.
-            ask: Measures a load.
+            workload: The load. The probe's requests are like its own, each with another seed.
+            measure: Measures a load.
         """
         self._probe = dataclasses.replace(
             workload,
@@ -51,48 +51,51 @@ class Idle:
             conversations=None,
             turns=1,
         )
-        self._measure = ask
-        self._asked = 0
+        self._measure = measure
+        self._sent = 0
         self._first_ms = 0.0
         self.latency_ms = 0.0
-        """Latency of the first request."""
+        """Latency of the first measured request."""
 
     async def begin(self) -> float:
         """Send a warm-up request and a measured one; return the time to first token in ms.
 
         Raises:
-            Unavailable: it does not answer.
+            Unavailable: the server does not answer.
         """
-        await self._ask()
-        said = ""
-        for _ in range(TRIES):
-            result = await self._ask()
+        await self._send()
+        failure = ""
+        for _ in range(MAX_ATTEMPTS):
+            result = await self._send()
             ttft, latency = _median(result, "ttft_user_ms"), _median(result, "latency_ms")
             if ttft is not None and latency is not None:
                 self._first_ms, self.latency_ms = ttft, latency
                 return ttft
-            said = ", ".join(result.errors) or "no token"
-        raise Unavailable(f"Nothing was measured: the idle server answered each of {TRIES} requests with {said}.")
+            failure = ", ".join(result.errors) or "an answer without a token"
+        raise Unavailable(
+            f"Nothing was measured: the idle server answered none of {MAX_ATTEMPTS} requests ({failure}).",
+            cure="Check with one request that the server answers with a token, then repeat the command.",
+        )
 
     async def wait(self) -> float | None:
-        """Send requests until one is as fast as at first; return the seconds that took, None after `MAX_SECONDS`."""
+        """Send requests until one is fast enough; return the seconds that took, or None after `MAX_WAIT_S`."""
         began_s = time.monotonic()
         while True:
-            asked_s = time.monotonic()
-            ttft = _median(await self._ask(), "ttft_user_ms")
-            if ttft is not None and ttft <= max(SLOWER * self._first_ms, self._first_ms + SLACK_MS):
-                return asked_s - began_s
-            if time.monotonic() - began_s > MAX_SECONDS:
+            sent_s = time.monotonic()
+            ttft = _median(await self._send(), "ttft_user_ms")
+            if ttft is not None and ttft <= max(MAX_SLOWDOWN * self._first_ms, self._first_ms + SLACK_MS):
+                return sent_s - began_s
+            if time.monotonic() - began_s > MAX_WAIT_S:
                 return None
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_S)
 
-    async def _ask(self) -> LoadResult:
-        # A cached prompt is answered faster, so no seed is used twice, and none of a measured load.
-        self._asked += 1
-        seed = self._probe.seed ^ (IDLE_SEED + self._asked)
+    async def _send(self) -> LoadResult:
+        # A cached prompt is answered faster, so each request has a seed of its own, which no measured load uses.
+        self._sent += 1
+        seed = self._probe.seed ^ (IDLE_SEED + self._sent)
         return await self._measure(dataclasses.replace(self._probe, seed=seed))
 
 
 def _median(result: LoadResult, name: str) -> float | None:
-    found = result.metrics[name]
-    return found.p50 if isinstance(found, Distribution) else None
+    metric = result.metrics[name]
+    return metric.p50 if isinstance(metric, Distribution) else None

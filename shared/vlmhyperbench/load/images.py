@@ -1,4 +1,4 @@
-"""Synthetic images for load: PNGs of any size with a patch of seeded noise, so that no two are alike to a cache."""
+"""Make synthetic images: PNGs of any size with a patch of seeded noise, so that each differs for a cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from vlmhyperbench_sdk.errors import InvalidInput
 
 PATCH_PIXELS = 64
-"""Side of the noise; the rest is of one colour, so that the file stays small whatever its size."""
+"""Side of the noise patch; the rest has one colour, so that the file is small at any size."""
 
 MAX_PIXELS = 16_384
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -18,15 +18,16 @@ _RGB_8 = (8, 2, 0, 0, 0)
 
 
 def noise_png(width: int, height: int, *, seed: int) -> bytes:
-    """Make an RGB image; the same arguments make the same bytes, another seed makes another image.
+    """Return an RGB image as PNG; the same arguments make the same bytes, another seed makes another image.
 
     Raises:
         InvalidInput: a side is below 1 or above `MAX_PIXELS`.
     """
     if not (1 <= width <= MAX_PIXELS and 1 <= height <= MAX_PIXELS):
-        raise InvalidInput(f"An image of {width}x{height} cannot be made.", cure=f"Sides are 1 to {MAX_PIXELS}.")
+        message = f"An image cannot have the size {width}x{height}."
+        raise InvalidInput(message, cure=f"Give sides from 1 to {MAX_PIXELS} pixels.")
     rng = np.random.default_rng([seed, width, height])
-    # One byte more a line: its filter, 0 for none.
+    # Each line of a PNG begins with one more byte, its filter type; 0 is none.
     lines = np.zeros((height, 1 + 3 * width), dtype=np.uint8)
     lines[:, 1:] = np.tile(rng.integers(64, 192, 3, dtype=np.uint8), width)
     side_x, side_y = min(PATCH_PIXELS, width), min(PATCH_PIXELS, height)
@@ -37,23 +38,23 @@ def noise_png(width: int, height: int, *, seed: int) -> bytes:
 
 
 def parse_sizes(text: str) -> tuple[tuple[int, int], ...]:
-    """Read sizes like `512x512,1024x768`.
+    """Parse sizes such as `512x512,1024x768`.
 
     Raises:
-        InvalidInput: one of them has another form.
+        InvalidInput: a size has another form.
     """
     return tuple(parse_size(part.strip()) for part in text.split(","))
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Read a size like `1024x768`.
+    """Parse a size such as `1024x768`.
 
     Raises:
-        InvalidInput: it has another form.
+        InvalidInput: the text has another form.
     """
     width, _, height = text.lower().partition("x")
     if not (width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
-        raise InvalidInput(f"{text!r} is no size.", cure="Write WIDTHxHEIGHT: 1024x768.")
+        raise InvalidInput(f"{text!r} is not the size of an image.", cure="Write WIDTHxHEIGHT, for example 1024x768.")
     return int(width), int(height)
 
 

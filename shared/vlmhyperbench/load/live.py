@@ -1,4 +1,4 @@
-"""How a load goes so far, read from the segments that are sealed: for people who watch, never a measurement."""
+"""Speeds of a load so far, computed from its sealed segments: for people who watch, never a measurement."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from vlmhyperbench.analysis.distributions import BUCKETS, IntArray, bucket_count
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.load import TOKEN_EVENTS
 
-LOOK_SECONDS = 1.0
-"""Segments are read no more often, however many there are."""
+MIN_INTERVAL_S = 1.0
+"""Minimum time between two reads of segments, however many there are."""
 
 _COLUMNS = ["status", "scheduled_ns", "stream_end_ns", "last_event_ns", "completion_tokens", "event_ns", "event_kind"]
 
 
-class SoFar:
-    """Rates, and percentiles from logarithmic buckets, which are within 0.5 % of the exact ones."""
+class LiveSpeeds:
+    """Rates, and percentiles from logarithmic buckets, which are accurate to 0.5 %."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Watch the record in a folder, before any clock starts: what reads segments is imported here."""
+        """Watch the record in a folder. The library that reads segments is imported here, before any clock starts."""
         import_module("polars")
         self._folder, self._clock = folder, clock
         self._unread: list[str] = []
-        self._looked_s = float("-inf")
+        self._read_at_s = float("-inf")
         self._ttft, self._latency = (numpy.zeros(BUCKETS, dtype=numpy.int64) for _ in range(2))
         self._ok, self._tokens, self._uncounted = 0, 0, 0
         self._began_ns: int | None = None
         self._ended_ns = 0
 
     def add(self, segment: str) -> None:
-        """Note that a segment is sealed, by its name."""
+        """Remember the name of a sealed segment, to be read later."""
         self._unread.append(segment)
 
-    def look(self) -> str:
-        """Read what is new, if it is time to, and say how it goes; "" while nothing is known."""
+    def describe(self) -> str:
+        """Read the new segments, at most once per `MIN_INTERVAL_S`, and return the speeds as text, "" if unknown."""
         now_s = self._clock()
-        if self._unread and now_s - self._looked_s >= LOOK_SECONDS:
-            self._looked_s = now_s
+        if self._unread and now_s - self._read_at_s >= MIN_INTERVAL_S:
+            self._read_at_s = now_s
             names, self._unread = self._unread, []
             self._read([self._folder / name for name in names])
         seconds = (self._ended_ns - (self._began_ns or 0)) / NS_PER_S
         if self._began_ns is None or not self._ok or seconds <= 0:
             return ""
-        said = [f"{self._ok / seconds:.2f} requests/s"]
+        parts = [f"{self._ok / seconds:.2f} requests/s"]
         if not self._uncounted:
-            said.append(f"{self._tokens / seconds:.2f} tokens/s")
+            parts.append(f"{self._tokens / seconds:.2f} tokens/s")
         if self._ttft.any():
-            said.append(f"p50/p99 {_percentiles(self._ttft)} ttft, {_percentiles(self._latency)} latency")
-        return f"so far {', '.join(said)}"
+            parts.append(f"p50/p99 {_percentiles(self._ttft)} ttft, {_percentiles(self._latency)} latency")
+        return f"so far {', '.join(parts)}"
 
     def _read(self, paths: list[Path]) -> None:
         import polars as pl
@@ -67,10 +67,10 @@ class SoFar:
         self._ok += good.height
         self._tokens += int(good["completion_tokens"].cast(pl.Int64).sum())
         self._uncounted += good["completion_tokens"].null_count()
-        is_bearing = pl.col("event_kind").list.eval(pl.element().is_in(TOKEN_EVENTS))
-        # The last of them is there, so the largest of these booleans is the first that is true.
+        has_token = pl.col("event_kind").list.eval(pl.element().is_in(TOKEN_EVENTS))
+        # Every good row has a token, so the position of the largest of these booleans is that of the first token.
         times = good.select(
-            ttft=pl.col("event_ns").list.get(is_bearing.list.arg_max()) - pl.col("scheduled_ns"),
+            ttft=pl.col("event_ns").list.get(has_token.list.arg_max()) - pl.col("scheduled_ns"),
             latency=pl.col("last_event_ns") - pl.col("scheduled_ns"),
         )
         self._ttft += bucket_counts(times["ttft"].to_numpy())

@@ -1,8 +1,9 @@
-"""Who else measures on this machine, of whatever stack or command: measurements greet each other over sockets.
+"""Find other measurements on this machine, of any stack or command; they announce themselves over sockets.
 
-Each binds an abstract socket of Linux while it sends, which has a name and no file. One that begins finds the others in
-the kernel's list and greets them; they answer. So both know of each other, whoever ends first, and the kernel removes
-the socket with its process. Containers with a network of their own are not seen, nor are other systems than Linux.
+While a measurement sends requests, it binds an abstract Unix socket of Linux, which has a name and no file. A
+measurement that starts finds the others in the kernel's list of sockets and sends each a greeting, which it answers. So
+both know of each other, whichever ends first, and the kernel removes the socket when its process ends. Containers with
+a network of their own are not seen, nor are other systems than Linux.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from typing import Any
 from vlmhyperbench.domain.ground import Ground
 
 GROUP = "VLMHB_MEASURING_GROUP"
-"""Environment variable: measurements of another group are not seen. Tests that run side by side each have one."""
-_LIST = Path("/proc/net/unix")
+"""Environment variable: only measurements of the same group see each other. Tests that run at once use one each."""
+_SOCKETS = Path("/proc/net/unix")
 _MAX_BYTES = 64 * 1024
 
 
@@ -31,85 +32,85 @@ class Neighbour:
     """Another measurement on this machine."""
 
     mark: str
-    """What tells it from others; for a run it is the id of its claim."""
+    """Unique id of the measurement; for a job, the id of its claim."""
     pid: int | None = None
-    """Process id of whoever said so; None where it has not answered."""
+    """Process id; None while it has not answered."""
     ground: Ground
-    """What it stands on; one that has not answered has declared no cores."""
+    """The hardware that it uses; without cores while it has not answered."""
 
 
 class Neighbours:
-    """Those that measure while this one does; made in a running event loop."""
+    """The measurements that overlap with this one. It must be created in a running event loop."""
 
     def __init__(self, mark: str, ground: Ground) -> None:
         self._mark, self._ground = mark, ground
-        self._found: dict[str, Neighbour] = {}
+        self._known: dict[str, Neighbour] = {}
         self._socket: socket.socket | None = None
         if sys.platform != "linux":
             return
         self._prefix = f"vlmhyperbench-measures-{os.environ.get(GROUP, '')[:32]}-"
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        # Bound before anybody is greeted: of two that begin at once, one sees the other at least.
-        self._socket.bind(f"\0{self._prefix}{mark}")
-        asyncio.get_running_loop().add_reader(self._socket, self._hear)
-        for other in self._others():
-            self._found[other] = Neighbour(mark=other, ground=Ground(machine=ground.machine))
-            self._say(f"\0{self._prefix}{other}", is_greeting=True)
+        self._socket = own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        # Bound before the greetings are sent: of two measurements that start at once, at least one sees the other.
+        own.bind(f"\0{self._prefix}{mark}")
+        asyncio.get_running_loop().add_reader(own, self._receive, own)
+        for other in self._other_marks():
+            self._known[other] = Neighbour(mark=other, ground=Ground(machine=ground.machine))
+            self._send(own, f"\0{self._prefix}{other}", is_greeting=True)
 
     @property
     def disturbers(self) -> list[Neighbour]:
-        """Those that share an accelerator or a core with this one, in order of their marks."""
-        found = [other for other in self._found.values() if not other.ground.is_apart_from(self._ground)]
-        return sorted(found, key=lambda neighbour: neighbour.mark)
+        """The neighbours that share an accelerator or a core with this measurement, ordered by their marks."""
+        sharing = [other for other in self._known.values() if not other.ground.is_apart_from(self._ground)]
+        return sorted(sharing, key=lambda neighbour: neighbour.mark)
 
     def leave(self) -> None:
-        """Hear what has come, and be seen no longer; may be called again."""
+        """Read the messages that have arrived and remove the socket; later calls do nothing."""
         if self._socket is not None:
-            self._hear()
+            self._receive(self._socket)
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
             self._socket = None
 
-    def _others(self) -> list[str]:
+    def _other_marks(self) -> list[str]:
         try:
-            lines = _LIST.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = _SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return []
         marks = {line.rpartition(f" @{self._prefix}")[2] for line in lines if f" @{self._prefix}" in line}
         return sorted(marks - {self._mark})
 
-    def _say(self, address: str, *, is_greeting: bool) -> None:
-        assert self._socket is not None  # noqa: S101 -- narrows the type
-        said = {
+    def _send(self, own: socket.socket, address: str, *, is_greeting: bool) -> None:
+        message = {
             "mark": self._mark,
             "pid": os.getpid(),
             "cores": sorted(self._ground.cores),
             "gpus": sorted(self._ground.gpus),
             "is_greeting": is_greeting,
         }
-        with suppress(OSError):  # it has ended, or so many greet it that it knows without this one
-            self._socket.sendto(json.dumps(said).encode(), address)
+        with suppress(OSError):  # the other has ended, or its receive buffer is full of other greetings
+            own.sendto(json.dumps(message).encode(), address)
 
-    def _hear(self) -> None:
-        assert self._socket is not None  # noqa: S101 -- narrows the type
+    def _receive(self, own: socket.socket) -> None:
         while True:
             try:
-                data, address = self._socket.recvfrom(_MAX_BYTES)
+                data, address = own.recvfrom(_MAX_BYTES)
             except OSError:
                 return
-            with suppress(ValueError, KeyError, TypeError, AttributeError):  # nothing of ours wrote it
-                said: dict[str, Any] = json.loads(data)
+            with suppress(ValueError, KeyError, TypeError, AttributeError):  # not a message of a measurement
+                message: dict[str, Any] = json.loads(data)
                 ground = Ground(
-                    machine=self._ground.machine, gpus=frozenset(said["gpus"]), cores=frozenset(said["cores"])
+                    machine=self._ground.machine, gpus=frozenset(message["gpus"]), cores=frozenset(message["cores"])
                 )
-                self._found[str(said["mark"])] = Neighbour(mark=str(said["mark"]), pid=int(said["pid"]), ground=ground)
-                if said["is_greeting"]:
-                    self._say(os.fsdecode(address) if isinstance(address, bytes) else address, is_greeting=False)
+                mark = str(message["mark"])
+                self._known[mark] = Neighbour(mark=mark, pid=int(message["pid"]), ground=ground)
+                if message["is_greeting"]:
+                    reply_to = os.fsdecode(address) if isinstance(address, bytes) else address
+                    self._send(own, reply_to, is_greeting=False)
 
 
 @contextmanager
 def among_neighbours(mark: str, ground: Ground) -> Iterator[Neighbours]:
-    """Be seen, and see who else measures, until the end of the block or `leave`."""
+    """Announce this measurement and collect the others, until the end of the block or until `leave` is called."""
     neighbours = Neighbours(mark, ground)
     try:
         yield neighbours

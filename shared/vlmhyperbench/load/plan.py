@@ -22,7 +22,7 @@ BODIES = "bodies.bin"
 
 
 def blank_requests(count: int) -> RequestTable:
-    """Make rows that say nothing yet: number 0 of everything, of no stream, with no known tokens."""
+    """Return rows with empty values: numbers are 0, and stream and numbers of tokens are unknown (-1)."""
     table = np.zeros(count, dtype=REQUEST_DTYPE)
     table["stream"] = table["prompt_tokens"] = table["output_tokens"] = -1
     return table
@@ -37,29 +37,29 @@ def write_plan(
     turns: Sequence[tuple[int, int, int]] = (),
     places: Sequence[tuple[int, int, int, int]] = (),
 ) -> None:
-    """Write `plan.json`, the tables and schedules; `bodies.bin` is there or is written before the ready line.
+    """Write `plan.json`, the tables and the schedules; `bodies.bin` must be complete before the ready line is sent.
 
     Args:
-        folder: Made if it is not there.
-        plan: What is driven.
+        folder: Folder of the plan; created if it does not exist.
+        plan: The phases, the endpoint and the limits.
         requests: Rows of all phases.
-        schedules: Phase → instants of its requests, in their order; for each open loop. Shape of each: (requests,).
-        turns: Of conversations: rows of `TURN_DTYPE`.
-        places: Of conversations: rows of `PLACE_DTYPE`.
+        schedules: For each phase that is an open loop, the instants of its requests in order. Shape: (requests,).
+        turns: For conversations, rows of `TURN_DTYPE`.
+        places: For conversations, rows of `PLACE_DTYPE`.
 
     Raises:
-        InvalidInput: the table's columns are not those of `REQUEST_DTYPE`, or the counts disagree.
-        OSError: the disk is full or the folder cannot be written.
+        InvalidInput: the table does not have the columns of `REQUEST_DTYPE`, or the counts disagree.
+        OSError: the disk is full, or the folder cannot be written.
     """
     if requests.dtype != np.dtype(REQUEST_DTYPE):
         raise InvalidInput("The table of requests does not have the columns of REQUEST_DTYPE.")
     for phase in plan.phases:
-        found = int(np.count_nonzero(requests["phase"] == phase.no))
-        if phase.count != found:
-            raise InvalidInput(f"Phase {phase.no} announces {phase.count} requests and has {found}.")
+        count = int(np.count_nonzero(requests["phase"] == phase.no))
+        if phase.count != count:
+            raise InvalidInput(f"Phase {phase.no} announces {phase.count} requests, but the table has {count}.")
         instants = (schedules or {}).get(phase.no)
-        if ("arrivals" in phase.params) != (instants is not None) or (instants is not None and instants.size != found):
-            raise InvalidInput(f"Phase {phase.no} needs an instant for each request if it has arrivals, else none.")
+        if ("arrivals" in phase.params) != (instants is not None) or (instants is not None and instants.size != count):
+            raise InvalidInput(f"Phase {phase.no}: only with arrivals it has a schedule, with one instant per request.")
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "requests.npy", requests, allow_pickle=False)
     for no, instants in (schedules or {}).items():
@@ -72,10 +72,10 @@ def write_plan(
 
 
 def write_bodies(folder: Path, bodies: Iterable[bytes], *, phase: int = 0) -> RequestTable:
-    """Write complete JSON bodies one after the other; the ordinals and samples of their rows are their positions.
+    """Write complete JSON bodies one after the other and return their rows, numbered in this order.
 
     Raises:
-        OSError: the disk is full or the folder cannot be written.
+        OSError: the disk is full, or the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lengths: list[int] = []

@@ -1,4 +1,4 @@
-"""The load generator as a child process: started ahead, made ready, heard line by line, cancelled, ended."""
+"""The load generator as a child process: start it early, send it the plan, read its lines, cancel it, stop it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _LINES: Mapping[str, type[Line]] = {
     "end": EndLine,
 }
 LOG_NAME = "loadgen.log"
-"""What the process wrote on stderr, in the record folder."""
+"""File in the record folder that holds the stderr of the process."""
 
 _LOG_TAIL_BYTES = 2000
 END_SECONDS = 5.0
-"""How long the process may take from its last line, or a cancel, to its end."""
+"""How long the process may take to end after its last line or after a cancel."""
 
 
 def is_installed() -> bool:
-    """Say whether the distribution `vlmhyperbench-loadgen` is there."""
+    """Return whether the distribution `vlmhyperbench-loadgen` is installed."""
     return importlib.util.find_spec("vlmhyperbench_loadgen") is not None
 
 
 class LoadProcess:
-    """A running load generator. `async with` ends it whatever happens."""
+    """A running load generator, which is stopped on leaving the `async with` block."""
 
     def __init__(self, child: Child, plan_folder: Path, record_folder: Path) -> None:
         self._child = child
@@ -49,11 +49,11 @@ class LoadProcess:
 
     @classmethod
     async def start(cls, plan_folder: Path, record_folder: Path, *, python: str = sys.executable) -> Self:
-        """Start the process; the plan's folder may be filled until `ready` is called.
+        """Start the process. The plan may be written into its folder until `ready` is called.
 
         Raises:
             Unavailable: the load generator is not installed.
-            OSError: the process cannot be started or the record's folder not made.
+            OSError: the process cannot be started, or the record's folder cannot be created.
         """
         if python == sys.executable and not is_installed():
             raise Unavailable(
@@ -65,72 +65,60 @@ class LoadProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
         return self._child.returncode is None
 
     async def ready(self, secrets: Mapping[str, str] | None = None) -> None:
-        """Say that the plan is complete; `secrets` maps names of secrets to whole header values."""
-        await self._tell(ReadyLine(event="ready", secrets=dict(secrets or {})))
+        """Tell the process that the plan is complete; `secrets` maps names of secrets to whole header values."""
+        await self._send(ReadyLine(event="ready", secrets=dict(secrets or {})))
 
     async def cancel(self) -> None:
-        """Ask the process to seal what is done and to end; one that has ended is no error."""
-        await self._tell(ReadyLine(event="cancel"))
+        """Ask the process to seal the finished requests and to end; does nothing if it has ended."""
+        await self._send(ReadyLine(event="cancel"))
 
     async def drain(self) -> None:
-        """Ask the process to finish what is under way and to end; one that has ended is no error."""
-        await self._tell(ReadyLine(event="drain"))
+        """Ask the process to finish the requests in flight and to end; does nothing if it has ended."""
+        await self._send(ReadyLine(event="drain"))
 
     def cancel_soon(self) -> None:
-        """Ask as `cancel` does, without waiting until the line has left: what a signal's handler may do."""
-        assert self._child.stdin is not None  # noqa: S101 -- narrows the type
+        """Ask as `cancel` does, without waiting until the line is sent, so that a signal handler may call it."""
         if not self._child.stdin.is_closing():
             self._child.stdin.write(_encode(ReadyLine(event="cancel")))
 
-    async def _tell(self, line: ReadyLine) -> None:
-        assert self._child.stdin is not None  # noqa: S101 -- narrows the type
+    async def _send(self, line: ReadyLine) -> None:
         try:
             self._child.stdin.write(_encode(line))
             await self._child.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
-            # It ended first; `lines` says how.
-            return
+            return  # the process has ended; `lines` raises the reason
 
     async def lines(self) -> AsyncIterator[Line]:
-        """Yield what the process says until its end line, that line included.
+        """Yield the lines of the process up to and including its end line.
 
         Raises:
-            Unavailable: it died without an end line.
-            PluginFailure: it said something that is no line of the contract.
+            Unavailable: the process ended without an end line.
+            PluginFailure: a line breaks the contract.
         """
-        assert self._child.stdout is not None  # noqa: S101 -- narrows the type
-        while text := await self._child.stdout.readline():
-            line = parse_line(text)
-            if isinstance(line, EndLine):
-                self._end = line
-            yield line
-            if self._end is not None:
-                return
-        status = await self._child.wait()
-        raise Unavailable(f"The load generator ended with status {status} and no word: {self._log_tail()}")
+        while self._end is None:
+            yield await self._read_line()
 
     async def wait(self) -> EndLine:
-        """Hear the rest and wait for the end; return the end line.
+        """Read the remaining lines, wait until the process has ended, and return its end line.
 
         Raises:
-            Unavailable: it died without an end line.
-            PluginFailure: it said something that is no line of the contract.
+            Unavailable: the process ended without an end line.
+            PluginFailure: a line breaks the contract.
         """
-        if self._end is None:
-            async for _ in self.lines():
-                pass
-        assert self._end is not None  # noqa: S101 -- narrows the type
+        end = self._end
+        while end is None:
+            line = await self._read_line()
+            end = line if isinstance(line, EndLine) else None
         await self.stop()
-        return self._end
+        return end
 
     async def stop(self, *, term_s: float = END_SECONDS) -> None:
-        """End the process: it has `term_s` to go, then SIGTERM and as long again, then SIGKILL to its group."""
-        if self._child.stdin is not None:
-            self._child.stdin.close()
+        """Stop the process: after its end line wait `term_s` seconds; then send SIGTERM, wait again, send SIGKILL."""
+        self._child.stdin.close()
         if self._end is not None:
             try:
                 async with asyncio.timeout(term_s):
@@ -145,9 +133,22 @@ class LoadProcess:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    async def _read_line(self) -> Line:
+        text = await self._child.stdout.readline()
+        if not text:
+            status = await self._child.wait()
+            raise Unavailable(
+                f"The load generator ended with status {status}, without an end line: {self._log_tail()}",
+                cure="Repeat the measurement; if that ends in the same way, report this message.",
+            )
+        line = parse_line(text)
+        if isinstance(line, EndLine):
+            self._end = line
+        return line
+
     def _log_tail(self) -> str:
         data = (self.record_folder / LOG_NAME).read_bytes()[-_LOG_TAIL_BYTES:]
-        return data.decode("utf-8", "replace").strip() or "it wrote nothing."
+        return data.decode("utf-8", "replace").strip() or "it wrote no log."
 
 
 def _encode(line: ReadyLine) -> bytes:
@@ -160,13 +161,13 @@ def _open_log(record_folder: Path) -> BinaryIO:
 
 
 def parse_line(text: bytes) -> Line:
-    """Make a line's dataclass of its JSON.
+    """Parse a JSON line of the process into its dataclass.
 
     Raises:
-        PluginFailure: it is no line of the contract.
+        PluginFailure: the line breaks the contract.
     """
     try:
         document = json.loads(text)
         return _LINES[document["event"]](**document)
     except (ValueError, KeyError, TypeError) as error:
-        raise PluginFailure(f"The load generator said {text[:200]!r}, which is no line of its contract.") from error
+        raise PluginFailure(f"The load generator wrote {text[:200]!r}, which is not a line of its contract.") from error

@@ -1,4 +1,4 @@
-"""Read the record that the load generator has written."""
+"""Read the request records that the load generator has written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_record(folder: Path) -> pl.DataFrame:
-    """Read every sealed segment of a record, in order of phases and ordinals, without what was said.
+    """Read all sealed segments of a record, ordered by phase and ordinal, without the texts of the answers.
 
     Raises:
         NotFound: there is no segment.
@@ -21,6 +21,7 @@ def read_record(folder: Path) -> pl.DataFrame:
 
     paths = sorted(folder.glob("*.parquet"))
     if not paths:
-        raise NotFound(f"{folder.name} holds no sealed segment.", cure="See why the load generator ended.")
-    said = ("text", "reasoning")
-    return pl.scan_parquet(paths).drop(said).sort("phase", "ordinal").collect()
+        raise NotFound(
+            f"{folder} contains no sealed segment.", cure="Read loadgen.log in it: the load generator failed."
+        )
+    return pl.scan_parquet(paths).drop("text", "reasoning").sort("phase", "ordinal").collect()

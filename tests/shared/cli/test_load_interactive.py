@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.shared.cli.measuring import load
-from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -20,8 +20,8 @@ MS, S = 1_000_000, 1_000_000_000
 
 def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
     """Run `load --json` and return its data."""
-    shown = Shown(json=True, quiet=True)
-    load(url, model="m", scenario="interactive", shown=shown, **arguments)  # type: ignore[arg-type]
+    output = OutputFlags(json=True, quiet=True)
+    load(url, model="m", scenario="interactive", output=output, **arguments)  # type: ignore[arg-type]
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 
@@ -77,7 +77,13 @@ def test_a_conversation_ends_with_the_turn_that_fails(capsys: pytest.CaptureFixt
     with SimulatedProcess(Simulation(tokens=1, fail_every=2)) as engine:
         data = measured(capsys, engine.url, conversations=3, turns=3, think=0.0, concurrency=1, warmup=0)
         load(
-            engine.url, model="m", scenario="interactive", conversations=2, turns=2, think=0.0, shown=Shown(quiet=True)
+            engine.url,
+            model="m",
+            scenario="interactive",
+            conversations=2,
+            turns=2,
+            think=0.0,
+            output=OutputFlags(quiet=True),
         )
     # One conversation after the other: every second request fails, so the second turn of each, and no third is sent.
     assert data["requests"] == {

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests.shared.cli.measuring import load, measured
-from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
-TEXT = Shown(quiet=True)
+TEXT = OutputFlags(quiet=True)
 
 
 def test_a_server_on_a_unix_socket_is_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_server_on_a_unix_socket_is_measured(capsys: pytest.CaptureFixture[str
     with SimulatedProcess(Simulation(tokens=3), unix_socket=str(path)):
         data = measured(capsys, "http://localhost", unix_socket=path, requests=12, concurrency=3)
         swept = measured(capsys, "http://localhost", unix_socket=path, requests=4, sweep="concurrency=1,2")
-        load("http://localhost", model="m", unix_socket=path, requests=2, shown=TEXT)
+        load("http://localhost", model="m", unix_socket=path, requests=2, output=TEXT)
     assert (data["requests"]["ok"], data["tokens"]["completion"]) == (12, 36)
     assert (data["client"]["transport"], data["client"]["instants"]) == ("unix", "process")
     assert [point["result"]["requests"]["ok"] for point in swept["points"]] == [4, 4]

@@ -15,19 +15,19 @@ import pytest
 from tests.shared.cli.measuring import load
 from tests.shared.load.slots import SlotServer
 from vlmhyperbench.cli.load.parsing import parse_precision, parse_sweep
-from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
 TRACE = "trace.jsonl"
-JSON, TEXT = Shown(json=True, quiet=True), Shown(quiet=True)
+JSON, TEXT = OutputFlags(json=True, quiet=True), OutputFlags(quiet=True)
 
 
 def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> tuple[int, dict[str, Any]]:
     """Run `load --json`; return its exit code and its envelope."""
-    code = load(url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    code = load(url, model="m", output=JSON, **arguments)  # type: ignore[arg-type]
     envelope: dict[str, Any] = json.loads(capsys.readouterr().out)
     return code, envelope
 
@@ -55,7 +55,7 @@ def test_streams_that_share_one_slot_cost_each_other_their_time(capsys: pytest.C
     # One slot of 30 ms: alone a request takes 30 ms, beside three others each waits for three before its own turn.
     with SlotServer(Simulation(ttft_ms=30.0, tokens=1), slots=1) as server:
         _, envelope = measured(capsys, server.url, scenario="multi_stream", concurrency=4, requests=40, baseline=12)
-        load(server.url, model="m", scenario="multi_stream", concurrency=2, requests=6, baseline=3, shown=TEXT)
+        load(server.url, model="m", scenario="multi_stream", concurrency=2, requests=6, baseline=3, output=TEXT)
     data = envelope["data"]
     found = data["interference"]
     assert [phase["no"] for phase in data["phases"]] == [0, 1, 2]
@@ -76,7 +76,7 @@ def test_two_servers_are_compared_in_pairs(capsys: pytest.CaptureFixture[str], t
             capsys, fast.url, against=slow.url, repeats=4, requests=6, scenario="single_stream", prompt_tokens=3,
             record=tmp_path / "record", warmup=0,
         )  # fmt: skip
-        load(fast.url, model="m", against=slow.url, repeats=2, requests=3, shown=TEXT)
+        load(fast.url, model="m", against=slow.url, repeats=2, requests=3, output=TEXT)
     data = envelope["data"]
     assert (envelope["kind"], len(data["pairs"])) == ("load_against", 4)
     ratio = data["ratios"]["latency_p50"]
@@ -118,7 +118,7 @@ def test_a_search_never_certifies_more_than_the_capacity(capsys: pytest.CaptureF
 def test_a_search_that_reaches_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedProcess(Simulation(ttft_ms=30.0, tokens=1)) as engine:
         code = load(
-            engine.url, model="m", search_rate=True, slo="ttft_p90<1", rate=200.0, requests=60, probes=1, shown=TEXT
+            engine.url, model="m", search_rate=True, slo="ttft_p90<1", rate=200.0, requests=60, probes=1, output=TEXT
         )
     out = capsys.readouterr().out
     assert code == 5
@@ -128,7 +128,7 @@ def test_a_search_that_reaches_nothing_says_so(capsys: pytest.CaptureFixture[str
 def test_a_limit_that_no_request_counts_for_ends_a_search(capsys: pytest.CaptureFixture[str]) -> None:
     # Answers of one token have no time per token after the first.
     with SimulatedProcess(Simulation(tokens=1)) as engine:
-        code = load(engine.url, model="m", search_rate=True, slo="tpot_p50<5", rate=100.0, shown=TEXT)
+        code = load(engine.url, model="m", search_rate=True, slo="tpot_p50<5", rate=100.0, output=TEXT)
     out = capsys.readouterr().out
     assert code == 4
     assert "INVALID" in out
@@ -155,7 +155,7 @@ def test_repeats_are_runs_of_their_own(capsys: pytest.CaptureFixture[str], tmp_p
         _, envelope = measured(
             capsys, engine.url, repeats=3, requests=10, prompt_tokens=4, warmup=0, record=tmp_path / "record"
         )
-        load(engine.url, model="m", repeats=2, requests=5, shown=TEXT)
+        load(engine.url, model="m", repeats=2, requests=5, output=TEXT)
     data = envelope["data"]
     assert (envelope["kind"], len(data["runs"]), data["stopped"]) == ("load_repeats", 3, None)
     mean = data["metrics"]["ttft_p50"]
@@ -179,7 +179,7 @@ def test_repeats_end_when_they_are_precise(capsys: pytest.CaptureFixture[str]) -
             repeats=3,
             requests=3,
             scenario="single_stream",
-            shown=TEXT,
+            output=TEXT,
         )
     stopped = envelope["data"]["stopped"]
     looks = len(envelope["data"]["runs"]) - 2

@@ -18,11 +18,11 @@ import pytest
 from tests.loadgen.driving import read_request, serving, whole
 from tests.shared.cli.measuring import JSON, load, measured
 from vlmhyperbench.cli.load.text import write_number
-from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
-TEXT = Shown(quiet=True)
+TEXT = OutputFlags(quiet=True)
 SPEEDS = re.compile(
     r"so far [\d.]+ requests/s, [\d.]+ tokens/s, p50/p99 ([\d.]+)/([\d.]+) ms ttft, [\d.]+/[\d.]+ ms latency"
 )
@@ -38,7 +38,7 @@ def test_the_clients_own_cost_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     with SimulatedProcess(Simulation(tokens=4)) as engine:
         data = measured(capsys, engine.url, requests=30, repeats=2)
         used_s = time.process_time() - began_s
-        load(engine.url, model="m", requests=4, shown=TEXT)
+        load(engine.url, model="m", requests=4, output=TEXT)
     first, second = (run["client"] for run in data["runs"])
     for client in (first, second):
         assert 0 < client["measuring_cpu_s"] <= client["cpu_s"]
@@ -64,8 +64,8 @@ async def test_requests_that_left_twice_are_told(capsys: pytest.CaptureFixture[s
 
     asked: dict[str, Any] = {"requests": 3, "concurrency": 1, "warmup": 0}
     async with serving(close_upon_the_second) as url:
-        await asyncio.to_thread(load, url, model="m", shown=JSON, **asked)
-        await asyncio.to_thread(load, url, model="m", shown=TEXT, **asked)
+        await asyncio.to_thread(load, url, model="m", output=JSON, **asked)
+        await asyncio.to_thread(load, url, model="m", output=TEXT, **asked)
     envelope, _, text = capsys.readouterr().out.partition("\n")
     data = json.loads(envelope)["data"]
     assert (data["requests"]["ok"], data["client"]["resent"]) == (3, 2)
@@ -84,9 +84,9 @@ async def test_answers_without_a_token_are_told_and_count_in_no_rate(capsys: pyt
 
     asked: dict[str, Any] = {"requests": 8, "concurrency": 1, "warmup": 0}
     async with serving(say_nothing_every_other_time) as url:
-        await asyncio.to_thread(load, url, model="m", shown=JSON, **asked)
+        await asyncio.to_thread(load, url, model="m", output=JSON, **asked)
         for more in ({}, {"repeats": 2}, {"sweep": "concurrency=1"}):
-            await asyncio.to_thread(load, url, model="m", shown=TEXT, **asked, **more)
+            await asyncio.to_thread(load, url, model="m", output=TEXT, **asked, **more)
     envelope, _, text = capsys.readouterr().out.partition("\n")
     data = json.loads(envelope)["data"]
     assert (data["requests"]["ok"], data["requests"]["ok_without_token"]) == (8, 4)
@@ -110,7 +110,7 @@ def test_answers_whose_tokens_were_spread_over_events_are_told(capsys: pytest.Ca
         data = measured(capsys, engine.url, requests=6)
         series: tuple[dict[str, Any], ...] = ({}, {"repeats": 2}, {"sweep": "concurrency=1,2"})
         for more in series:
-            load(engine.url, model="m", requests=6, shown=TEXT, **more)
+            load(engine.url, model="m", requests=6, output=TEXT, **more)
     assert data["tokens"]["events_estimated"] == 6
     assert data["metrics"]["tpot_ms"]["n"] == 6
     out = capsys.readouterr().out
@@ -131,7 +131,7 @@ def test_answers_whose_tokens_were_spread_over_events_are_told(capsys: pytest.Ca
 def test_what_was_counted_is_no_estimate(simulation: Simulation, capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedProcess(simulation) as engine:
         data = measured(capsys, engine.url, requests=6)
-        load(engine.url, model="m", requests=6, shown=TEXT)
+        load(engine.url, model="m", requests=6, output=TEXT)
     assert data["tokens"]["events_estimated"] == 0
     assert "ESTIMATED" not in capsys.readouterr().out
 
@@ -141,7 +141,7 @@ def test_where_answers_reason_the_first_content_is_told_apart(capsys: pytest.Cap
         data = measured(capsys, engine.url, requests=6, concurrency=2)
         # Cut after three tokens, an answer never comes to its content.
         cut = measured(capsys, engine.url, requests=6, concurrency=2, output_tokens=3)
-        load(engine.url, model="m", requests=2, shown=TEXT)
+        load(engine.url, model="m", requests=2, output=TEXT)
     reasoning, content = (data["metrics"][f"first_{kind}_ms"] for kind in ("reasoning", "content"))
     assert reasoning == data["metrics"]["ttft_user_ms"]
     assert (content["n"], content["p50"] >= 20.0 + 4 * 10.0) == (6, True)

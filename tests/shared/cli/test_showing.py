@@ -246,7 +246,7 @@ def test_a_list_shows_target_task_and_score_and_why_a_run_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "shown"),
+    ("changes", "state"),
     [
         ({"is_paused": True}, "paused"),
         ({"is_paused": True, "is_cancelling": True}, "cancelling"),
@@ -254,8 +254,8 @@ def test_a_list_shows_target_task_and_score_and_why_a_run_waits() -> None:
         ({"state": "FAILED", "is_paused": True}, "failed"),
     ],
 )
-def test_what_was_asked_of_a_run_says_more_than_where_it_stands(changes: dict[str, Any], shown: str) -> None:
-    assert state_of(_shown_run(**{"state": "QUEUED", **changes})) == shown
+def test_what_was_asked_of_a_run_says_more_than_where_it_stands(changes: dict[str, Any], state: str) -> None:
+    assert state_of(_shown_run(**{"state": "QUEUED", **changes})) == state
 
 
 def test_a_run_that_waits_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:

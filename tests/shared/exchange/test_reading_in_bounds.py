@@ -11,7 +11,7 @@ import pytest
 
 from tests.shared.exchange.reading import answers, write
 from tests.support.wording import Wording
-from vlmhyperbench.bounded import TOO_MUCH, ChildBounds
+from vlmhyperbench.bounded import TOO_LARGE, ChildBounds
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.exchange import answers as neutral
 from vlmhyperbench.exchange.answers import SCHEMA, read_answers
@@ -44,7 +44,7 @@ def test_a_file_that_takes_more_memory_than_it_may_is_refused(tmp_path: Path, li
     path = _file(tmp_path / "large", lines)
     with pytest.raises(InvalidInput) as refused:
         asyncio.run(summarise(path, sha256="0" * 64, bounds=ChildBounds(memory_bytes=24 * MIB)))
-    assert refused.value.code == TOO_MUCH
+    assert refused.value.code == TOO_LARGE
 
 
 def test_a_file_with_more_answers_than_files_may_have_is_refused(
@@ -54,7 +54,7 @@ def test_a_file_with_more_answers_than_files_may_have_is_refused(
     assert len(list(read_answers(_file(tmp_path / "three", _small(3))).answers)) == 3
     with pytest.raises(InvalidInput) as refused:
         list(read_answers(_file(tmp_path / "four", _small(4))).answers)
-    assert (refused.value.code, f"{tmp_path}/four:5" in refused.value.message) == (TOO_MUCH, True)
+    assert (refused.value.code, f"{tmp_path}/four:5" in refused.value.message) == (TOO_LARGE, True)
 
 
 def test_a_file_that_reports_a_new_score_with_every_answer_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Results by arithmetic: a server of N slots, each busy a fixed time with an answer, first come, first served."""
+"""Results of a simulated queue: a server with N slots, a fixed service time, first come, first served."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.shared.analysis.records import END, S, frame, row
 from vlmhyperbench.analysis.load_design import Grouping, OpenLoop
 from vlmhyperbench.analysis.load_result import LoadResult, result_of
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
-from vlmhyperbench.load.bodies import Asked
+from vlmhyperbench.load.bodies import RequestContent
 from vlmhyperbench.load.workload import Workload
 
 
 def workload(**changes: object) -> Workload:
-    """A load of `server`, unless something else is said."""
+    """Return a load of scenario `server`, with changed fields."""
     whole: dict[str, object] = {
         "scenario": "server",
-        "asked": Asked(model="m", prompt="hello"),
+        "content": RequestContent(model="m", prompt="hello"),
         "requests": 200,
         "duration_s": None,
         "streams": 8,
@@ -43,7 +43,7 @@ def served(
     certainty: float | None = None,
     sent_late_s: float = 0.0,
 ) -> LoadResult:
-    """What the load comes to at such a server: the first token ends the service, the second comes 10 ms later."""
+    """Return the result of a load at such a server: service ends with the first token, the second is 10 ms later."""
     count = load.requests or 1
     if load.arrivals is None:
         scheduled = np.arange(count) * round(service_s * S)

@@ -1,4 +1,4 @@
-"""A gate of N slots before the simulated server, so that its capacity is known: N over the time that an answer takes.
+"""A proxy with N slots before the simulated server, so that its capacity is N divided by the time of an answer.
 
 `python slots.py PORT SLOTS` in a process of its own passes whole requests on to the server on PORT, first come, first
 served, at most SLOTS at a time, each over a connection of its own, and passes the bytes of the answers back unchanged.

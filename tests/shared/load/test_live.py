@@ -1,4 +1,4 @@
-"""How a load goes so far, by segments whose rows are known."""
+"""Speeds of a load so far, computed from segments with known rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.shared.analysis.records import MS, S, frame, row
-from vlmhyperbench.load.live import LOOK_SECONDS, SoFar
+from vlmhyperbench.load.live import MIN_INTERVAL_S, LiveSpeeds
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -31,63 +31,63 @@ def seal(folder: Path, name: str, rows: list[dict[str, object]]) -> str:
     return name
 
 
-def test_nothing_is_known_before_the_first_segment(tmp_path: Path, clock: Clock) -> None:
-    assert SoFar(tmp_path, clock=clock).look() == ""
+def test_no_speeds_are_known_before_the_first_segment(tmp_path: Path, clock: Clock) -> None:
+    assert LiveSpeeds(tmp_path, clock=clock).describe() == ""
 
 
 def test_rates_and_percentiles_are_those_of_all_segments_so_far(tmp_path: Path, clock: Clock) -> None:
-    so_far = SoFar(tmp_path, clock=clock)
-    # Rows end a second after they were due; 2 requests of 2 tokens in 1 s, then 4 in 2 s. Times are middles of buckets.
-    so_far.add(seal(tmp_path, "1-0.parquet", [row(ttft_ms=100), row(ttft_ms=100)]))
-    assert so_far.look() == (
+    live = LiveSpeeds(tmp_path, clock=clock)
+    # Rows end 1 s after they were scheduled: 2 requests of 2 tokens in 1 s, then 4 in 2 s. Times are bucket centres.
+    live.add(seal(tmp_path, "1-0.parquet", [row(ttft_ms=100), row(ttft_ms=100)]))
+    assert live.describe() == (
         "so far 2.00 requests/s, 4.00 tokens/s, p50/p99 100.5/100.5 ms ttft, 109.9/109.9 ms latency"
     )
-    so_far.add(seal(tmp_path, "1-1.parquet", [row(ttft_ms=100, at_ns=S), row(ttft_ms=200, at_ns=S)]))
-    clock.now_s += LOOK_SECONDS
-    assert so_far.look() == (
+    live.add(seal(tmp_path, "1-1.parquet", [row(ttft_ms=100, at_ns=S), row(ttft_ms=200, at_ns=S)]))
+    clock.now_s += MIN_INTERVAL_S
+    assert live.describe() == (
         "so far 2.00 requests/s, 4.00 tokens/s, p50/p99 100.5/199.6 ms ttft, 109.9/209.8 ms latency"
     )
 
 
-def test_segments_are_read_once_a_second_at_most(tmp_path: Path, clock: Clock) -> None:
-    so_far = SoFar(tmp_path, clock=clock)
-    so_far.add(seal(tmp_path, "1-0.parquet", [row()]))
-    first = so_far.look()
-    # A name that nobody sealed would be an error, if it were read.
-    so_far.add("1-1.parquet")
-    clock.now_s += 0.9 * LOOK_SECONDS
-    assert so_far.look() == first
+def test_segments_are_read_at_most_once_per_second(tmp_path: Path, clock: Clock) -> None:
+    live = LiveSpeeds(tmp_path, clock=clock)
+    live.add(seal(tmp_path, "1-0.parquet", [row()]))
+    first = live.describe()
+    # Reading this segment would fail, because it does not exist yet.
+    live.add("1-1.parquet")
+    clock.now_s += 0.9 * MIN_INTERVAL_S
+    assert live.describe() == first
     seal(tmp_path, "1-1.parquet", [row(), row()])
-    clock.now_s += 0.1 * LOOK_SECONDS
-    assert so_far.look().startswith("so far 3.00 requests/s")
+    clock.now_s += 0.1 * MIN_INTERVAL_S
+    assert live.describe().startswith("so far 3.00 requests/s")
 
 
-def test_what_failed_has_no_times_and_takes_time(tmp_path: Path, clock: Clock) -> None:
-    so_far = SoFar(tmp_path, clock=clock)
-    so_far.add(seal(tmp_path, "1-0.parquet", [row(error="http_503: busy", at_ns=3 * S)]))
-    assert so_far.look() == ""
-    so_far.add(seal(tmp_path, "1-1.parquet", [row()]))
-    clock.now_s += LOOK_SECONDS
-    # One in the 4 s from the first that was due to the last end.
-    assert so_far.look().startswith("so far 0.25 requests/s, 0.50 tokens/s, p50/p99 100.5/100.5 ms ttft")
+def test_failed_requests_have_no_times_but_lower_the_rate(tmp_path: Path, clock: Clock) -> None:
+    live = LiveSpeeds(tmp_path, clock=clock)
+    live.add(seal(tmp_path, "1-0.parquet", [row(error="http_503: busy", at_ns=3 * S)]))
+    assert live.describe() == ""
+    live.add(seal(tmp_path, "1-1.parquet", [row()]))
+    clock.now_s += MIN_INTERVAL_S
+    # One request in the 4 s between the first scheduled instant and the last end.
+    assert live.describe().startswith("so far 0.25 requests/s, 0.50 tokens/s, p50/p99 100.5/100.5 ms ttft")
 
 
-def test_a_first_token_is_no_role(tmp_path: Path, clock: Clock) -> None:
+def test_the_event_of_a_role_is_not_the_first_token(tmp_path: Path, clock: Clock) -> None:
     events = {"event_ns": [MS, 50 * MS, 60 * MS, 90 * MS], "event_kind": ["role", "reasoning", "content", "usage"]}
-    one = row() | events | {"event_tokens": [0, 1, 1, 0], "last_event_ns": 60 * MS}
-    so_far = SoFar(tmp_path, clock=clock)
-    so_far.add(seal(tmp_path, "1-0.parquet", [one]))
-    assert "p50/p99 50.1/50.1 ms ttft, 59.9/59.9 ms latency" in so_far.look()
+    answer = row() | events | {"event_tokens": [0, 1, 1, 0], "last_event_ns": 60 * MS}
+    live = LiveSpeeds(tmp_path, clock=clock)
+    live.add(seal(tmp_path, "1-0.parquet", [answer]))
+    assert "p50/p99 50.1/50.1 ms ttft, 59.9/59.9 ms latency" in live.describe()
 
 
-def test_what_nobody_counted_has_no_rate_of_tokens(tmp_path: Path, clock: Clock) -> None:
-    so_far = SoFar(tmp_path, clock=clock)
-    so_far.add(seal(tmp_path, "1-0.parquet", [row(tokens=None)]))
-    assert so_far.look().startswith("so far 1.00 requests/s, p50/p99")
+def test_answers_with_uncounted_tokens_have_no_token_rate(tmp_path: Path, clock: Clock) -> None:
+    live = LiveSpeeds(tmp_path, clock=clock)
+    live.add(seal(tmp_path, "1-0.parquet", [row(tokens=None)]))
+    assert live.describe().startswith("so far 1.00 requests/s, p50/p99")
 
 
-def test_an_answer_without_events_is_none(tmp_path: Path, clock: Clock) -> None:
+def test_an_answer_without_events_is_not_counted(tmp_path: Path, clock: Clock) -> None:
     silent = row() | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
-    so_far = SoFar(tmp_path, clock=clock)
-    so_far.add(seal(tmp_path, "1-0.parquet", [silent, row()]))
-    assert so_far.look().startswith("so far 1.00 requests/s, 2.00 tokens/s")
+    live = LiveSpeeds(tmp_path, clock=clock)
+    live.add(seal(tmp_path, "1-0.parquet", [silent, row()]))
+    assert live.describe().startswith("so far 1.00 requests/s, 2.00 tokens/s")

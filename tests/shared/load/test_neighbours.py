@@ -1,4 +1,4 @@
-"""Measurements on one machine see each other, whatever stack or command they are of, and whoever ends first."""
+"""Measurements on one machine see each other, of any stack or command, whichever ends first."""
 
 import asyncio
 import os
@@ -31,17 +31,17 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def marks(neighbours: Neighbours) -> list[str]:
-    return [one.mark for one in neighbours.disturbers]
+    return [neighbour.mark for neighbour in neighbours.disturbers]
 
 
-async def test_two_that_measure_at_once_name_each_other() -> None:
+async def test_two_measurements_at_once_see_each_other() -> None:
     with among_neighbours("first", EVERYWHERE) as first, among_neighbours("second", LOW) as second:
         await until(lambda: bool(first.disturbers) and second.disturbers[0].pid is not None)
         assert first.disturbers == [Neighbour(mark="second", pid=os.getpid(), ground=LOW)]
         assert second.disturbers == [Neighbour(mark="first", pid=os.getpid(), ground=EVERYWHERE)]
 
 
-async def test_who_came_first_and_looks_last_still_learns_of_who_has_ended() -> None:
+async def test_a_measurement_sees_a_shorter_one_that_has_already_ended() -> None:
     with among_neighbours("first", EVERYWHERE) as first:
         with among_neighbours("second", EVERYWHERE):
             pass
@@ -49,14 +49,14 @@ async def test_who_came_first_and_looks_last_still_learns_of_who_has_ended() -> 
         assert marks(first) == ["second"]
 
 
-async def test_who_comes_after_the_end_sees_nobody() -> None:
+async def test_a_measurement_does_not_see_one_that_ended_before_it_began() -> None:
     with among_neighbours("first", EVERYWHERE):
         pass
     with among_neighbours("second", EVERYWHERE) as second:
         assert second.disturbers == []
 
 
-async def test_two_on_cores_of_their_own_disturb_nobody_and_two_on_one_gpu_do() -> None:
+async def test_measurements_on_different_cores_disturb_each_other_only_if_they_share_a_gpu() -> None:
     gpu = Ground(machine="here", cores=HIGH.cores, gpus=frozenset({"GPU-1"}))
     with among_neighbours("low", LOW) as low, among_neighbours("high", gpu) as high:
         await until(lambda: not high.disturbers)
@@ -66,16 +66,16 @@ async def test_two_on_cores_of_their_own_disturb_nobody_and_two_on_one_gpu_do() 
             assert (marks(low), marks(high), marks(other)) == ([], ["same"], ["high"])
 
 
-async def test_one_that_does_not_answer_is_held_to_use_every_core(group: str) -> None:
+async def test_a_neighbour_that_does_not_answer_is_assumed_to_use_every_core(group: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as silent:
         silent.bind(f"\0vlmhyperbench-measures-{group}-silent")
         with among_neighbours("first", LOW) as first:
             assert first.disturbers == [Neighbour(mark="silent", ground=EVERYWHERE)]
 
 
-@pytest.mark.parametrize("said", [b"", b"[1]", b"\xff", b'{"mark": "x"}', b'{"mark": "x", "pid": [], "cores": 1}'])
-async def test_what_is_no_greeting_is_nobody(group: str, said: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"[1]", b"\xff", b'{"mark": "x"}', b'{"mark": "x", "pid": [], "cores": 1}'])
+async def test_a_message_that_is_not_a_greeting_is_ignored(group: str, data: bytes) -> None:
     with among_neighbours("first", LOW) as first, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
-        other.sendto(said, f"\0vlmhyperbench-measures-{group}-first")
+        other.sendto(data, f"\0vlmhyperbench-measures-{group}-first")
         first.leave()
         assert first.disturbers == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench.load.plan import blank_requests, write_bodies, write_plan
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import REQUEST_DTYPE, Endpoint, LoadLimits, LoadPlan, PhasePlan
@@ -23,7 +24,7 @@ def plan(count: int = 2) -> LoadPlan:
     )
 
 
-def test_bodies_lie_one_after_the_other(tmp_path: Path) -> None:
+def test_bodies_are_written_one_after_the_other(tmp_path: Path) -> None:
     rows = write_bodies(tmp_path / "new", [b"{}", b"[1]"], phase=2)
     assert (tmp_path / "new" / "bodies.bin").read_bytes() == b"{}[1]"
     sha256 = b"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
@@ -31,7 +32,7 @@ def test_bodies_lie_one_after_the_other(tmp_path: Path) -> None:
     assert rows[1].tolist()[:-1] == (2, 1, 1, 0, 0, 0, -1, 2, 3, 0, -1, -1)
 
 
-def test_no_bodies_are_no_rows(tmp_path: Path) -> None:
+def test_without_bodies_there_are_no_rows(tmp_path: Path) -> None:
     assert write_bodies(tmp_path, []).size == 0
     assert (tmp_path / "bodies.bin").read_bytes() == b""
 
@@ -53,9 +54,10 @@ def test_a_plan_is_written_with_its_counts(tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "requests.npy"), table)
 
 
-def test_a_plan_whose_counts_disagree_is_refused(tmp_path: Path) -> None:
+def test_a_plan_whose_counts_disagree_is_refused(tmp_path: Path, wording: Wording) -> None:
     table = write_bodies(tmp_path, [b"{}", b"{}"], phase=3)
-    with pytest.raises(InvalidInput, match="announces 5 requests and has 2"):
+    with pytest.raises(InvalidInput) as refused:
         write_plan(tmp_path, plan=plan(5), requests=table)
+    wording(refused.value)
     with pytest.raises(InvalidInput, match="REQUEST_DTYPE"):
         write_plan(tmp_path, plan=plan(), requests=np.zeros(2, dtype=[("phase", "<i4")]))

@@ -1,4 +1,4 @@
-"""What presets ask of a load, and which results they let pass."""
+"""What presets demand of a load, and the results that pass their gates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from tests.shared.analysis.records import END, S, frame, row
 from tests.shared.load.queueing import served, workload
+from tests.support.wording import Wording
 from vlmhyperbench.analysis.load_design import Grouping
 from vlmhyperbench.analysis.load_result import LoadResult, result_of
 from vlmhyperbench.domain.arrivals import Arrivals
-from vlmhyperbench.load.bodies import Asked
-from vlmhyperbench.load.presets import Preset, checked_by, with_preset
+from vlmhyperbench.load.bodies import RequestContent
+from vlmhyperbench.load.presets import Preset, with_preset, with_preset_gates
 from vlmhyperbench.load.workload import Workload, check_load, write_load
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint
@@ -25,73 +26,75 @@ def closed(scenario: str, **changes: object) -> Workload:
     return workload(**{"scenario": scenario, "arrivals": None, "requests": None, **changes})
 
 
-def test_quick_lasts_10_seconds_and_is_marked() -> None:
+def test_quick_lasts_10_seconds_and_is_marked(wording: Wording) -> None:
     load, slo, used = with_preset(closed("offline"), "quick", {})
     assert (load.duration_s, load.is_at_least, slo) == (10.0, False, {})
-    assert used.note == "quick: not for publication"
+    assert used.name == "quick"
+    wording(used.note)
 
 
-@pytest.mark.parametrize(("scenario", "least"), [("single_stream", 64), ("multi_stream", 8 * 662), ("offline", 24_576)])
-def test_official_has_mlperfs_floors(scenario: str, least: int) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "min_requests"), [("single_stream", 64), ("multi_stream", 8 * 662), ("offline", 24_576)]
+)
+def test_official_has_the_minimum_numbers_of_mlperf(scenario: str, min_requests: int) -> None:
     load, _, used = with_preset(closed(scenario), "official", {})
-    assert (load.duration_s, load.is_at_least, load.min_requests) == (600.0, True, least)
+    assert (load.duration_s, load.is_at_least, load.min_requests) == (600.0, True, min_requests)
     assert load.samples_per_query == (8 if scenario == "multi_stream" else 0)
     assert "MLPerf" in used.note
 
 
-def test_official_server_needs_limits_on_p99_of_ttft_and_tpot() -> None:
+def test_official_server_needs_limits_on_p99_of_ttft_and_tpot(wording: Wording) -> None:
     load, slo, _ = with_preset(workload(requests=None), "official", LIMITS)
     assert (load.min_requests, slo) == (662, LIMITS)
-    with pytest.raises(InvalidInput, match="limit on the p99 of tpot"):
+    with pytest.raises(InvalidInput) as refused:
         with_preset(workload(requests=None), "official", {"ttft_p99": 500.0, "tpot_p90": 50.0})
+    wording(refused.value)
 
 
-def test_vlm_brings_images_and_a_limit_on_the_whole_answer() -> None:
+def test_vlm_adds_images_and_a_limit_on_the_latency(wording: Wording) -> None:
     load, slo, used = with_preset(workload(requests=None), "vlm", {})
     assert slo == {"latency_p99": 12_000.0}
-    assert load.asked.images is not None
-    assert (load.asked.images.count, load.asked.images.reuse, len(load.asked.images.sizes)) == (1, 0.0, 3)
-    assert load.asked.prompt_tokens > 0
-    assert "stand-in" in used.note
+    assert load.content.images is not None
+    assert (load.content.images.count, load.content.images.reuse, len(load.content.images.sizes)) == (1, 0.0, 3)
+    assert load.content.prompt_tokens > 0
+    wording(used.note)
 
 
-def test_vlm_keeps_the_pictures_that_are_given() -> None:
-    asked = Asked(model="m", prompt="", media=("data:image/png;base64,AA",), prompt_tokens=7)
-    load, _, _ = with_preset(closed("single_stream", asked=asked), "vlm", {})
-    assert (load.asked.images, load.asked.prompt_tokens) == (None, 7)
+def test_vlm_keeps_the_given_images() -> None:
+    asked = RequestContent(model="m", prompt="", media=("data:image/png;base64,AA",), prompt_tokens=7)
+    load, _, _ = with_preset(closed("single_stream", content=asked), "vlm", {})
+    assert (load.content.images, load.content.prompt_tokens) == (None, 7)
 
 
 @pytest.mark.parametrize(
-    ("preset", "load", "message"),
+    ("preset", "load"),
     [
-        ("quick", closed("offline", requests=5), "--preset quick says itself"),
-        ("quick", closed("offline", duration_s=9.0), "at least 10 s, not 9 s"),
-        ("official", closed("offline", duration_s=60.0), "at least 600 s, not 60 s"),
-        ("official", closed("multi_stream", streams=4), "queries of 8 samples, not 4"),
-        (
-            "official",
-            workload(requests=None, arrivals=Arrivals(process="constant", rate_per_s=1.0)),
-            "as a Poisson process, not constant",
-        ),
+        ("quick", closed("offline", requests=5)),
+        ("quick", closed("offline", duration_s=9.0)),
+        ("official", closed("offline", duration_s=60.0)),
+        ("official", closed("multi_stream", streams=4)),
+        ("official", workload(requests=None, arrivals=Arrivals(process="constant", rate_per_s=1.0))),
     ],
+    ids=["requests", "10 s", "600 s", "concurrency", "arrivals"],
 )
-def test_what_breaks_a_preset_is_refused(preset: Preset, load: Workload, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+def test_a_load_that_breaks_a_preset_is_refused(preset: Preset, load: Workload, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         with_preset(load, preset, LIMITS)
+    wording(refused.value)
 
 
 @pytest.mark.parametrize("preset", ["quick", "official", "vlm"])
-@pytest.mark.parametrize(("scenario", "what"), [("interactive", "conversations"), ("server", "requests")])
-def test_a_preset_that_lacks_a_rate_says_what_helps_and_that_does(preset: Preset, scenario: str, what: str) -> None:
+@pytest.mark.parametrize("scenario", ["interactive", "server"])
+def test_a_preset_without_a_rate_names_a_cure_that_works(preset: Preset, scenario: str) -> None:
     load, limits = closed(scenario, turns=2), LIMITS | {"latency_p99": 9000.0}
-    with pytest.raises(InvalidInput, match=f"--preset {preset} of {scenario} needs a rate") as refused:
+    with pytest.raises(InvalidInput, match=f"--preset {preset} of {scenario}") as refused:
         with_preset(load, preset, limits)
-    assert refused.value.cure == f"Give --rate: how many {what} arrive a second."
+    assert "--rate" in refused.value.cure
     helped = dataclasses.replace(load, arrivals=Arrivals(process="poisson", rate_per_s=1.0))
     check_load(with_preset(helped, preset, limits)[0])
 
 
-def test_an_official_schedule_is_no_shorter_than_its_duration(tmp_path: Path) -> None:
+def test_an_official_schedule_is_not_shorter_than_its_duration(tmp_path: Path) -> None:
     load, _, _ = with_preset(workload(requests=None), "official", LIMITS)
     check_load(load)
     written = write_load(tmp_path, load, Endpoint(url="http://h/v1"))
@@ -100,24 +103,25 @@ def test_an_official_schedule_is_no_shorter_than_its_duration(tmp_path: Path) ->
     assert instants[-2] - instants[0] < 600 * S <= instants[-1] - instants[0]
 
 
-def test_an_official_schedule_is_longer_where_its_rate_is_low() -> None:
+def test_an_official_schedule_is_longer_at_a_low_rate() -> None:
     slow = Arrivals(process="poisson", rate_per_s=0.5)
     load, _, _ = with_preset(workload(requests=None, arrivals=slow), "official", LIMITS)
     check_load(load)
     assert load.min_requests == 662
 
 
-def test_a_closed_loop_is_planned_only_once_its_number_is_known(tmp_path: Path) -> None:
+def test_a_closed_loop_is_planned_only_when_its_number_of_requests_is_known(tmp_path: Path, wording: Wording) -> None:
     load, _, _ = with_preset(closed("offline"), "quick", {})
     check_load(load)
-    with pytest.raises(InvalidInput, match="not known yet"):
+    with pytest.raises(InvalidInput) as refused:
         write_load(tmp_path, load, Endpoint(url="http://h/v1"))
+    wording(refused.value)
 
 
 def official(load: Workload, result: LoadResult) -> dict[str, bool]:
-    found = checked_by(result, load, with_preset(load, "official", LIMITS)[2])
-    assert found.preset is not None
-    return {gate.name: gate.ok for gate in found.gates}
+    checked = with_preset_gates(result, load, with_preset(load, "official", LIMITS)[2])
+    assert checked.preset is not None
+    return {gate.name: gate.ok for gate in checked.gates}
 
 
 def test_single_stream_is_valid_only_with_a_certified_p90() -> None:
@@ -129,11 +133,15 @@ def test_single_stream_is_valid_only_with_a_certified_p90() -> None:
     assert not official(load, few)["certified_latency_p90_ms"]
 
 
-def test_server_is_valid_only_where_every_limit_is_certain() -> None:
+def test_server_is_valid_only_if_every_limit_is_certainly_kept() -> None:
     load = workload(requests=None)
     measured = dataclasses.replace(load, requests=700, is_at_least=True)
-    kept = checked_by(served(measured, slots=8, service_s=0.1, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
-    slow = checked_by(served(measured, slots=8, service_s=0.6, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
+    kept = with_preset_gates(
+        served(measured, slots=8, service_s=0.1, slo=LIMITS), measured, with_preset(load, "quick", {})[2]
+    )
+    slow = with_preset_gates(
+        served(measured, slots=8, service_s=0.6, slo=LIMITS), measured, with_preset(load, "quick", {})[2]
+    )
     assert kept.valid
     assert {gate.name for gate in slow.gates if not gate.ok} == {"ttft_p99_over"}
     assert not slow.valid
@@ -143,8 +151,8 @@ def test_a_query_lasts_as_long_as_its_longest_sample() -> None:
     rows = [row(ttft_ms=ms) | {"ordinal": ordinal} for ordinal, ms in enumerate([10, 20, 30, 40, 5, 50])]
     rows[3] = row(error="timeout: slow") | {"ordinal": 3}
     grouping = Grouping(streams=2, is_by_stream=True, samples_per_query=2)
-    found = result_of(frame(rows), END, measured_phase=1, scheduled=6, grouping=grouping)
-    p50, _, p99 = found.statistics.percentiles["query_latency_ms"]
+    result = result_of(frame(rows), END, measured_phase=1, scheduled=6, grouping=grouping)
+    p50, _, p99 = result.statistics.percentiles["query_latency_ms"]
     # Queries of 30 ms, one that failed, and one of 60 ms; a row's last token is 10 ms after its first.
     assert (p50.n, p50.failed, p50.plain, p50.adjusted) == (3, 1, 30.0, 60.0)
     assert p99.adjusted is None

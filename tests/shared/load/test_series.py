@@ -1,4 +1,4 @@
-"""Repeats, sweeps and searches over results that arithmetic makes."""
+"""Repeats, sweeps and searches over results of a simulated queue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.shared.load.queueing import served, workload
+from tests.support.wording import Wording
 from vlmhyperbench.analysis.load_metrics import Until, value_of
 from vlmhyperbench.analysis.load_result import LoadResult
 from vlmhyperbench.analysis.validity import at_most
 from vlmhyperbench.domain.arrivals import Arrivals
-from vlmhyperbench.load.against import measure_against
-from vlmhyperbench.load.idle import Idle
+from vlmhyperbench.load.idle import IdleProbe
 from vlmhyperbench.load.measure import Control
+from vlmhyperbench.load.pairs import measure_in_pairs
 from vlmhyperbench.load.search import requests_of_probe, search_rate
 from vlmhyperbench.load.series import at_value, repeat, sweep
 from vlmhyperbench.load.workload import Workload, check_load
@@ -36,7 +37,7 @@ class Server:
 
     def __init__(self, change: Callable[[LoadResult, int], LoadResult] = lambda result, _: result) -> None:
         self.asked: list[tuple[Workload, str]] = []
-        self.control = Control(tell=lambda _: None)
+        self.control = Control(report=lambda _: None)
         self._change = change
 
     async def measure(self, load: Workload, name: str = "") -> LoadResult:
@@ -44,12 +45,12 @@ class Server:
         result = served(load, slots=2, service_s=0.02, slo=SLO, certainty=CERTAINTY)
         return self._change(result, len(self.asked))
 
-    def idle(self, load: Workload) -> Idle:
+    def idle(self, load: Workload) -> IdleProbe:
         async def ask(probe: Workload) -> LoadResult:
             check_load(probe)
             return served(probe, slots=2, service_s=0.02)
 
-        return Idle(load, ask)
+        return IdleProbe(load, ask)
 
 
 async def test_repeats_have_seeds_of_their_own_and_an_interval_between_them() -> None:
@@ -75,11 +76,11 @@ async def test_repeats_stop_as_soon_as_the_metric_is_precise() -> None:
     assert found.stopped.is_reached
     assert found.stopped.mean is not None
     assert found.stopped.mean.confidence == pytest.approx(0.975)
-    # Whoever stops by what has come may not state an interval that was made for one look.
+    # An interval that decided when to stop must be wider than that of a fixed number of repeats.
     assert all(mean.confidence == pytest.approx(0.975) for mean in found.metrics.values())
 
 
-async def test_repeats_that_never_become_precise_say_so() -> None:
+async def test_repeats_that_never_become_precise_are_marked() -> None:
     server = Server()
     until = Until(metric="requests_per_s", precision=1e-9)
     found = await repeat(workload(), server.measure, server.control, max_repeats=4, until=until)
@@ -88,7 +89,7 @@ async def test_repeats_that_never_become_precise_say_so() -> None:
     assert not found.stopped.is_reached
 
 
-async def test_a_repeat_that_is_not_valid_makes_the_whole_invalid() -> None:
+async def test_an_invalid_repeat_makes_the_series_invalid() -> None:
     def spoil(result: LoadResult, number: int) -> LoadResult:
         return dataclasses.replace(result, valid=number != 2)
 
@@ -96,7 +97,7 @@ async def test_a_repeat_that_is_not_valid_makes_the_whole_invalid() -> None:
     assert not (await repeat(workload(), server.measure, server.control, max_repeats=3)).valid
 
 
-async def test_what_is_stopped_keeps_what_is_done() -> None:
+async def test_a_stopped_series_keeps_its_finished_measurements() -> None:
     server = Server()
 
     def stop(result: LoadResult, number: int) -> LoadResult:
@@ -109,7 +110,7 @@ async def test_what_is_stopped_keeps_what_is_done() -> None:
     assert (len(found.runs), found.valid) == (2, False)
 
 
-async def test_an_end_without_any_result_is_an_error_only_where_there_is_no_other() -> None:
+async def test_an_interrupted_measurement_is_an_error_only_if_there_is_no_earlier_result() -> None:
     server = Server()
 
     async def fail(load: Workload, name: str) -> LoadResult:
@@ -124,14 +125,14 @@ async def test_an_end_without_any_result_is_an_error_only_where_there_is_no_othe
     async def never(load: Workload, name: str) -> LoadResult:
         raise Unavailable("Nothing was measured: refused.")
 
-    with pytest.raises(Unavailable, match="refused"):
+    with pytest.raises(Unavailable):
         await repeat(workload(), never, late.control, max_repeats=3)
 
 
 @pytest.mark.parametrize("name", ["speed", "itl_p99", "ttft_p95", "ttft", "latency_max"])
 async def test_an_unknown_metric_is_refused(name: str) -> None:
     server = Server()
-    with pytest.raises(InvalidInput, match="no metric"):
+    with pytest.raises(InvalidInput, match=f"--precision-of {name}"):
         await repeat(workload(), server.measure, server.control, max_repeats=3, until=Until(metric=name, precision=0.1))
     assert server.asked == []
 
@@ -149,7 +150,11 @@ async def test_a_sweep_measures_each_rate() -> None:
     found = await sweep(
         load, server.measure, server.control, axis="rate", values=(25.0, 50.0, 400.0), idle=server.idle(load)
     )
-    assert [(one.seed, name) for one, name in server.asked] == [(1, "rate-25"), (2, "rate-50"), (3, "rate-400")]
+    assert [(measured.seed, name) for measured, name in server.asked] == [
+        (1, "rate-25"),
+        (2, "rate-50"),
+        (3, "rate-400"),
+    ]
     assert found.idle_ttft_ms == pytest.approx(20.0)
     rates = [point.result.metrics["requests_per_s"] for point in found.points]
     # Beyond 100 a second only the queue grows.
@@ -158,7 +163,7 @@ async def test_a_sweep_measures_each_rate() -> None:
     assert found.valid
 
 
-async def test_a_sweep_that_was_stopped_is_not_valid() -> None:
+async def test_a_stopped_sweep_is_not_valid() -> None:
     server = Server()
     server.control.stop()
     found = await sweep(
@@ -189,20 +194,20 @@ async def test_the_search_finds_the_capacity() -> None:
     found = await search_rate(
         load, server.measure, server.control, slo=SLO, first_per_s=None, max_probes=10, idle=server.idle(load)
     )
-    answer = found.found
-    # One request after the other comes to 33 a second; 100 a second is what two slots of 20 ms hold.
-    assert answer.probes[0].rate_per_s == pytest.approx(1000 / 30, rel=0.01)
-    assert answer.passed_per_s is not None
-    assert answer.failed_per_s is not None
-    assert 85.0 < answer.passed_per_s < answer.failed_per_s <= answer.passed_per_s * 1.05
-    assert answer.failed_per_s < 115.0
+    result = found.found
+    # One request at a time makes 33 per second; two slots of 20 ms serve 100 per second.
+    assert result.probes[0].rate_per_s == pytest.approx(1000 / 30, rel=0.01)
+    assert result.passed_per_s is not None
+    assert result.failed_per_s is not None
+    assert 85.0 < result.passed_per_s < result.failed_per_s <= result.passed_per_s * 1.05
+    assert result.failed_per_s < 115.0
     assert (found.valid, found.ended_by) == (True, None)
-    failed = next(probe for probe in answer.probes if not probe.passed)
+    failed = next(probe for probe in result.probes if not probe.passed)
     assert failed.reason is not None
     assert failed.reason.startswith("ttft_p90<200 ms: ")
 
 
-async def test_a_search_is_not_reached_where_nothing_passes() -> None:
+async def test_a_search_in_which_nothing_passes_reaches_nothing() -> None:
     server = Server(lambda result, _: result)
     load = workload(requests=1000)
 
@@ -213,11 +218,11 @@ async def test_a_search_is_not_reached_where_nothing_passes() -> None:
         load, slow, server.control, slo=SLO, first_per_s=10.0, max_probes=10, idle=server.idle(load)
     )
     assert (found.found.is_reached, found.valid, found.ended_by) == (False, False, None)
-    # 10, 5 and 2.5 a second; at 1.25 a probe of 1000 would last more than 600 s.
+    # 10, 5 and 2.5 per second; at 1.25 a probe of 1000 requests would last more than 600 s.
     assert [probe.rate_per_s for probe in found.found.probes] == [10.0, 5.0, 2.5]
 
 
-async def test_a_search_of_a_slow_server_begins_at_the_least_rate() -> None:
+async def test_a_search_of_a_slow_server_begins_at_the_smallest_rate() -> None:
     server = Server()
     load = workload(requests=1200)
 
@@ -225,13 +230,13 @@ async def test_a_search_of_a_slow_server_begins_at_the_least_rate() -> None:
         return served(probe, slots=1, service_s=20.0)
 
     found = await search_rate(
-        load, server.measure, server.control, slo=SLO, first_per_s=None, max_probes=1, idle=Idle(load, slow)
+        load, server.measure, server.control, slo=SLO, first_per_s=None, max_probes=1, idle=IdleProbe(load, slow)
     )
-    # One after the other would be one in 20 s, and 1200 of them would take more than six hours.
+    # One at a time makes one in 20 s, at which 1200 requests would take more than six hours.
     assert [probe.rate_per_s for probe in found.found.probes] == [2.0]
 
 
-async def test_a_late_client_is_no_slow_server() -> None:
+async def test_a_probe_that_only_the_client_failed_is_repeated(wording: Wording) -> None:
     def be_late(result: LoadResult, number: int) -> LoadResult:
         gates = (*result.gates, at_most("send_lag_p99_ms", 9.0, 1.0))
         return dataclasses.replace(result, gates=gates, valid=False) if number <= 2 else result
@@ -242,21 +247,17 @@ async def test_a_late_client_is_no_slow_server() -> None:
         load, server.measure, server.control, slo=SLO, first_per_s=50.0, max_probes=1, idle=server.idle(load)
     )
     # The first probe is measured a third time, with another seed.
-    assert [one.seed for one, _ in server.asked] == [1, 2, 3]
+    assert [measured.seed for measured, _ in server.asked] == [1, 2, 3]
     assert (len(found.found.probes), len(found.runs), found.valid) == (1, 3, True)
     always = Server(lambda result, _: be_late(result, 0))
     found = await search_rate(
         load, always.measure, always.control, slo=SLO, first_per_s=50.0, max_probes=9, idle=always.idle(load)
     )
-    assert (found.ended_by, found.valid, found.found.probes, len(found.runs)) == (
-        "the client was at fault: send_lag_p99_ms",
-        False,
-        (),
-        3,
-    )
+    assert (found.valid, found.found.probes, len(found.runs)) == (False, (), 3)
+    wording(found.ended_by)
 
 
-async def test_errors_are_the_servers_fault() -> None:
+async def test_a_probe_with_too_many_errors_fails_because_of_the_server() -> None:
     def fail(result: LoadResult, number: int) -> LoadResult:
         return dataclasses.replace(result, gates=(at_most("error_share", 0.02, 0.001),), valid=False)
 
@@ -268,7 +269,7 @@ async def test_errors_are_the_servers_fault() -> None:
     assert [(probe.passed, probe.reason) for probe in found.found.probes] == [(False, "error_share")]
 
 
-async def test_a_time_that_no_request_has_ends_the_search() -> None:
+async def test_a_limit_on_a_time_that_few_requests_have_ends_the_search(wording: Wording) -> None:
     server = Server()
     load = workload(requests=1000)
 
@@ -281,28 +282,31 @@ async def test_a_time_that_no_request_has_ends_the_search() -> None:
     found = await search_rate(
         load, silent, server.control, slo=SLO, first_per_s=50.0, max_probes=9, idle=server.idle(load)
     )
-    assert found.ended_by == "only 3 of 1000 requests count for tpot_p90"
+    wording(found.ended_by)
     assert (len(found.runs), found.valid) == (1, False)
 
 
-def test_a_probe_has_as_many_requests_as_its_limits_need() -> None:
+def test_a_probe_has_as_many_requests_as_its_limits_need(wording: Wording) -> None:
     # 0.9 ** 51 is the first power below 0.005, so a probe without any request over a limit needs 51.
     assert requests_of_probe({"ttft_p90": 1.0}, 51, max_probes=10) == 51
     assert requests_of_probe({"ttft_p90": 1.0}, None, max_probes=10) > 51
-    with pytest.raises(InvalidInput, match="No 50 requests can show p90: a probe needs at least 51"):
+    with pytest.raises(InvalidInput) as refused:
         requests_of_probe({"ttft_p90": 1.0}, 50, max_probes=10)
-    with pytest.raises(InvalidInput, match="needs the limits"):
+    assert "--requests 51" in refused.value.cure
+    wording(refused.value)
+    with pytest.raises(InvalidInput, match="--search-rate") as refused:
         requests_of_probe({}, None, max_probes=10)
+    wording(refused.value)
 
 
-async def test_an_idle_server_that_fails_stops_a_series_before_it_begins() -> None:
+async def test_a_series_does_not_begin_if_the_idle_server_fails() -> None:
     async def nothing(probe: Workload) -> LoadResult:
         result = served(probe, slots=1, service_s=0.01)
         empty = dataclasses.replace(next(iter(result.metrics.values())), p50=None)  # type: ignore[type-var]
         return dataclasses.replace(result, metrics=dict.fromkeys(result.metrics, empty), errors={"http_401": 1})
 
     with pytest.raises(Unavailable, match="http_401"):
-        await Idle(workload(), nothing).begin()
+        await IdleProbe(workload(), nothing).begin()
 
 
 async def test_a_series_waits_until_the_server_is_as_fast_as_at_first() -> None:
@@ -314,15 +318,15 @@ async def test_a_series_waits_until_the_server_is_as_fast_as_at_first() -> None:
         assert (probe.requests, probe.scenario, probe.warmup) == (1, "single_stream", 0)
         return served(probe, slots=1, service_s=next(services))
 
-    idle = Idle(workload(), ask)
+    idle = IdleProbe(workload(), ask)
     assert await idle.begin() == pytest.approx(10.0)
     assert await idle.wait() is not None
     assert next(services, None) is None
-    # What a cache knows from the probe before would be answered too fast.
+    # A server answers a prompt of an earlier probe faster from its cache.
     assert len(set(seeds)) == 5
 
 
-async def test_a_pair_that_was_cut_short_is_left_out() -> None:
+async def test_an_interrupted_pair_is_left_out() -> None:
     server = Server()
 
     async def side(load: Workload, which: str, name: str) -> LoadResult:
@@ -331,18 +335,18 @@ async def test_a_pair_that_was_cut_short_is_left_out() -> None:
             raise Unavailable("Nothing was measured: it was cancelled.")
         return await server.measure(load, name)
 
-    found = await measure_against(workload(), side, server.control, urls=("a", "b"), pairs=3)
+    found = await measure_in_pairs(workload(), side, server.control, urls=("a", "b"), pairs=3)
     assert (len(found.pairs), found.valid) == (1, False)
-    # Both of a pair are the same load at the same server, so their ratio is 1.
+    # Both measurements of a pair have the same load and server, so their ratio is 1.
     assert found.ratios["ttft_p99"].ratio == 1.0
     assert [load.seed for load, _ in server.asked] == [1, 1, 2]
 
 
-async def test_a_first_pair_that_fails_is_an_error() -> None:
+async def test_an_error_of_the_first_pair_is_raised() -> None:
     server = Server()
 
     async def side(load: Workload, which: str, name: str) -> LoadResult:
         raise Unavailable("Nothing was measured: refused.")
 
-    with pytest.raises(Unavailable, match="refused"):
-        await measure_against(workload(), side, server.control, urls=("a", "b"), pairs=3)
+    with pytest.raises(Unavailable):
+        await measure_in_pairs(workload(), side, server.control, urls=("a", "b"), pairs=3)

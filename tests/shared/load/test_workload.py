@@ -1,9 +1,10 @@
-"""What is sent: synthetic images, traces, and their errors."""
+"""The content of requests: synthetic images, traces and conversations, and their errors."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from PIL import Image
 
 from tests.shared.load.queueing import workload
+from tests.support.wording import Wording
 from vlmhyperbench.domain.arrivals import Arrivals
-from vlmhyperbench.load.bodies import Asked, Images, make_bodies, make_turns
+from vlmhyperbench.load.bodies import Images, RequestContent, make_bodies, make_turns
 from vlmhyperbench.load.images import noise_png, parse_size, parse_sizes
 from vlmhyperbench.load.trace import TracedRequest, read_trace
 from vlmhyperbench.load.workload import check_load, write_load
@@ -21,7 +23,7 @@ from vlmhyperbench_sdk.load import Endpoint
 
 
 @pytest.mark.parametrize("size", [(1, 1), (200, 7), (64, 64), (1024, 768)])
-def test_an_image_is_one_of_its_size(size: tuple[int, int]) -> None:
+def test_an_image_has_the_requested_size(size: tuple[int, int]) -> None:
     data = noise_png(*size, seed=1)
     with Image.open(io.BytesIO(data)) as image:
         image.load()
@@ -36,14 +38,15 @@ def test_a_size_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12", "x5", "5x", "-1x5", "1.5x2", "²x2"])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no size"):
+def test_text_that_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(repr(text))):
         parse_size(text)
 
 
-def test_a_size_beyond_reason_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="cannot be made"):
+def test_an_image_that_is_too_large_is_refused(wording: Wording) -> None:
+    with pytest.raises(InvalidInput, match="100000x1") as refused:
         noise_png(100_000, 1, seed=0)
+    wording(refused.value)
 
 
 def test_a_trace_is_read(tmp_path: Path) -> None:
@@ -56,78 +59,87 @@ def test_a_trace_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "location"),
     [
-        ("", "has no request"),
-        ("hello", "trace.jsonl:1 is not JSON"),
-        ('{"timestamp_s": 1}\n[]', "trace.jsonl:2 is not an object"),
-        ("{}", "no timestamp_s"),
-        ('{"timestamp_s": true}', "no timestamp_s"),
-        ('{"timestamp_s": 1}\n{"timestamp_s": 1%s}' % ("0" * 400), "trace.jsonl:2 has a timestamp_s beyond 1e\\+15"),
-        ('{"timestamp_s": -1e16}', "trace.jsonl:1 has a timestamp_s beyond"),
-        ('{"timestamp_s": 1e400}', "trace.jsonl:1 has a timestamp_s beyond"),
-        ('{"timestamp_s": NaN}', "trace.jsonl:1 has a timestamp_s beyond"),
-        ('{"timestamp_s": 1%s}' % ("0" * 5000), "trace.jsonl:1 is not JSON"),
-        ("[" * 100_000, "trace.jsonl:1 is not JSON"),
-        ('{"timestamp_s": 1, "prompt_tokens": 0}', "prompt_tokens 0"),
-        ('{"timestamp_s": 1, "output_tokens": "5"}', "output_tokens '5'"),
+        ("", "trace.jsonl"),
+        ("hello", "trace.jsonl:1"),
+        ('{"timestamp_s": 1}\n[]', "trace.jsonl:2"),
+        ("{}", "trace.jsonl:1: timestamp_s"),
+        ('{"timestamp_s": true}', "trace.jsonl:1: timestamp_s"),
+        ('{"timestamp_s": 1}\n{"timestamp_s": 1%s}' % ("0" * 400), "trace.jsonl:2: timestamp_s"),
+        ('{"timestamp_s": -1e16}', "trace.jsonl:1: timestamp_s"),
+        ('{"timestamp_s": 1e400}', "trace.jsonl:1: timestamp_s"),
+        ('{"timestamp_s": NaN}', "trace.jsonl:1: timestamp_s"),
+        ('{"timestamp_s": 1%s}' % ("0" * 5000), "trace.jsonl:1"),
+        ("[" * 100_000, "trace.jsonl:1"),
+        ('{"timestamp_s": 1, "prompt_tokens": 0}', "trace.jsonl:1: prompt_tokens"),
+        ('{"timestamp_s": 1, "output_tokens": "5"}', "trace.jsonl:1: output_tokens"),
     ],
-)
-def test_a_broken_trace_is_named_by_its_line(tmp_path: Path, text: str, message: str) -> None:
+    ids=[
+        "empty", "not JSON", "not an object", "missing", "not a number", "too large", "too small", "infinite", "NaN",
+        "endless", "too deep", "no tokens", "tokens as text",
+    ],
+)  # fmt: skip
+def test_the_error_of_a_broken_trace_names_its_line(tmp_path: Path, text: str, location: str, wording: Wording) -> None:
     (tmp_path / "trace.jsonl").write_text(text)
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInput, match=location) as refused:
         read_trace(tmp_path / "trace.jsonl")
+    wording(refused.value)
 
 
-def test_a_trace_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"nothing\.jsonl cannot be read"):
+def test_a_trace_that_cannot_be_read_is_named(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(NotFound, match=r"nothing\.jsonl") as missing:
         read_trace(tmp_path / "nothing.jsonl")
+    wording(missing.value)
     (tmp_path / "bytes").write_bytes(b"\xff")
     with pytest.raises(InvalidInput, match="not UTF-8"):
         read_trace(tmp_path / "bytes")
 
 
-def test_sizes_are_read() -> None:
+def test_sizes_are_read(wording: Wording) -> None:
     assert parse_sizes("512x512, 1024x768") == ((512, 512), (1024, 768))
-    with pytest.raises(InvalidInput, match="'' is no size"):
+    with pytest.raises(InvalidInput, match="''") as refused:
         parse_sizes("512x512,")
+    wording(refused.value)
 
 
-def test_a_turn_holds_an_empty_place_for_each_answer_before_it() -> None:
-    asked = Asked(model='m "x"', prompt='ein "Häuschen"\n', media=("data:image/png;base64,AA==",))
-    turns = list(make_turns(asked, conversations=2, turns=3, seed=1))
-    assert [(one.conversation, one.turn, len(one.places)) for one in turns] == [
+def test_a_turn_contains_an_empty_string_for_each_earlier_answer() -> None:
+    content = RequestContent(model='m "x"', prompt='ein "Häuschen"\n', media=("data:image/png;base64,AA==",))
+    turns = list(make_turns(content, conversations=2, turns=3, seed=1))
+    assert [(turn.conversation, turn.turn, len(turn.answer_offsets)) for turn in turns] == [
         (0, 0, 0), (0, 1, 1), (0, 2, 2), (1, 0, 0), (1, 1, 1), (1, 2, 2),
     ]  # fmt: skip
-    for one in turns:
-        messages = json.loads(one.body)["messages"]
-        assert [message["role"] for message in messages] == ["user", "assistant"] * one.turn + ["user"]
-        assert [message["content"] for message in messages[1::2]] == [""] * one.turn
-        assert all(one.body[place - 1 : place + 1] == b'""' for place in one.places)
-        assert list(one.places) == sorted(set(one.places))
-        # The picture goes with the first turn, and what was said is said again.
+    for turn in turns:
+        messages = json.loads(turn.body)["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant"] * turn.turn + ["user"]
+        assert [message["content"] for message in messages[1::2]] == [""] * turn.turn
+        assert all(turn.body[offset - 1 : offset + 1] == b'""' for offset in turn.answer_offsets)
+        assert list(turn.answer_offsets) == sorted(set(turn.answer_offsets))
+        # The image is in the first message, and the earlier messages are repeated.
         assert [part["type"] for part in messages[0]["content"]] == ["image_url", "text"]
-        assert messages[2:4:2] == [{"role": "user", "content": f"{asked.prompt} (2)"}][: one.turn]
+        assert messages[2:4:2] == [{"role": "user", "content": f"{content.prompt} (2)"}][: turn.turn]
 
 
-def test_conversations_ask_other_words_in_every_turn() -> None:
-    asked = Asked(model="m", prompt="", prompt_tokens=6)
-    turns = list(make_turns(asked, conversations=3, turns=2, seed=4))
-    last = [json.loads(one.body)["messages"][-1]["content"] for one in turns]
+def test_every_turn_of_every_conversation_has_other_words() -> None:
+    content = RequestContent(model="m", prompt="", prompt_tokens=6)
+    turns = list(make_turns(content, conversations=3, turns=2, seed=4))
+    last = [json.loads(turn.body)["messages"][-1]["content"] for turn in turns]
     assert len(set(last)) == 6
     assert all(len(text.split()) == 6 for text in last)
-    assert [one.body for one in make_turns(asked, conversations=3, turns=2, seed=4)] == [one.body for one in turns]
+    again = make_turns(content, conversations=3, turns=2, seed=4)
+    assert [turn.body for turn in again] == [turn.body for turn in turns]
 
 
 @pytest.mark.parametrize(("scenario", "what"), [("offline", "requests"), ("interactive", "conversations")])
-def test_more_streams_than_requests_are_refused(scenario: str, what: str) -> None:
+def test_more_streams_than_requests_are_refused(scenario: str, what: str, wording: Wording) -> None:
     load = workload(**{"scenario": scenario, "streams": 8, "arrivals": None, "requests": None, "turns": 2, what: 7})
-    with pytest.raises(InvalidInput, match=f"7 {what} cannot keep 8 streams busy"):
+    with pytest.raises(InvalidInput, match=f"7 {what}") as refused:
         check_load(load)
+    wording(refused.value)
     check_load(replace(load, streams=7))
 
 
-def test_connections_of_a_schedule_are_bounded_in_its_plan(tmp_path: Path) -> None:
+def test_the_plan_of_a_schedule_contains_its_maximum_of_connections(tmp_path: Path) -> None:
     load = workload(requests=20, streams=4)
     for name, bounded, params in (
         ("free", load, {"in_flight": 4, "arrivals": "poisson"}),
@@ -139,18 +151,18 @@ def test_connections_of_a_schedule_are_bounded_in_its_plan(tmp_path: Path) -> No
         assert phase["params"] == params
 
 
-def test_a_schedule_beyond_any_clock_is_refused_before_it_is_written() -> None:
+def test_a_schedule_that_is_too_long_for_a_clock_is_refused_before_it_is_written() -> None:
     slow = workload(requests=100_000, arrivals=Arrivals(process="constant", rate_per_s=1e-6))
-    with pytest.raises(InvalidInput, match=r"would take 1e\+11 s"):
+    with pytest.raises(InvalidInput, match=r"1e\+11 s"):
         check_load(slow)
     far = tuple(TracedRequest(timestamp_s=at) for at in (0.0, 1e10, 2e10))
-    with pytest.raises(InvalidInput, match=r"trace would last 2e\+10 s"):
+    with pytest.raises(InvalidInput, match=r"2e\+10 s"):
         check_load(workload(arrivals=None, trace=far))
 
 
-def test_images_have_any_of_their_sizes_and_their_pixels_are_told() -> None:
-    asked = Asked(model="m", prompt="what?", images=Images(count=2, sizes=((10, 10), (30, 20))))
+def test_images_have_random_sizes_of_the_list_and_their_pixels_are_counted() -> None:
+    content = RequestContent(model="m", prompt="what?", images=Images(count=2, sizes=((10, 10), (30, 20))))
     pixels: list[int] = []
-    bodies = list(make_bodies(asked, 40, pixels, seed=2))
+    bodies = list(make_bodies(content, 40, pixels, seed=2))
     assert len(set(bodies)) == 40
     assert set(pixels) == {200, 700, 1200}

@@ -51,22 +51,23 @@ async def _is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid)
 
 
-async def test_a_service_runs_as_a_module_of_its_own_and_its_status_arrives(tmp_path: Path) -> None:
+async def test_a_service_runs_as_a_module_and_its_exit_status_is_reported(tmp_path: Path) -> None:
     async with _server(tmp_path) as server:
         services = [
             await server.fork(PROBE, name="probe", env={"PROBE": str(status)}, log_file=tmp_path / f"{status}.log")
             for status in (0, 5)
         ]
         assert [await service.wait() for service in services] == [0, 5]
-    assert (tmp_path / "5.log").read_text() == "5 True True True\n"
+    status, *checks = (tmp_path / "5.log").read_text().split()
+    assert (status, checks) == ("5", ["True"] * 3)
     assert stat.S_IMODE((tmp_path / "5.log").stat().st_mode) == 0o600
 
 
-async def test_a_service_that_cannot_be_imported_ends_with_its_reason_in_the_log(tmp_path: Path) -> None:
+async def test_the_log_of_a_service_that_cannot_be_imported_names_the_module(tmp_path: Path) -> None:
     async with _server(tmp_path) as server:
         service = await server.fork("no_such_module", name="x", env={}, log_file=tmp_path / "x.log")
         assert await service.wait() == 1
-    assert "No module named no_such_module" in (tmp_path / "x.log").read_text()
+    assert "no_such_module" in (tmp_path / "x.log").read_text()
 
 
 async def test_a_service_is_stopped_and_killed(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ async def test_a_service_is_stopped_and_killed(tmp_path: Path) -> None:
         assert await service.wait() == -signal.SIGKILL
 
 
-async def test_a_killed_server_takes_its_services_along_and_the_next_fork_starts_another(tmp_path: Path) -> None:
+async def test_services_die_with_a_killed_server_and_the_next_fork_starts_another_server(tmp_path: Path) -> None:
     async with _server(tmp_path) as server:
         service = await _waiting(server, tmp_path / "log")
         parent = psutil.Process(service.pid).ppid()
@@ -91,7 +92,7 @@ async def test_a_killed_server_takes_its_services_along_and_the_next_fork_starts
         assert psutil.Process(again.pid).ppid() != parent
 
 
-async def test_a_server_that_ends_leaves_no_service(tmp_path: Path) -> None:
+async def test_services_end_with_the_server(tmp_path: Path) -> None:
     async with _server(tmp_path) as server:
         service = await _waiting(server, tmp_path / "log")
         os.kill(psutil.Process(service.pid).ppid(), signal.SIGTERM)  # it is for the services, which drain

@@ -39,7 +39,7 @@ def _kill(server: Valkey) -> None:
         threading.Event().wait(0.01)
 
 
-def test_it_starts_stops_and_keeps_its_data_and_url(make_valkey: Callable[[], Valkey]) -> None:
+def test_a_restarted_server_keeps_its_data_and_url(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     url = server.start()
     assert server.start() == url
@@ -53,14 +53,14 @@ def test_it_starts_stops_and_keeps_its_data_and_url(make_valkey: Callable[[], Va
         assert client.get("key") == "value"
 
 
-def test_nothing_is_ever_evicted_and_everything_is_appended(make_valkey: Callable[[], Valkey]) -> None:
+def test_no_message_is_evicted_and_every_write_is_appended(make_valkey: Callable[[], Valkey]) -> None:
     with _client(make_valkey().start()) as client:
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
         assert client.config_get("appendonly") == {"appendonly": "yes"}
         assert client.config_get("bind") == {"bind": "127.0.0.1"}
 
 
-def test_only_the_password_leads_in_and_it_is_on_no_command_line(
+def test_clients_need_the_password_which_is_on_no_command_line(
     make_valkey: Callable[[], Valkey], tmp_path: Path
 ) -> None:
     server = make_valkey()
@@ -96,7 +96,7 @@ def test_a_killed_server_starts_again_at_the_same_url(make_valkey: Callable[[], 
         assert client.ping()
 
 
-def test_it_dies_with_its_owner_and_the_next_one_starts_it(tmp_path: Path) -> None:
+def test_the_server_dies_with_its_owner_and_another_owner_can_start_it(tmp_path: Path) -> None:
     owner = subprocess.run(
         [sys.executable, "-c", OWNER, str(tmp_path / "vk")], check=False, capture_output=True, text=True, timeout=60
     )
@@ -107,7 +107,7 @@ def test_it_dies_with_its_owner_and_the_next_one_starts_it(tmp_path: Path) -> No
     server.stop()
 
 
-def test_a_server_that_an_owner_left_behind_is_replaced(tmp_path: Path) -> None:
+def test_an_orphan_server_is_replaced(tmp_path: Path) -> None:
     first = Valkey(tmp_path / "vk")
     url = first.start()
     left_behind = first.pid
@@ -122,7 +122,7 @@ def test_a_server_that_an_owner_left_behind_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pid", [str(os.getpid()), "99999999", "", "nonsense"], ids=["alive", "nobody", "empty", "nonsense"]
 )
-def test_a_stale_pid_file_is_no_obstacle(make_valkey: Callable[[], Valkey], pid: str) -> None:
+def test_a_stale_pid_file_does_not_prevent_a_start(make_valkey: Callable[[], Valkey], pid: str) -> None:
     server = make_valkey()
     url = server.start()
     server.stop()
@@ -130,7 +130,7 @@ def test_a_stale_pid_file_is_no_obstacle(make_valkey: Callable[[], Valkey], pid:
     assert server.start() == url
 
 
-def test_a_port_that_somebody_took_meanwhile_is_given_up(make_valkey: Callable[[], Valkey]) -> None:
+def test_a_taken_port_is_replaced_by_a_free_one(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     url = server.start()
     server.stop()
@@ -144,7 +144,7 @@ def test_a_port_that_somebody_took_meanwhile_is_given_up(make_valkey: Callable[[
             assert client.ping()
 
 
-def test_a_damaged_append_only_file_is_set_aside(make_valkey: Callable[[], Valkey]) -> None:
+def test_a_damaged_append_only_file_is_renamed(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     with _client(server.start()) as client:
         for number in range(100):
@@ -160,12 +160,12 @@ def test_a_damaged_append_only_file_is_set_aside(make_valkey: Callable[[], Valke
 def test_a_folder_has_one_owner(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     server.start()
-    with pytest.raises(Conflict, match="already run"):
+    with pytest.raises(Conflict, match="Valkey"):
         Valkey(server._folder).start()
     assert server.is_running()
 
 
-def test_a_path_with_spaces_and_quotes_is_no_obstacle(tmp_path: Path) -> None:
+def test_the_path_of_a_server_may_contain_spaces_and_quotes(tmp_path: Path) -> None:
     server = Valkey(tmp_path / 'a "quoted" place')
     with _client(server.start()) as client:
         assert client.ping()

@@ -56,18 +56,18 @@ def _pids(home: Home) -> dict[str, int]:
     return {one.name: one.pid for one in control.status(home).processes if one.pid is not None}
 
 
-def test_a_stack_starts_says_what_it_does_restarts_what_dies_and_stops_cleanly(home: Home) -> None:
-    told: list[str] = []
+def test_a_stack_reports_its_start_restarts_dead_processes_and_stops_cleanly(home: Home) -> None:
+    reported: list[str] = []
     started = control.up(
-        home, host="127.0.0.1", port=0, services=SERVICES, tell=lambda message: told.append(message.get("what", ""))
+        home, host="127.0.0.1", port=0, services=SERVICES, report=lambda line: reported.append(line.get("what", ""))
     )
     assert started
-    assert told == ["postgres", "valkey", "migrations", "scheduler", "api"]
+    assert reported == ["postgres", "valkey", "migrations", "scheduler", "api"]
 
-    assert not _up(home), "a second one does nothing"
+    assert not _up(home), "a second start does nothing"
 
     status = control.status(home)
-    assert [one.name for one in status.processes] == [
+    assert [process.name for process in status.processes] == [
         "supervisor",
         "fork-server",
         "postgres",
@@ -75,14 +75,14 @@ def test_a_stack_starts_says_what_it_does_restarts_what_dies_and_stops_cleanly(h
         "scheduler",
         "api",
     ]
-    assert all(one.state == "running" and one.pss_bytes for one in status.processes)
+    assert all(process.state == "running" and process.pss_bytes for process in status.processes)
     assert (home.settings_file.stat().st_mode & 0o777, home.api_key_file.stat().st_mode & 0o777) == (0o600, 0o600)
 
     before = _pids(home)
     for name in ("api", "postgres", "valkey"):
         os.kill(before[name], signal.SIGKILL)
     _until(lambda: all(_pids(home).get(name, before[name]) != before[name] for name in ("api", "postgres", "valkey")))
-    restarts = {one.name: one.restarts for one in control.status(home).processes}
+    restarts = {process.name: process.restarts for process in control.status(home).processes}
     assert (restarts["api"], restarts["postgres"], restarts["valkey"]) == (1, 1, 1)
     assert restarts["scheduler"] == 0
     _until(lambda: _answers(home))
@@ -104,7 +104,7 @@ def _answers(home: Home) -> bool:
         return False
 
 
-def test_two_that_start_at_once_both_come_back_to_a_stack_that_answers(home: Home) -> None:
+def test_two_simultaneous_starts_both_return_with_a_ready_stack(home: Home) -> None:
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(_up, home)
         _until(lambda: control.is_up(home))
@@ -125,30 +125,32 @@ def test_a_killed_supervisor_leaves_no_orphan_and_the_next_one_starts(home: Home
     assert control.down(home)
 
 
-def test_a_service_that_cannot_start_is_named_and_everything_stops_again(
+def test_if_a_service_cannot_start_the_error_quotes_its_log_and_the_stack_stops(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLMHB_REGISTRIES", "/no/such/folder")
-    with pytest.raises(Unavailable, match=r"api process does not start.*no/such/folder"):
+    with pytest.raises(Unavailable, match="no/such/folder") as refused:
         _up(home)
+    assert str(home.log_of("api")) in refused.value.cure
     _until(lambda: not control.is_up(home))
 
 
-def test_a_stranger_that_takes_the_port_meanwhile_is_never_taken_for_our_api(home: Home) -> None:
+def test_another_server_on_the_port_is_not_mistaken_for_the_api(home: Home) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    strangers: list[http.server.HTTPServer] = []
+    others: list[http.server.HTTPServer] = []
 
     def take_the_port(message: Mapping[str, str]) -> None:
         if message.get("what") == "postgres":
-            strangers.append(http.server.HTTPServer(("127.0.0.1", port), _AlwaysReady))
-            threading.Thread(target=strangers[0].serve_forever, daemon=True).start()
+            others.append(http.server.HTTPServer(("127.0.0.1", port), _AlwaysReady))
+            threading.Thread(target=others[0].serve_forever, daemon=True).start()
 
-    with pytest.raises(Unavailable, match="api process does not start"):
-        control.up(home, host="127.0.0.1", port=port, services=SERVICES, tell=take_the_port)
-    strangers[0].shutdown()
-    strangers[0].server_close()
+    with pytest.raises(Unavailable) as refused:
+        control.up(home, host="127.0.0.1", port=port, services=SERVICES, report=take_the_port)
+    assert str(home.log_of("api")) in refused.value.cure
+    others[0].shutdown()
+    others[0].server_close()
 
 
 class _AlwaysReady(http.server.BaseHTTPRequestHandler):
@@ -160,7 +162,7 @@ class _AlwaysReady(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_one_lock_has_one_holder(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     assert holder(path) is None
     first, second = StackLock(path), StackLock(path)
@@ -173,15 +175,15 @@ def test_one_lock_has_one_holder(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_pid_that_a_dead_supervisor_left_in_the_lock_holds_nothing(tmp_path: Path) -> None:
+def test_the_pid_of_a_dead_supervisor_in_the_lock_file_does_not_hold_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_text(str(os.getpid()))
     assert holder(path) is None
 
 
-def test_a_home_without_room_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_on_a_full_disk_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vlmhyperbench.local.supervisor.home.NEEDED_BYTES", 2**60)
-    with pytest.raises(Unavailable, match="MiB are needed") as refused:
+    with pytest.raises(Unavailable, match="MiB") as refused:
         home.prepare()
     assert refused.value.code == "disk_full"
 
@@ -193,7 +195,7 @@ def test_services_are_chosen_by_name() -> None:
         choose(["nonsense"])
 
 
-def test_services_get_settings_and_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_inherit_settings_but_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLMHB_TIMERS__LEASE_S", "60")
     monkeypatch.setenv("VLMHB_DATABASE_URL", "postgresql://secret")
     given = environment_of_services(home="/h", api_port=5)

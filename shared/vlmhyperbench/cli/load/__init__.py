@@ -1,1 +1,1 @@
-"""The command `load`: its flags in groups, what they ask for, and its results as text."""
+"""The command `load`: its flags in groups, the plan that they describe, and its results as text."""

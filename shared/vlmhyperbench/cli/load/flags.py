@@ -1,4 +1,4 @@
-"""The flags of `load`, by the groups in which its help shows them."""
+"""The flags of `load`, in the groups of its help."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 @Parameter(name="*", group=groups.TARGET)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFlags:
-    """Which server is measured, and how it is reached."""
+    """The server that is measured, and how it is reached."""
 
     model: str
-    """The model's name as the server knows it."""
+    """Name of the model at the server: the field model of every request."""
     api_key_env: str | None = None
-    """Name of the environment variable that holds the server's key."""
+    """Name of the environment variable that contains the server's API key."""
     unix_socket: Path | None = None
-    """Send to the server that listens at this path; the URL still gives the path and the Host."""
+    """Unix socket at which the server listens. The URL is still needed for its path and host name."""
     insecure: bool = False
     """Do not verify the server's TLS certificate."""
 
@@ -52,28 +52,30 @@ class TargetFlags:
 @Parameter(name="*", group=groups.WORKLOAD)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadFlags:
-    """What the requests hold."""
+    """The content of the requests."""
 
     prompt: str = PROMPT
     """Text of every request."""
     prompt_tokens: NotNegative = 0
-    """Number of random words that replace the prompt, about one token each; every request has other words."""
+    """Number of random words in place of the prompt, about one token each and different in every request; 0 keeps the
+    prompt."""
     image: tuple[Path, ...] = ()
-    """Image file that is sent with every prompt; may be given several times."""
+    """Image file that every request contains; may be given several times."""
     images: ImageCount = 0
     """Number of synthetic images in every request, each unique."""
     image_size: str | None = None
-    """Size of the synthetic images, 512x512 by default; of several, as 512x512,1024x768, each has a random one."""
+    """Width and height of the synthetic images in pixels, 512x512 by default. From a list such as 512x512,1024x768,
+    each image gets a random size."""
     image_reuse: Share = 0.0
-    """Share of synthetic images that were already sent with an earlier request."""
+    """Share of synthetic images, from 0 to 1, that repeat an image of an earlier request."""
     output_tokens: Positive = 128
-    """Maximum length of an answer, in tokens."""
+    """Maximum length of an answer in tokens."""
     ignore_eos: bool = False
-    """Ask the server to generate exactly that many tokens (supported by vLLM, SGLang and llama.cpp)."""
+    """Ask the server for exactly --output-tokens tokens (supported by vLLM, SGLang and llama.cpp)."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """Name of the field that bounds the length of an answer."""
+    """Name of the request's field that limits the length of an answer."""
     extra_body: str | None = None
-    """Further fields of every request, as a JSON object: '{"top_k": 1, "min_tokens": 64}'."""
+    """Further fields of every request as a JSON object, for example '{"top_k": 1, "min_tokens": 64}'."""
 
 
 @Parameter(name="*", group=groups.SCHEDULE)
@@ -82,70 +84,73 @@ class ScheduleFlags:
     """When requests are sent."""
 
     scenario: Scenario | None = None
-    """offline keeps `--concurrency` requests in flight; single_stream keeps one; multi_stream keeps one in each of
-    `--concurrency` streams; server sends at a rate, whether or not answers arrive; interactive holds conversations,
-    `--concurrency` at a time or arriving at a rate. Default: server for the preset vlm, a search or a sweep over rates,
-    else offline."""
+    """How requests are sent. offline: --concurrency requests in flight. single_stream: one request at a time.
+    multi_stream: one request at a time in each of --concurrency streams. server: at --rate, whether or not earlier
+    requests are answered. interactive: conversations, --concurrency at a time or at --rate. Default: server with
+    --preset vlm, --search-rate or --sweep rate=…, otherwise offline."""
     preset: Preset | None = None
-    """quick lasts 10 s; official follows MLPerf's rules (600 s, minimum numbers of requests, certified percentiles);
-    vlm is official with images and a limit of 12 s on the whole answer."""
+    """Duration, number of requests and limits by rule. quick: 10 s. official: MLPerf's rules (at least 600 s, minimum
+    numbers of requests, certified percentiles). vlm: official with images and a limit of 12 s on the latency."""
     concurrency: Streams | None = None
-    """Number of requests in flight, 8 by default (or the number of requests, if that is smaller); for server, the
-    number of connections that are open before the start."""
+    """Number of requests in flight; 8 by default, or the number of requests if that is smaller. For server: number of
+    connections that are open before the start."""
     rate: Rate | None = None
-    """Average requests per second of server, or conversations per second of interactive; the first rate of a search."""
+    """For server: average number of requests per second. For interactive: conversations per second. With --search-rate:
+    the first rate."""
     arrivals: Literal["constant", "poisson", "gamma", "burst", "ramp"] = "poisson"
-    """Arrival process of server."""
+    """Distribution of the arrivals at --rate."""
     cv: Spread = 1.0
-    """Coefficient of variation of the gaps between arrivals, for gamma."""
+    """For --arrivals gamma: coefficient of variation of the gaps between requests."""
     burst_size: Positive = 1
-    """Number of requests that are sent together, for burst."""
+    """For --arrivals burst: number of requests that are sent together."""
     to_rate: Rate | None = None
-    """Rate at the end, for ramp."""
+    """For --arrivals ramp: requests per second at the end; the ramp starts at --rate."""
     conversations: Positive | None = None
-    """Number of conversations, for interactive."""
+    """For interactive: number of conversations."""
     turns: Turns | None = None
-    """Turns of each conversation, 4 by default, for interactive."""
+    """For interactive: number of turns of each conversation, 4 by default."""
     think: Pause | None = None
-    """Seconds between an answer and the next turn, 1 by default, for interactive."""
+    """For interactive: seconds between an answer and the next turn, 1 by default."""
     trace: Path | None = None
-    """Replay the instants of this file: JSON lines with timestamp_s, prompt_tokens and output_tokens."""
+    """For server, in place of --rate: file whose requests are replayed at their times. Each line is a JSON object with
+    timestamp_s and, if known, prompt_tokens and output_tokens."""
     speed: Speed = 1.0
-    """Factor by which the trace is replayed faster."""
+    """Factor by which --trace is replayed faster."""
 
 
 @Parameter(name="*", group=groups.LIMITS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitFlags:
-    """How much is sent, and how long that may take."""
+    """How many requests are sent, and for how long."""
 
     requests: Positive | None = None
-    """Number of measured requests; 100 by default, or 4 for each stream if that is more."""
+    """Number of measured requests; 100 by default, or 4 per stream if that is more."""
     duration: Seconds | None = None
-    """Seconds that the load lasts, in place of a number of requests; a pilot estimates their number, except for
-    server."""
+    """Seconds that the load lasts, in place of --requests. Except for server, a short pilot first estimates the number
+    of requests."""
     warmup: NotNegative = 2
     """Number of warm-up requests, which are not measured."""
     baseline: NotNegative | None = None
-    """Number of requests that multi_stream first sends one at a time, to compare its streams with; 20 by default."""
+    """For multi_stream: number of requests that are first sent one at a time, for comparison; 20 by default."""
     timeout: Seconds = 300.0
-    """Maximum seconds of one request."""
+    """Seconds after which a request counts as failed."""
     max_in_flight: Connections | None = None
-    """Maximum number of connections of server, 4096 by default, each an open file. Further requests wait for one, and
-    their wait is measured."""
+    """For server: maximum number of connections, 4096 by default; each needs an open file. Further requests wait for a
+    free connection, and their wait is measured."""
 
 
 @Parameter(name="*", group=groups.SLO)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloFlags:
-    """Which limits the times must keep."""
+    """Limits on the times of requests."""
 
     slo: str = ""
-    """Limits in ms, as 'ttft_p99<500,tpot_p90<50'; a limit without a percentile is on p99."""
+    """Limits in ms on ttft, tpot, itl or latency, for example 'ttft_p99<500,tpot_p90<50'; without a percentile, a limit
+    is on p99."""
     search_rate: bool = False
-    """Find the largest rate of server that certainly keeps the SLO."""
+    """Find the largest rate at which the server keeps the limits of --slo with high certainty."""
     probes: Probes = MAX_PROBES
-    """Maximum number of rates that a search tries."""
+    """Maximum number of rates that --search-rate tries."""
 
 
 @Parameter(name="*", group=groups.SERIES)
@@ -154,37 +159,39 @@ class SeriesFlags:
     """How often the load is measured."""
 
     repeats: Positive | None = None
-    """Number of measurements, each with its own seed; with --until-precision the maximum (30 by default); with
-    --against the number of pairs (5 by default)."""
+    """Number of measurements, each with another seed; 1 by default. With --until-precision: the maximum, 30 by default.
+    With --against: the number of pairs, 5 by default."""
     until_precision: str | None = None
-    """Repeat until half the confidence interval of a metric's mean is within this share of the mean, for example 2%."""
+    """Repeat until half of the confidence interval of a metric's mean is at most this share of the mean, for example
+    2%."""
     precision_of: str | None = None
-    """The metric of --until-precision: a rate such as output_tokens_per_s, or ttft, tpot or latency with _mean, _p50,
-    _p90 or _p99. Default: the headline metric of the scenario."""
+    """Metric of --until-precision: requests_per_s, output_tokens_per_s or goodput_per_s, or ttft, tpot or latency with
+    _mean, _p50, _p90 or _p99. By default the headline metric of the scenario."""
     sweep: str | None = None
-    """Measure at each of these values, as rate=5,10,20 or concurrency=1,2,4; the server is idle before each."""
+    """Measure at each of these values: rate=5,10,20 or concurrency=1,2,4. Each measurement starts when the server is
+    idle."""
     against: str | None = None
-    """Base URL of a second server: measure both in pairs, in random order, and report its ratios to the first. It gets
-    the same key and model, and is reached over TCP."""
+    """Base URL of a second server. Both are measured in pairs, in random order, and the ratios of the second server's
+    values to the first's are printed. It gets the same key and model, and is reached over TCP."""
 
 
 @Parameter(name="*", group=groups.CLIENT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFlags:
-    """How the load generator itself runs."""
+    """How the load generator runs."""
 
     seed: Seed = 0
-    """Seed of everything that is drawn at random."""
+    """Seed of all random choices: words, images and arrivals."""
     processes: Processes = 1
-    """Number of measuring processes that share the streams."""
+    """Number of processes that send requests; they share the streams."""
 
 
 @Parameter(name="*", group=groups.OUTPUT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFlags:
-    """What is kept and shown of the measurement."""
+    """What is stored and printed of the measurement."""
 
     record: Path | None = None
-    """Folder in which the request records are kept."""
+    """New folder in which the request records are stored as Parquet files; without it they are discarded."""
     live: bool = False
-    """Print rates and percentiles so far on stderr even where it is no terminal."""
+    """Print speeds so far on stderr even if it is not a terminal."""

@@ -1,4 +1,4 @@
-"""From the flags of `load` to what is measured: a workload, a target, and a series of measurements."""
+"""Turn the flags of `load` into a plan: a workload, a target, and a series of measurements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vlmhyperbench.cli.load.parsing import (
     read_key,
 )
 from vlmhyperbench.domain.arrivals import Arrivals
-from vlmhyperbench.load.bodies import Asked, Images
+from vlmhyperbench.load.bodies import Images, RequestContent
 from vlmhyperbench.load.images import parse_sizes
 from vlmhyperbench.load.measure import Target
 from vlmhyperbench.load.presets import with_preset
@@ -50,7 +50,7 @@ _KEY: Final = "api_key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """How often and at which points a load is measured: repeated, swept, searched, or in pairs."""
+    """How often and at which values a load is measured: repeats, a sweep, a search, or pairs."""
 
     repeats: int = 1
     until: Until | None = None
@@ -60,7 +60,7 @@ class Series:
     first_per_s: float | None = None
     max_probes: int = 1
     against: Endpoint | None = None
-    """Measure in pairs, at the target and here; `repeats` of them."""
+    """The second server of pairs, of which there are `repeats`."""
 
     @property
     def is_repeated(self) -> bool:
@@ -70,7 +70,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLoad:
-    """Everything that the flags ask for."""
+    """The plan that the flags describe."""
 
     workload: Workload
     target: Target
@@ -89,10 +89,10 @@ def plan_load(
     series: SeriesFlags,
     client: ClientFlags,
 ) -> PlannedLoad:
-    """Read the flags.
+    """Turn the flags into a plan.
 
     Raises:
-        InvalidInput: a flag is malformed, or flags do not go together; the message names the flag.
+        InvalidInput: a flag is malformed, or flags do not fit together; the message names the flag.
         NotFound: a file or socket does not exist.
     """
     limits_ms = parse_slo(slo.slo)
@@ -103,7 +103,7 @@ def plan_load(
     scenario = schedule.scenario or ("server" if is_by_rate or schedule.preset == "vlm" else "offline")
     described = _workload(
         scenario,
-        _asked(target.model, workload),
+        _content(target.model, workload),
         _arrivals(schedule, next(iter(values), 1.0) if is_by_rate else None),
         schedule=schedule,
         limits=limits,
@@ -172,9 +172,9 @@ def _check_flags(workload: WorkloadFlags, schedule: ScheduleFlags) -> None:
     )
 
 
-def _asked(model: str, flags: WorkloadFlags) -> Asked:
+def _content(model: str, flags: WorkloadFlags) -> RequestContent:
     sizes = parse_sizes(flags.image_size or IMAGE_SIZE)
-    return Asked(
+    return RequestContent(
         model=model,
         prompt=flags.prompt,
         prompt_tokens=flags.prompt_tokens,
@@ -187,7 +187,7 @@ def _asked(model: str, flags: WorkloadFlags) -> Asked:
 
 
 def _arrivals(flags: ScheduleFlags, first_per_s: float | None) -> Arrivals | None:
-    """Return the arrivals at the given rate, or at the first one of a sweep or search; None without any."""
+    """Return the arrivals at the given rate, or at the first rate of a sweep or search; None without a rate."""
     rate_per_s = flags.rate if flags.rate is not None else first_per_s
     if rate_per_s is None:
         return None
@@ -202,7 +202,7 @@ def _arrivals(flags: ScheduleFlags, first_per_s: float | None) -> Arrivals | Non
 
 def _workload(
     scenario: Scenario,
-    asked: Asked,
+    content: RequestContent,
     arrivals: Arrivals | None,
     *,
     schedule: ScheduleFlags,
@@ -214,7 +214,7 @@ def _workload(
     baseline = BASELINE if scenario == "multi_stream" else 0
     return Workload(
         scenario=scenario,
-        asked=asked,
+        content=content,
         requests=limits.requests,
         duration_s=limits.duration,
         streams=schedule.concurrency or min(STREAMS, count or STREAMS, limits.max_in_flight or STREAMS),
@@ -236,7 +236,9 @@ def _workload(
 def _until(precision: str | None, metric: str | None, scenario: Scenario) -> Until | None:
     if precision is None:
         if metric is not None:
-            raise InvalidInput("--precision-of needs --until-precision.", cure="Give --until-precision 2%, say.")
+            raise InvalidInput(
+                "--precision-of needs --until-precision.", cure="Give it too, for example --until-precision 2%."
+            )
         return None
     until = Until(metric=metric or HEADLINE[scenario], precision=parse_precision(precision))
     check_metric(until.metric)

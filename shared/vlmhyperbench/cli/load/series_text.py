@@ -1,4 +1,4 @@
-"""The results of several measurements as text: repeats, pairs, sweeps and searches."""
+"""Print the results of several measurements as text: repeats, pairs, sweeps and searches."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ if TYPE_CHECKING:
 
     from vlmhyperbench.analysis.load_result import LoadResult
     from vlmhyperbench.analysis.repeats import RepeatedMean
-    from vlmhyperbench.load.against import Against
+    from vlmhyperbench.load.pairs import PairedResult
     from vlmhyperbench.load.search import SearchResult
     from vlmhyperbench.load.series import Repeats, Sweep
 
 
-def print_repeats(found: Repeats) -> None:
+def print_repeats(repeats: Repeats) -> None:
     """Print the means over repeats."""
-    say(f"{len(found.runs)} repeats, {sum(run.valid for run in found.runs)} of them valid.")
+    say(f"{len(repeats.runs)} repeats, {sum(run.valid for run in repeats.runs)} of them valid.")
     rows = [
         (name, *map(write_number, (mean.mean, mean.sd, mean.low, mean.high)))
-        for name, mean in found.metrics.items()
+        for name, mean in repeats.metrics.items()
         if mean.mean is not None
     ]
     table(["", "mean", "sd", "95 % from", "to"], rows, right=["mean", "sd", "95 % from", "to"])
-    _print_missing({name: mean.reason for name, mean in found.metrics.items() if mean.mean is None}, found.runs)
-    if found.stopped is not None:
-        stopped = found.stopped
+    _print_missing({name: mean.reason for name, mean in repeats.metrics.items() if mean.mean is None}, repeats.runs)
+    if repeats.stopped is not None:
+        stopped = repeats.stopped
         reached = "reached" if stopped.is_reached else "NOT reached"
-        say(f"{stopped.metric} within {stopped.precision:.2%}: {reached}. {_looked(stopped.mean)}")
-    print_estimated(found.runs)
-    for number, run in enumerate(found.runs, 1):
+        say(f"{stopped.metric} within {stopped.precision:.2%}: {reached}. {_mean_interval(stopped.mean)}")
+    print_estimated(repeats.runs)
+    for number, run in enumerate(repeats.runs, 1):
         for reason in why_invalid(run):
             say(f"repeat {number} {reason}")
 
 
-def print_against(found: Against) -> None:
+def print_pairs(paired: PairedResult) -> None:
     """Print the ratios of two servers."""
-    say(f"{len(found.pairs)} pairs: {found.urls[1]} over {found.urls[0]}")
+    say(f"{len(paired.pairs)} pairs; ratios of {paired.urls[1]} to {paired.urls[0]}")
     rows = [
-        (name, *map(write_number, (pairs.ratio, pairs.low, pairs.high)), "differs" if pairs.differs else "")
-        for name, pairs in found.ratios.items()
+        (name, *map(write_number, (pairs.ratio, pairs.low, pairs.high)), "differs from 1" if pairs.differs else "")
+        for name, pairs in paired.ratios.items()
         if pairs.ratio is not None
     ]
     table(["", "ratio", "95 % from", "to", ""], rows, right=["ratio", "95 % from", "to"])
-    results = [result for pair in found.pairs for result in (pair.first, pair.second)]
-    _print_missing({name: pairs.reason for name, pairs in found.ratios.items() if pairs.ratio is None}, results)
+    results = [result for pair in paired.pairs for result in (pair.first, pair.second)]
+    _print_missing({name: pairs.reason for name, pairs in paired.ratios.items() if pairs.ratio is None}, results)
     print_estimated(results)
-    for number, pair in enumerate(found.pairs, 1):
-        for url, result in zip(found.urls, (pair.first, pair.second), strict=True):
+    for number, pair in enumerate(paired.pairs, 1):
+        for url, result in zip(paired.urls, (pair.first, pair.second), strict=True):
             for reason in why_invalid(result):
                 say(f"pair {number}, {url}: {reason}")
 
 
-def print_sweep(found: Sweep) -> None:
-    """Print a line for each point."""
-    columns = [found.axis, "ok", "requests/s", "tokens/s", "ttft p50", "ttft p99", "tpot p99", "latency p99"]
-    has_slo = any(point.result.statistics.goodput is not None for point in found.points)
+def print_sweep(sweep: Sweep) -> None:
+    """Print one row for each point."""
+    columns = [sweep.axis, "ok", "requests/s", "tokens/s", "ttft p50", "ttft p99", "tpot p99", "latency p99"]
+    has_slo = any(point.result.statistics.goodput is not None for point in sweep.points)
     rows = []
-    for point in found.points:
+    for point in sweep.points:
         result = point.result
         rates = [result.metrics[name] for name in ("requests_per_s", "output_tokens_per_s")]
         goodput = result.statistics.goodput
@@ -76,47 +76,51 @@ def print_sweep(found: Sweep) -> None:
         )
     columns += ["goodput/s"] if has_slo else []
     table(columns, rows, right=columns)
-    print_estimated([point.result for point in found.points])
-    for point in found.points:
+    print_estimated([point.result for point in sweep.points])
+    for point in sweep.points:
         if point.settled_s is None:
-            say(f"INVALID: after {found.axis} {point.value:g} the server did not become idle again.")
+            say(f"INVALID: the server did not become idle again after {sweep.axis} {point.value:g}.")
         for reason in why_invalid(point.result):
-            say(f"{found.axis} {point.value:g} {reason}")
+            say(f"{sweep.axis} {point.value:g} {reason}")
 
 
 def print_search(search: SearchResult) -> None:
-    """Print what was tried, and the answer."""
+    """Print each probe, and the rate that was found."""
     rows = [
         (f"{probe.rate_per_s:.4g}", "passed" if probe.passed else "failed", probe.reason or "")
         for probe in search.found.probes
     ]
-    table(["rate", "", "why"], rows, right=["rate"])
+    table(["rate", "", "reason"], rows, right=["rate"])
     found, limits = search.found, ", ".join(f"{name}<{limit:g}" for name, limit in search.slo.items())
-    say(f"{search.requests} requests a probe, each limit kept with {search.certainty:.2%} certainty in each.")
+    certainty = f"{search.certainty:.2%}"
+    say(f"Each probe had {search.requests} requests; it passes if each limit is kept with {certainty} certainty.")
     print_estimated(search.runs)
     if search.ended_by is not None:
-        say(f"INVALID: the search ended before it was over: {search.ended_by}. What it found by then follows.")
+        say(f"INVALID: the search ended early: {search.ended_by}. The results up to then follow.")
     if not found.probes:
-        say("No probe came to an end.")
+        say("No probe was completed.")
         return
     if found.passed_per_s is None:
         say(f"NOT REACHED: no rate was shown to keep {limits}.")
     else:
-        say(f"{found.passed_per_s:.4g} requests a second keep {limits}, at {found.confidence:.0%} confidence.")
+        say(
+            f"The server keeps {limits} at {found.passed_per_s:.4g} requests/s, with {found.confidence:.0%} confidence."
+        )
     if found.failed_per_s is None:
-        say("No rate failed: the largest that the server can keep may lie above.")
+        say("No rate failed: the largest rate at which the server keeps the limits may be higher.")
     else:
-        say(f"The smallest rate that failed: {found.failed_per_s:.4g}.")
+        say(f"The smallest rate that failed: {found.failed_per_s:.4g} requests/s.")
 
 
-def _looked(mean: RepeatedMean | None) -> str:
+def _mean_interval(mean: RepeatedMean | None) -> str:
     if mean is None or mean.low is None or mean.high is None:
-        return "There are too few repeats with a value."
-    return f"{write_number(mean.low)} to {write_number(mean.high)} (95 % over the looks after all repeats)."
+        return "Too few repeats have a value."
+    interval = f"{write_number(mean.low)} to {write_number(mean.high)}"
+    return f"The mean is {interval} (95 % for all checks after each repeat together)."
 
 
 def _print_missing(reasons: Mapping[str, str | None], results: Sequence[LoadResult]) -> None:
-    """Name the metrics without a value, and why; goodput needs an SLO."""
+    """Print the metrics that have no value, with the reason; goodput only with an SLO."""
     has_slo = any(result.statistics.goodput is not None for result in results)
     for name, reason in reasons.items():
         if has_slo or name != "goodput_per_s":
@@ -124,6 +128,6 @@ def _print_missing(reasons: Mapping[str, str | None], results: Sequence[LoadResu
 
 
 def _of_all(result: LoadResult, name: str, percent: float) -> str:
-    """Write a percentile of all requests, in which failures count as infinite."""
-    found = next(known for known in result.statistics.percentiles[name] if known.percent == percent)
-    return write_number(found.adjusted) or "none"
+    """Format a percentile over all requests, in which failed requests count as infinite."""
+    percentile = next(known for known in result.statistics.percentiles[name] if known.percent == percent)
+    return write_number(percentile.adjusted) or "none"

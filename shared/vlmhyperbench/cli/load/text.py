@@ -1,4 +1,4 @@
-"""The result of one measurement as text: one screen, the most important last, what makes it invalid at the end."""
+"""Print the result of one measurement as text: the most important last, and at the end why it is invalid."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from vlmhyperbench.analysis.steady import Rate
 
 MAX_ERRORS = 8
-"""Kinds of errors that are shown; the rest is in the JSON."""
+"""Maximum number of kinds of errors that are printed; --json prints all."""
 MAX_GROUPS = 8
-"""Lines of one kind of groups; the rest is in the JSON."""
+"""Maximum number of rows of a table of groups; --json prints all."""
 
 
 def print_result(result: LoadResult) -> None:
@@ -28,7 +28,7 @@ def print_result(result: LoadResult) -> None:
     counts = result.requests
     say(f"{counts['ok']} of {counts['scheduled']} requests succeeded in {result.duration_s:.2f} s.")
     if silent := counts["ok_without_token"]:
-        say(f"  {silent} of them without a visible token, which count as failed below")
+        say(f"  {silent} of them had no visible token; they count as failed below.")
     for group in result.failures[:MAX_ERRORS]:
         say(f"  {group.in_words}")
     rows = [
@@ -37,24 +37,30 @@ def print_result(result: LoadResult) -> None:
         if isinstance(d, Distribution)
     ]
     table(["", "mean", "p50", "p90", "p99", "max"], rows, right=["mean", "p50", "p90", "p99", "max"])
-    found = result.statistics
-    for name, percentiles in found.percentiles.items():
-        say(f"{name} p99 of all requests: {_percentile(percentiles[-1])}")
+    statistics = result.statistics
+    for name, percentiles in statistics.percentiles.items():
+        say(f"{name}, p99 of all requests: {_percentile(percentiles[-1])}")
     print_estimated([result])
-    for title, groups in (("stream", found.streams), ("turn", found.turns), ("images", found.image_sizes)):
+    for title, groups in (
+        ("stream", statistics.streams),
+        ("turn", statistics.turns),
+        ("images", statistics.image_sizes),
+    ):
         _print_groups(title, groups)
-    if found.build_ms is not None and found.build_ms.max is not None:
-        say(f"between turns: {found.build_ms.p50:.2f} ms to build the next, at most {found.build_ms.max:.2f}")
-    if found.fairness is not None and found.fairness.requests is not None:
-        say(f"fairness (Jain): {found.fairness.requests:.3f} over {found.fairness.streams} streams")
+    build = statistics.build_ms
+    if build is not None and build.max is not None:
+        say(f"time to build the next turn's request: {build.p50:.2f} ms (median), at most {build.max:.2f} ms")
+    fairness = statistics.fairness
+    if fairness is not None and fairness.requests is not None:
+        say(f"fairness between {fairness.streams} streams (Jain's index, 1 is equal): {fairness.requests:.3f}")
     if result.interference is not None:
         _print_interference(result.interference)
     _print_rates(result)
-    if found.goodput is not None and found.goodput.share is not None:
-        goodput = found.goodput
+    goodput = statistics.goodput
+    if goodput is not None and goodput.share is not None:
         interval = f"{goodput.low:.2%} to {goodput.high:.2%}"
         say(f"SLO: kept by {goodput.met} of {goodput.scheduled} requests, {goodput.share:.2%} ({interval})")
-    for limit in found.limits:
+    for limit in statistics.limits:
         say(f"  {_limit(limit)}")
     if result.extra_body:
         say(f"further fields of every request: {json.dumps(result.extra_body, ensure_ascii=False)}")
@@ -62,26 +68,26 @@ def print_result(result: LoadResult) -> None:
 
 
 def why_invalid(result: LoadResult) -> list[str]:
-    """Say what makes a result invalid."""
+    """Return why a result is invalid, one sentence for each reason."""
     reasons = []
     if result.outcome != "complete":
-        reasons.append(f"INVALID: it was {result.outcome}; the numbers cover what had ended by then.")
+        reasons.append(f"INVALID: the measurement was {result.outcome}; the numbers cover the requests that had ended.")
     for gate in result.gates:
         if not gate.ok:
-            least = " at least" if gate.is_least else ""
-            reasons.append(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")
+            bound = "at least" if gate.is_least else "at most"
+            reasons.append(f"INVALID: {gate.name} is {gate.value}; it must be {bound} {gate.limit:g}.")
     return reasons
 
 
-def _print_interference(found: Interference) -> None:
-    ratios = (("ttft", found.ttft), ("tpot", found.tpot), ("latency", found.latency))
-    said = [
+def _print_interference(interference: Interference) -> None:
+    ratios = (("ttft", interference.ttft), ("tpot", interference.tpot), ("latency", interference.latency))
+    parts = [
         f"{name} x {write_number(ratio.value)} ({write_number(ratio.low) or '?'} to {write_number(ratio.high) or '?'})"
         for name, ratio in ratios
         if ratio.value is not None
     ]
-    compared = ", ".join(said) or "nothing to compare"
-    say(f"compared with one request at a time ({found.baseline_requests} of them): {compared}")
+    compared = ", ".join(parts) or "no time can be compared"
+    say(f"compared with {interference.baseline_requests} requests that were sent one at a time: {compared}")
 
 
 def _print_rates(result: LoadResult) -> None:
@@ -92,15 +98,19 @@ def _print_rates(result: LoadResult) -> None:
     for name in ("requests_per_s", "output_tokens_per_s", "goodput_per_s"):
         rate, within = result.metrics[name], of_window.get(name)
         if isinstance(rate, float):
-            say(f"{name}: {write_number(rate)}" + (f"; steady {_rate(within)}" if within is not None else ""))
+            say(f"{name}: {write_number(rate)}" + (f"; in steady state {_rate(within)}" if within is not None else ""))
     if steady is not None and steady.start_s is not None and steady.end_s is not None:
-        say(f"steady: {steady.start_s:.2f} s to {steady.end_s:.2f} s; {steady.cut_requests} requests ended outside")
+        window = f"{steady.start_s:.2f} s to {steady.end_s:.2f} s"
+        say(f"steady state: {window}; {steady.cut_requests} requests ended outside of it")
 
 
 def _print_how(result: LoadResult) -> None:
     if result.arrivals is not None and result.arrivals.achieved is not None:
         sent = result.arrivals.achieved
-        say(f"sent: {sent.rate_per_s:.2f} per s, CV of gaps {sent.cv:.2f}, dispersion {sent.dispersion:.2f}")
+        say(
+            f"sent: {sent.rate_per_s:.2f} requests/s, coefficient of variation of the gaps {sent.cv:.2f}, "
+            f"dispersion {sent.dispersion:.2f}"
+        )
     _print_cost(result)
     if result.preset is not None:
         say(f"preset: {result.preset.note}")
@@ -111,14 +121,15 @@ def _print_how(result: LoadResult) -> None:
 def _print_cost(result: LoadResult) -> None:
     client = result.client
     measuring, resent = client["measuring_cpu_s"], client["resent"]
-    within = f", {measuring:.2f} of them measuring" if isinstance(measuring, float) else ""
+    within = f" ({measuring:.2f} s of it while measuring)" if isinstance(measuring, float) else ""
     say(
-        f"client: {client['cpu_s']:.2f} CPU-s{within}, {_megabytes(client['peak_rss_bytes'])}, "
-        f"instants by the {client['instants']}, over {client['transport']}"
-        + (f"; sent again after the server had closed a connection: {resent}" if resent else "")
+        f"load generator: {client['cpu_s']:.2f} s of CPU time{within}, {_megabytes(client['peak_rss_bytes'])}, "
+        f"timestamps by the {client['instants']}, over {client['transport']}"
+        + (f"; sent again because the server had closed a connection: {resent}" if resent else "")
     )
     if "driver_cpu_s" in client:
-        say(f"  and this command: {client['driver_cpu_s']:.2f} CPU-s, {_megabytes(client['driver_peak_rss_bytes'])}")
+        peak = _megabytes(client["driver_peak_rss_bytes"])
+        say(f"  and this command: {client['driver_cpu_s']:.2f} s of CPU time, {peak}")
 
 
 def _megabytes(peak_bytes: object) -> str:
@@ -126,15 +137,15 @@ def _megabytes(peak_bytes: object) -> str:
 
 
 def print_estimated(results: Sequence[LoadResult]) -> None:
-    """Say for how many answers the gaps between tokens are estimates."""
+    """Print the number of answers whose times between tokens are estimates, if there are any."""
     estimated = sum(count for result in results if isinstance(count := result.tokens["events_estimated"], int))
     if estimated:
         ok = sum(map(count_answered, results))
-        say(f"tokens per event: ESTIMATED in {estimated} of {ok} answers; their itl and tpot are estimates, too")
+        say(f"ESTIMATED: the number of tokens per event in {estimated} of {ok} answers, and so their itl and tpot")
 
 
 def count_answered(result: LoadResult) -> int:
-    """Count the requests whose answer had a token."""
+    """Return the number of requests whose answer has a token."""
     return result.requests["ok"] - result.requests["ok_without_token"]
 
 
@@ -148,7 +159,7 @@ def _print_groups(title: str, groups: Sequence[Group]) -> None:
     columns = [title, "ok", "ttft p50", "ttft p99", "tpot p50", "tpot p99", "latency p99"]
     table(columns, rows, right=columns[1:])
     if len(groups) > MAX_GROUPS:
-        say(f"  and {len(groups) - MAX_GROUPS} more, which --json shows")
+        say(f"  and {len(groups) - MAX_GROUPS} more; --json prints all")
 
 
 def _times_of(group: Group) -> tuple[float | None, ...]:
@@ -156,18 +167,20 @@ def _times_of(group: Group) -> tuple[float | None, ...]:
     return ttft.p50, ttft.p99, tpot.p50, tpot.p99, group.latency_ms.p99
 
 
-def _percentile(found: Percentile) -> str:
-    if found.adjusted is None:
-        return f"none, {found.reason}"
-    low, high = (write_number(end) or "?" for end in (found.low, found.high))
-    certified = f"certainly at most {write_number(found.certified)}" if found.certified is not None else found.reason
-    return f"{write_number(found.adjusted)} ({low} to {high}); {certified}"
+def _percentile(percentile: Percentile) -> str:
+    if percentile.adjusted is None:
+        return f"none, {percentile.reason}"
+    low, high = (write_number(end) or "?" for end in (percentile.low, percentile.high))
+    certified = percentile.reason
+    if percentile.certified is not None:
+        certified = f"certainly at most {write_number(percentile.certified)}"
+    return f"{write_number(percentile.adjusted)} ({low} to {high}); {certified}"
 
 
 def _limit(limit: LimitVerdict) -> str:
     value = write_number(limit.value_ms) or "infinite"
-    said = "not kept" if not limit.is_kept else "certainly kept" if limit.is_certain else "kept, but not certainly"
-    return f"{limit.name}<{limit.limit_ms:g}: {value}, {said}; {limit.over} of {limit.n} over"
+    verdict = "not kept" if not limit.is_kept else "certainly kept" if limit.is_certain else "kept, but not certainly"
+    return f"{limit.name}<{limit.limit_ms:g}: {value}, {verdict}; {limit.over} of {limit.n} requests over the limit"
 
 
 def _rate(rate: Rate) -> str:
@@ -176,7 +189,7 @@ def _rate(rate: Rate) -> str:
 
 
 def write_number(value: float | None) -> str | None:
-    """Write two decimals, or more below 10, so that neither 0.004 nor 1.004 looks like another number."""
+    """Format a number with two decimals, or with more below 10, so that small numbers keep their digits."""
     if value is None:
         return None
     if abs(value) >= 10 or value == 0:

@@ -64,11 +64,11 @@ def up(
     port: int,
     services: Sequence[str] = (),
     is_tied: bool = False,
-    tell: Callable[[Mapping[str, str]], None] = lambda _: None,
+    report: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> bool:
-    """Start the stack in the background and wait until it is ready; return False if it already runs or starts.
+    """Start the stack in the background and wait until it is ready; return False if another process started it.
 
-    `is_tied` stops the stack when the calling process ends, however it ends.
+    `report` is called with each start-up report. `is_tied` stops the stack when the calling process ends in any way.
 
     Raises:
         Unavailable: it does not start.
@@ -97,7 +97,7 @@ def up(
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as lines:
         try:
-            if _follow(lines, tell, home):
+            if _follow(lines, report, home):
                 return True
         except KeyboardInterrupt:
             child.send_signal(signal.SIGTERM)
@@ -121,23 +121,23 @@ def _await_other(home: Home) -> None:
         pid = holder(home.lock_file)
         if pid is None:
             raise Unavailable("The stack ended while it was starting.", cure=f"Read {home.log_of('supervisor')}.")
-        found = _said(home)
-        if found.get("pid") == pid and found.get("is_ready"):
+        state = _read_state(home)
+        if state.get("pid") == pid and state.get("is_ready"):
             return
         time.sleep(_POLL_S)
     raise Unavailable(
-        f"Somebody else starts the stack in {home.root}, and it is not ready after {OTHER_READY_S:.0f} s.",
+        f"Another process is starting the stack in {home.root}; it is not ready after {OTHER_READY_S:.0f} s.",
         cure=f"Read {home.log_of('supervisor')}, or stop it with `vlmhyperbench down`.",
     )
 
 
-def _said(home: Home) -> dict[str, Any]:
+def _read_state(home: Home) -> dict[str, Any]:
     """Return the content of the supervisor's status file, or nothing if it has not been written."""
     try:
-        found: dict[str, Any] = json.loads(home.processes_file.read_text(encoding="utf-8"))
+        state: dict[str, Any] = json.loads(home.processes_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return state
 
 
 def down(home: Home, *, stop_s: float = STOP_S) -> bool:
@@ -173,9 +173,9 @@ def status(home: Home) -> StackStatus:
     pid = holder(home.lock_file)
     if pid is None:
         return StackStatus(is_up=False, home=str(home.root))
-    found = _said(home)
+    state = _read_state(home)
     own = ProcessStatus(name="supervisor", pid=pid, state="running", restarts=0, since="", pss_bytes=_pss(pid))
-    listed = {row["pid"] for row in found.get("processes", [])}
+    listed = {row["pid"] for row in state.get("processes", [])}
     children = {parent: [pid for pid in pids if pid not in listed] for parent, pids in _children().items()}
     rows = tuple(
         ProcessStatus(
@@ -186,12 +186,12 @@ def status(home: Home) -> StackStatus:
             since=row["since"],
             pss_bytes=_pss_of_tree(row["pid"], children) if row["pid"] else None,
         )
-        for row in found.get("processes", [])
+        for row in state.get("processes", [])
     )
-    return StackStatus(is_up=True, home=str(home.root), url=found.get("url"), pid=pid, processes=(own, *rows))
+    return StackStatus(is_up=True, home=str(home.root), url=state.get("url"), pid=pid, processes=(own, *rows))
 
 
-def _follow(lines: Iterable[str], tell: Callable[[Mapping[str, str]], None], home: Home) -> bool:
+def _follow(lines: Iterable[str], report: Callable[[Mapping[str, str]], None], home: Home) -> bool:
     for line in lines:
         message: dict[str, str] = json.loads(line)
         match message.get("event"):
@@ -202,7 +202,7 @@ def _follow(lines: Iterable[str], tell: Callable[[Mapping[str, str]], None], hom
             case "failed":
                 raise Unavailable(message["message"], cure=message["cure"], code=message["code"])
             case _:
-                tell(message)
+                report(message)
     raise Unavailable("The supervisor ended while it was starting.", cure=f"Read {home.log_of('supervisor')}.")
 
 
@@ -221,14 +221,14 @@ def _process(pid: int) -> Iterator[int]:
 
 
 def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             continue
-        found.setdefault(parent, []).append(int(folder.name))
-    return found
+        children.setdefault(parent, []).append(int(folder.name))
+    return children
 
 
 def _pss_of_tree(pid: int, children: dict[int, list[int]]) -> int | None:

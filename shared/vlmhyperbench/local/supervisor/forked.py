@@ -71,7 +71,8 @@ class ForkServer:
         self._log_file = log_file
         self._child: Child | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._asked: list[asyncio.Future[Forked]] = []
+        self._pending: list[asyncio.Future[Forked]] = []
+        """Requests without a response, in the order in which they were sent."""
         self._services: dict[int, Forked] = {}
         self._lock = asyncio.Lock()
 
@@ -84,17 +85,18 @@ class ForkServer:
     def state(self) -> str:
         return "running" if self.pid is not None else "stopped"
 
-    async def start(self) -> None:
-        """Start the fork server without waiting for its imports; does nothing if one runs."""
+    async def start(self) -> Child:
+        """Return the process of the fork server, which is started if none runs; its imports are not awaited."""
         async with self._lock:
-            if self._reader is not None and not self._reader.done():
-                return
+            if self._child is not None and self._reader is not None and not self._reader.done():
+                return self._child
             with open_log(self._log_file) as output:
                 argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor.fork_server"]
                 self.restarts += self._child is not None
-                self._child = await start_child(argv, stderr=output)
+                child = self._child = await start_child(argv, stderr=output)
                 self.since = datetime.now(UTC)
-            self._reader = asyncio.create_task(self._read(self._child))
+            self._reader = asyncio.create_task(self._read(child))
+            return child
 
     async def fork(self, module: str, *, name: str, env: Mapping[str, str], log_file: Path) -> Forked:
         """Run a module as by `python -m`, in its own session, which dies with the fork server.
@@ -104,17 +106,16 @@ class ForkServer:
         Raises:
             Unavailable: the fork server does not start, or has died.
         """
-        await self.start()
-        assert self._child is not None and self._child.stdin is not None  # noqa: PT018, S101
-        asked: asyncio.Future[Forked] = asyncio.get_running_loop().create_future()
-        self._asked.append(asked)
+        child = await self.start()
+        response: asyncio.Future[Forked] = asyncio.get_running_loop().create_future()
+        self._pending.append(response)
         request = {"module": module, "name": name, "env": child_environment(env), "log_file": os.fspath(log_file)}
-        self._child.stdin.write(json.dumps(request).encode() + b"\n")
-        return await asyncio.shield(asked)
+        child.stdin.write(json.dumps(request).encode() + b"\n")
+        return await asyncio.shield(response)
 
     async def stop(self) -> None:
         """Stop the fork server and all services that still run."""
-        if self._child is not None and self._child.stdin is not None:
+        if self._child is not None:
             self._child.stdin.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_S):
@@ -124,20 +125,19 @@ class ForkServer:
             await self._reader
 
     async def _read(self, child: Child) -> None:
-        """Receive the starts and ends of services, until the server, and all services with it, have ended."""
-        assert child.stdout is not None  # noqa: S101
+        """Read which services have started and ended, until the server has ended, and all services with it."""
         try:
             while line := await child.stdout.readline():
-                said = json.loads(line)
-                if "status" in said:
-                    self._services.pop(said["pid"]).ended(said["status"])
+                report = json.loads(line)
+                if "status" in report:
+                    self._services.pop(report["pid"]).ended(report["status"])
                 else:
-                    self._services[said["pid"]] = Forked(said["pid"])
-                    self._asked.pop(0).set_result(self._services[said["pid"]])
+                    self._services[report["pid"]] = Forked(report["pid"])
+                    self._pending.pop(0).set_result(self._services[report["pid"]])
         finally:
             for service in self._services.values():
                 service.ended(_KILLED)
             self._services.clear()
-            for asked in self._asked:
-                asked.set_exception(Unavailable("The fork server ended.", cure=f"Read {self._log_file}."))
-            self._asked.clear()
+            for response in self._pending:
+                response.set_exception(Unavailable("The fork server ended.", cure=f"Read {self._log_file}."))
+            self._pending.clear()

@@ -1,4 +1,4 @@
-"""How an answer is shown: flags that every command has."""
+"""The flags that every command has: how its output is printed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from vlmhyperbench.cli.groups import OUTPUT
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """How the answer is shown."""
+class OutputFlags:
+    """How the output is printed."""
 
     json: bool = False
-    """Print one JSON envelope instead of text."""
+    """Print JSON instead of text: one object on one line per result."""
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False
-    """Print no progress."""
+    """Print no progress; results and errors are still printed."""
 
     @property
     def progress(self) -> bool:
-        """Whether bars or lines of progress are shown."""
+        """Whether progress is printed, as bars or lines."""
         return not (self.json or self.quiet)
 
 
-HUMAN = Shown()
+TEXT = OutputFlags()

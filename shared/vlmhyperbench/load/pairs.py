@@ -1,4 +1,4 @@
-"""Measure two servers in pairs, in random order, so that a drift affects both alike."""
+"""Measure two servers in pairs, in random order, so that a drift of the machine affects both alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Side = Literal["first", "second"]
 MeasureSide = Callable[[Workload, Side, str], Awaitable[LoadResult]]
-"""Measures a load at one of the two servers; the text names the measurement."""
+"""Measures a load at one of the two servers; the text is the name of the measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +32,20 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """Two servers in pairs."""
+class PairedResult:
+    """Two servers that were measured in pairs."""
 
     valid: bool
     urls: tuple[str, str]
     ratios: Mapping[str, PairedRatio]
-    """Metric → the second server's over the first's, at 95 % for each metric by itself."""
+    """Metric → ratio of the second server's value to the first's, with a 95 % interval for each metric by itself."""
     pairs: tuple[Pair, ...]
 
 
-async def measure_against(
+async def measure_in_pairs(
     workload: Workload, measure_side: MeasureSide, control: Control, *, urls: tuple[str, str], pairs: int
-) -> Against:
-    """Measure pairs; the seed decides which server is first. An interrupted pair is left out.
+) -> PairedResult:
+    """Measure pairs; the seed decides which server is measured first. An interrupted pair is left out.
 
     Raises:
         Unavailable: nothing could be measured.
@@ -54,14 +54,14 @@ async def measure_against(
 
     # Each server is first equally often, so no drift within pairs favours either.
     order: list[Side] = ["first", "second"] * -(-pairs // 2)
-    random.Random(workload.seed).shuffle(order)  # noqa: S311 - drawn, not secret
+    random.Random(workload.seed).shuffle(order)  # noqa: S311 - a random order, not a secret
     done: list[Pair] = []
     for number, begins in enumerate(order[:pairs], 1):
         seeded = dataclasses.replace(workload, seed=workload.seed + number - 1)
         both: dict[Side, LoadResult] = {}
         sides: tuple[Side, Side] = ("first", "second") if begins == "first" else ("second", "first")
         for side in sides:
-            control.tell(f"pair {number} of {pairs}: {urls[0 if side == 'first' else 1]}")
+            control.report(f"pair {number} of {pairs}: {urls[0 if side == 'first' else 1]}")
             try:
                 both[side] = await measure_side(seeded, side, f"{number:03}-{side}")
             except Unavailable:
@@ -72,7 +72,7 @@ async def measure_against(
         if control.is_stopped:
             break
         done.append(Pair(began_with=begins, first=both["first"], second=both["second"]))
-    return Against(
+    return PairedResult(
         valid=len(done) == pairs and all(pair.first.valid and pair.second.valid for pair in done),
         urls=urls,
         ratios={
