@@ -1,4 +1,4 @@
-"""One's own endpoint, weights, questions and secrets by the command line, without YAML, at a stack that runs."""
+"""Endpoints, weights, questions and secrets of a user, given on the command line without YAML, with a running stack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDPOINT = ("--endpoint", "http://127.0.0.1:9/v1", "--model-name", "Qwen/Qwen2.5
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A stack without workers: what is submitted waits."""
+    """A stack without workers, in which submitted runs wait."""
     made = Home(tmp_path_factory.mktemp("home"))
     control.up(made, host="127.0.0.1", port=0, services=("api", "scheduler"))
     yield made
@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 def _run(home: Home, *arguments: str, given: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
     return subprocess.run(
         [sys.executable, "-m", "vlmhyperbench.cli.main", *arguments],
         check=False,
@@ -39,15 +39,15 @@ def _run(home: Home, *arguments: str, given: str = "", **env: str) -> subprocess
         capture_output=True,
         text=True,
         timeout=120,
-        env={**kept, "VLMHB_HOME": str(home.root), "NO_COLOR": "1", **env},
+        env={**environment, "VLMHB_HOME": str(home.root), "NO_COLOR": "1", **env},
     )
 
 
 def _submitted(home: Home, *arguments: str) -> dict[str, Any]:
     done = _run(home, "run", *arguments, "--detach", "--json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    envelope: dict[str, Any] = json.loads(done.stdout)
+    return envelope
 
 
 def _refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -57,7 +57,7 @@ def _refused(done: subprocess.CompletedProcess[str]) -> str:
     return code
 
 
-def test_an_endpoint_whose_model_s_name_has_a_slash_is_asked_as_its_flags_say(home: Home) -> None:
+def test_the_flags_of_an_endpoint_become_the_spec_of_its_run(home: Home) -> None:
     for name in ("MY_KEY", "TENANT"):
         assert _run(home, "secret", "set", name, given="sk-of-mine\n").returncode == 0
     flags = ("--task", "document-qa", "--limit", "3", "--metric", "anls", "--metric", "cer", "--extractor", "number")
@@ -82,7 +82,7 @@ def test_an_endpoint_whose_model_s_name_has_a_slash_is_asked_as_its_flags_say(ho
     assert "Qwen/Qwen2.5-VL-7B-Instruct" in envelope["data"]["name"]
 
 
-def test_another_data_set_than_the_task_s_is_warned_of_on_stderr_and_in_json(home: Home) -> None:
+def test_a_dataset_that_is_not_the_tasks_causes_a_warning_on_stderr_and_in_json(home: Home) -> None:
     arguments = ("--model", "simulated-instant", "--task", "document-qa", "--dataset", "digits", "--detach", "--json")
     done = _run(home, "run", *arguments)
     [warning] = json.loads(done.stdout)["warnings"]
@@ -90,7 +90,7 @@ def test_another_data_set_than_the_task_s_is_warned_of_on_stderr_and_in_json(hom
     assert warning in done.stderr
 
 
-def test_weights_and_questions_of_ones_own_are_registered_with_their_hash(home: Home, tmp_path: Path) -> None:
+def test_weights_and_questions_of_a_user_are_registered_with_their_hash(home: Home, tmp_path: Path) -> None:
     weights = tmp_path / "My Model.gguf"
     weights.write_bytes(b"GGUF weights")
     (tmp_path / "mine.csv").write_text("question,answer,kind\n2+2?,4,sums\n")
@@ -112,7 +112,7 @@ def test_weights_and_questions_of_ones_own_are_registered_with_their_hash(home: 
     assert mine["origin"] == str(home.root / "registries")
 
 
-def test_registry_add_says_what_it_wrote(home: Home, tmp_path: Path) -> None:
+def test_registry_add_prints_the_entries_it_wrote(home: Home, tmp_path: Path) -> None:
     (tmp_path / "quiz.csv").write_text("question;answer\n2+2?;4\n")
     done = _run(home, "registry", "add", "dataset", str(tmp_path / "quiz.csv"), "--metric", "anls", "--json")
     assert [(entry["kind"], entry["name"]) for entry in json.loads(done.stdout)["data"]] == [
@@ -159,7 +159,7 @@ class Mine:
         (("tiny-doc-vlm", "--limit", "3"), "usage"),
     ],
 )
-def test_what_does_not_go_together_is_refused_before_anything_is_written(
+def test_flags_that_do_not_fit_together_are_refused_before_anything_is_written(
     home: Home, arguments: tuple[str, ...], code: str
 ) -> None:
     done = _run(home, "run", *arguments, "--detach", "--json")
@@ -167,13 +167,13 @@ def test_what_does_not_go_together_is_refused_before_anything_is_written(
     assert not re.search("sk-pasted-by-mistake|hme14zekl", done.stderr + done.stdout)
 
 
-def test_files_of_this_machine_are_not_sent_to_the_stack_of_another(home: Home, tmp_path: Path) -> None:
+def test_files_cannot_be_registered_with_a_stack_on_another_machine(home: Home, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("question,answer\n2+2?,4\n")
     arguments = ("registry", "add", "dataset", str(tmp_path / "mine.csv"), "--json")
     assert _refused(_run(home, *arguments, VLMHB_API_URL="http://127.0.0.1:9")) == "usage"
 
 
-def test_a_secret_is_stored_for_its_owner_alone_listed_without_its_value_and_removed(tmp_path: Path) -> None:
+def test_a_secret_is_stored_privately_listed_without_its_value_and_removed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     done = _run(home, "secret", "set", "TOKEN", given="sk-very-secret\n")
     file = tmp_path / "secrets" / "TOKEN"
@@ -191,7 +191,7 @@ def test_a_secret_is_stored_for_its_owner_alone_listed_without_its_value_and_rem
     assert _refused(_run(home, "secret", "rm", "TOKEN", "--json")) == "no_secret"
 
 
-def test_a_secret_s_value_is_no_argument_and_is_not_repeated(tmp_path: Path) -> None:
+def test_the_value_of_a_secret_is_refused_as_an_argument_and_not_printed(tmp_path: Path) -> None:
     done = _run(Home(tmp_path), "secret", "set", "TOKEN", "sk-very-secret", "--json", given="sk-piped")
     assert _refused(done) == "usage"
     assert "sk-" not in done.stdout + done.stderr
@@ -199,12 +199,12 @@ def test_a_secret_s_value_is_no_argument_and_is_not_repeated(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("name", "value"), [("../x", "v"), ("A", ""), ("A", "two\nlines"), ("A", "v" * 20_000)])
-def test_what_cannot_be_a_secret_is_refused(tmp_path: Path, name: str, value: str) -> None:
+def test_a_wrong_name_or_value_of_a_secret_is_refused(tmp_path: Path, name: str, value: str) -> None:
     assert _refused(_run(Home(tmp_path), "secret", "set", name, "--json", given=value)) == "usage"
     assert not (tmp_path / "secrets").exists() or not list((tmp_path / "secrets").iterdir())
 
 
-def test_one_bad_file_is_told_and_stops_nothing_else(home: Home) -> None:
+def test_an_invalid_entry_is_named_and_does_not_affect_others(home: Home) -> None:
     bad = home.root / "registries" / "tasks" / "bad.yaml"
     bad.parent.mkdir(parents=True, exist_ok=True)
     bad.write_text("dataset: [\n")
@@ -213,8 +213,8 @@ def test_one_bad_file_is_told_and_stops_nothing_else(home: Home) -> None:
         refused = _run(home, "run", "--model", "simulated-instant", "--task", "bad", "--json")
         assert _refused(refused) == "registry_errors"
         for command in (("registry", "ls"), ("registry", "validate"), ("status",)):
-            told = _run(home, *command)
-            assert str(bad) in told.stderr + told.stdout, command
+            done = _run(home, *command)
+            assert str(bad) in done.stderr + done.stdout, command
         doctor = json.loads(_run(home, "doctor", "--json").stdout)["data"]
         assert {check["name"]: check["is_ok"] for check in doctor}["registries"] is False
     finally:

@@ -1,4 +1,4 @@
-"""The command line as its users meet it: a process with an exit code, stdout and stderr."""
+"""The command line as a user runs it: a process with an exit code, stdout and stderr."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from typing import Any
 import pytest
 
 from tests.shared.cli.help_pages import COMMANDS, GOLDEN, help_of, pages
+from tests.support.wording import Wording
 from vlmhyperbench.cli.main import _COMMANDS
 
 REGISTRIES = Path(__file__).parents[3] / "registries"
 
 
 def _run(*arguments: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
     return subprocess.run(
         [sys.executable, "-m", "vlmhyperbench.cli.main", *arguments],
         check=False,
         capture_output=True,
         text=True,
         timeout=120,
-        env={**kept, "VLMHB_HOME": str(home), "VLMHB_REGISTRIES": str(REGISTRIES), "NO_COLOR": "1", **env},
+        env={**environment, "VLMHB_HOME": str(home), "VLMHB_REGISTRIES": str(REGISTRIES), "NO_COLOR": "1", **env},
     )
 
 
@@ -55,7 +56,7 @@ def test_every_command_explains_itself_with_its_options_in_groups(
     monkeypatch.setenv("COLUMNS", "80")
     page = help_of(command)
     assert page.startswith("Usage: vlmhyperbench")
-    # An option without a group would stand under "Parameters"; JSON and quiet are options of every command.
+    # An option without a group would be listed under "Parameters"; every command has --json and --quiet.
     assert "╭─ Parameters ─" not in page
     assert ("╭─ Output ─" in page) is ("--json   " in page)
 
@@ -66,20 +67,20 @@ def test_the_wording_of_the_help_is_that_of_the_golden_file(monkeypatch: pytest.
     assert pages() + "\n" == written, "Run: python -m tests.shared.cli.help_pages"
 
 
-def test_a_mistyped_command_offers_the_nearest(tmp_path: Path) -> None:
+def test_for_a_mistyped_command_the_most_similar_is_suggested(tmp_path: Path, wording: Wording) -> None:
     done = _run("dmeo", home=tmp_path)
     assert done.returncode == 2
-    assert "Did you mean demo?" in done.stderr
+    wording(done.stderr)
 
 
-def test_a_mistyped_flag_offers_the_nearest(tmp_path: Path) -> None:
+def test_for_a_mistyped_flag_the_most_similar_is_suggested(tmp_path: Path) -> None:
     done = _run("status", "--jsn", home=tmp_path)
     assert done.returncode == 2
     assert "--json" in done.stderr
     assert done.stdout == ""
 
 
-def test_without_a_stack_status_says_so(tmp_path: Path) -> None:
+def test_without_a_stack_the_status_is_down(tmp_path: Path) -> None:
     done = _run("status", "--json", home=tmp_path)
     assert done.returncode == 3
     assert _envelope(done)["data"]["is_up"] is False
@@ -94,27 +95,29 @@ def test_without_a_stack_the_cure_is_named(command: tuple[str, ...], tmp_path: P
     assert (envelope["kind"], envelope["data"]["code"]) == ("error", "no_stack")
 
 
-def test_an_api_that_does_not_answer_is_a_matter_of_setup(tmp_path: Path) -> None:
-    done = _run("ls", home=tmp_path, VLMHB_API_URL="http://127.0.0.1:9", VLMHB_API_KEY="k")
+def test_an_api_that_does_not_answer_is_named_by_its_url(tmp_path: Path) -> None:
+    done = _run("ls", "--json", home=tmp_path, VLMHB_API_URL="http://127.0.0.1:9", VLMHB_API_KEY="k")
     assert done.returncode == 3
-    assert "does not answer" in done.stderr
+    assert _envelope(done)["data"]["code"] == "unavailable"
+    assert "http://127.0.0.1:9" in done.stderr
+    assert "VLMHB_API_URL" in done.stderr
 
 
-def test_registries_are_listed_shown_and_valid(tmp_path: Path) -> None:
+def test_registry_entries_are_listed_shown_and_valid(tmp_path: Path) -> None:
     listed = _envelope(_run("registry", "ls", "experiments", "--json", home=tmp_path))
     assert "demo" in [entry["name"] for entry in listed["data"]]
-    shown = _envelope(_run("registry", "show", "experiments", "demo", "--json", home=tmp_path))
-    assert shown["data"]["file"] == "experiments/demo.yaml"
+    entry = _envelope(_run("registry", "show", "experiments", "demo", "--json", home=tmp_path))
+    assert entry["data"]["file"] == "experiments/demo.yaml"
     assert _run("registry", "validate", home=tmp_path).returncode == 0
 
 
-def test_an_unknown_entry_offers_the_nearest(tmp_path: Path) -> None:
+def test_for_an_unknown_entry_the_most_similar_is_suggested(tmp_path: Path) -> None:
     done = _run("registry", "show", "models", "tiny-doc-vl", home=tmp_path)
     assert done.returncode == 2
     assert "tiny-doc-vlm" in done.stderr
 
 
-def test_malformed_yaml_is_said_with_file_and_line(tmp_path: Path) -> None:
+def test_the_errors_of_a_malformed_entry_name_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "registries" / "models").mkdir(parents=True)
     (tmp_path / "registries" / "models" / "bad.yaml").write_text("backends: [llamacpp]\nbackend_clas: x\n")
     done = _run("registry", "validate", str(tmp_path / "registries"), home=tmp_path)
@@ -132,12 +135,16 @@ def test_a_run_file_is_checked_before_anything_is_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--model", "x"), ("--endpoint", "http://h", "--task", "t"), ("demo", "--model", "x")]
+    "arguments",
+    [(), ("--model", "x"), ("--endpoint", "http://h", "--task", "t"), ("demo", "--model", "x")],
+    ids=["nothing", "no task", "no model name", "name and flags"],
 )
-def test_run_says_what_it_needs(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_run_names_the_arguments_that_are_missing_or_too_many(
+    arguments: tuple[str, ...], tmp_path: Path, wording: Wording
+) -> None:
     done = _run("run", *arguments, home=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
+    wording(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +154,7 @@ def test_run_says_what_it_needs(arguments: tuple[str, ...], tmp_path: Path) -> N
         (("--model", "a b", "--task", "x"), "target.model: "),
         (("--endpoint", "http://x", "--model-name", "", "--task", "x"), "target.model_name: "),
         (("--model", "m", "--task", "x", "--dataset", "d", "--limit", "-5"), "limit: "),
-        (("simulated", "--limit", "0"), "Leave out the flags, or the name."),
+        (("simulated", "--limit", "0"), "simulated"),
     ],
 )
 def test_a_wrong_flag_is_named_without_a_traceback(arguments: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
@@ -186,7 +193,7 @@ def test_a_home_that_cannot_be_written_is_named_with_its_cure(tmp_path: Path) ->
     (tmp_path / "file").write_text("in the way")
     done = _run("up", "--json", home=tmp_path / "file")
     assert done.returncode == 3
-    assert "cannot be written" in done.stderr
+    assert str(tmp_path / "file") in done.stderr
     assert _envelope(done)["data"]["code"] == "home_unwritable"
 
 
@@ -196,7 +203,7 @@ def test_bad_settings_are_named(tmp_path: Path) -> None:
     assert "VLMHB_API_PORT" in done.stderr
 
 
-def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(tmp_path: Path) -> None:
     command = f"{sys.executable} -m vlmhyperbench.cli.main registry ls | head -0"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr

@@ -1,14 +1,16 @@
-"""`compare` pairs runs from their files, prints what differs, and fails a build by its gate."""
+"""`compare` pairs runs from their files, prints what differs, and fails a build if its gate is not met."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.shared.reports.builders import evidence, fact, samples_of
+from tests.support.wording import Wording
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.reports.samples import NAME
@@ -16,7 +18,7 @@ from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _run(folder: Path, name: str, right: int) -> str:
-    """Write the file of a run that answers so many of ten questions, each on a page of its own."""
+    """Write the file of a run that answers `right` of ten questions, each about another page."""
     rows = [fact(i, "yes" if i < right else "no", "yes", images=[f"{i:064x}"]) for i in range(10)]
     (folder / name).mkdir()
     (folder / name / NAME).write_bytes(samples_of(evidence(rows, name=name, metrics=(ExactMatch(),))))
@@ -32,12 +34,10 @@ def _policy(folder: Path, text: str) -> str:
 def test_two_runs_are_compared_without_a_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     baseline, other = _run(tmp_path, "base", 9), _run(tmp_path, "other", 2)
     assert main(["compare", baseline, f"{other}/{NAME}"]) == exits.OK
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == (
-        "other against base: Exact match: worse. Of 10 answers 7 broke and 0 were mended. "
-        "3 of 10 answers (30.0\u00a0%) are the same text; 7 differences change the score."
-    )
-    assert said[2].split("\t")[:3] == ["Exact match", "0.900", "0.200"]
+    verdict, _, row, *_ = capsys.readouterr().out.splitlines()
+    runs, _, text = verdict.partition(": ")
+    assert (runs.split()[0], runs.split()[-1], text.split(":")[0]) == ("other", "base", "Exact match")
+    assert row.split("\t")[:3] == ["Exact match", "0.900", "0.200"]
 
 
 def test_the_envelope_holds_every_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,13 +59,13 @@ def test_a_gate_that_is_not_met_exits_with_5_and_writes_what_builds_read(
     files = ["--junit", str(tmp_path / "gate.xml"), "--markdown", str(tmp_path / "gate.md")]
     assert main(["compare", baseline, good, "--gate", policy, *files]) == exits.OK
     assert main(["compare", baseline, good, bad, "--gate", policy, *files]) == exits.GATE == 5
-    assert "bad against base: The gate is NOT met." in capsys.readouterr().out
+    assert [" NOT " in line for line in capsys.readouterr().out.splitlines() if "base:" in line] == [False, False, True]
     first, second = ElementTree.parse(tmp_path / "gate.xml").getroot()
     assert [(suite.get("name"), suite.get("tests"), suite.get("failures")) for suite in (first, second)] == [
         ("good", "2", "0"),
         ("bad", "2", "1"),
     ]
-    assert "## bad against base" in (tmp_path / "gate.md").read_text()
+    assert re.search("^## bad .*base$", (tmp_path / "gate.md").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_gate_that_is_not_met_exits_with_5_and_writes_what_builds_read(
         ("rules: []\n", "policy.yaml:1: rules:"),
         (
             "version: 1\nrules:\n- metric: anls\n  max_drp: 0.1\n",
-            "policy.yaml:4: rules.0.max_drp: there is no such key. Did you mean",
+            "policy.yaml:4: rules.0.max_drp:",
         ),
-        ("rules:\n- metric: anls\n", "policy.yaml:2: rules.0: it needs max_drop, min_value or max_value"),
+        ("rules:\n- metric: anls\n", "policy.yaml:2: rules.0:"),
         ("- a\n", "policy.yaml:1:"),
     ],
 )
-def test_a_policy_that_means_nothing_is_refused_by_file_and_line(
+def test_the_errors_of_a_policy_name_file_and_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
 ) -> None:
     run = _run(tmp_path, "base", 9)
@@ -88,22 +88,25 @@ def test_a_policy_that_means_nothing_is_refused_by_file_and_line(
     assert complaint in capsys.readouterr().err
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_of_a_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     run = _run(tmp_path, "base", 9)
     (tmp_path / "odd.parquet").write_bytes(b"odd")
     assert main(["compare", run, str(tmp_path / "odd.parquet")]) == exits.USAGE
-    assert "odd.parquet is no Parquet file" in capsys.readouterr().err
+    assert "odd.parquet" in capsys.readouterr().err
     assert main(["compare", run, str(tmp_path / "none.parquet")]) == exits.USAGE
-    assert "There is no file" in capsys.readouterr().err
+    wording(capsys.readouterr().err)
     assert main(["compare", run, str(tmp_path)]) == exits.USAGE
     assert main(["compare", run]) == exits.USAGE
 
 
 def test_junit_without_a_gate_and_a_file_that_cannot_be_written_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     run = _run(tmp_path, "base", 9)
     assert main(["compare", run, run, "--junit", "x.xml"]) == exits.USAGE
+    wording(capsys.readouterr().err)
     assert main(["compare", run, run, "--markdown", str(tmp_path / "none" / "x.md")]) == exits.SETUP
-    assert "x.md cannot be written: No such file or directory." in capsys.readouterr().err
+    wording(capsys.readouterr().err)
     assert main(["compare", run, run, "--markdown", "/dev/full"]) == exits.USAGE

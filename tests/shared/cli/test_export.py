@@ -1,4 +1,4 @@
-"""`export RUN` writes a run that has ended, or says why not and leaves nothing behind."""
+"""`export RUN` writes a finished run, or fails with a reason and leaves no files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import pytest
 from tests.shared.exchange.exported_run import RUN, exported, result, results, run
 from tests.shared.exchange.reading import answers
 from tests.shared.reports.builders import thumbnail
+from tests.support.wording import Wording
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.exchange.pictures import data_url
 from vlmhyperbench.wire.results import Result
@@ -33,14 +34,14 @@ PAGE_ROWS = 3
 
 
 class Api:
-    """An API with one run, which answers as ours does; its pages are short, whatever is asked for."""
+    """A server with one run that answers as the API does, but always with short pages."""
 
     def __init__(self) -> None:
         self.run: RunDetail = run()
         self.results: Sequence[Result] = results()
         self.images: dict[str, bytes] = {}
         self.breaks_at: int | None = None
-        """The row from which on a page is refused."""
+        """Pages from this row on are refused."""
         self.asked = threading.Event()
         self.stands_still = threading.Event()
 
@@ -70,13 +71,13 @@ class Api:
         page = self.results[first : first + PAGE_ROWS]
         following = first + PAGE_ROWS
         more = str(following) if following < len(self.results) else None
-        return 200, {"items": [one.model_dump(mode="json") for one in page], "next": more}
+        return 200, {"items": [result.model_dump(mode="json") for result in page], "next": more}
 
     def _experiment(self) -> JsonValue:
-        one = self.run.model_dump(mode="json")
+        run_fields = self.run.model_dump(mode="json")
         fields = ("event_seq", "created_by", "created_at", "finished_at", "is_cancelling")
-        own = {"id": str(EXPERIMENT), "name": "two models", "state": "DONE", "run_states": {}, "runs": [one]}
-        return {**own, **{name: one[name] for name in fields}}
+        own = {"id": str(EXPERIMENT), "name": "two models", "state": "DONE", "run_states": {}, "runs": [run_fields]}
+        return {**own, **{name: run_fields[name] for name in fields}}
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_the_envelope_names_files_answers_and_what_is_missing(
     assert envelope["warnings"][0] == f"anls: {exported().headline[0].gap}."
 
 
-def test_images_are_in_the_log_of_inspect_and_those_that_are_gone_are_told(
+def test_images_are_in_the_log_of_inspect_and_missing_ones_are_counted(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = thumbnail().data
@@ -153,14 +154,14 @@ def test_images_are_in_the_log_of_inspect_and_those_that_are_gone_are_told(
     api.results = [result(0, images=[there]), result(1, images=[there]), result(2, images=[there, gone])]
     out = tmp_path / "log.eval"
     assert main(["export", str(RUN), "--format", "inspect", "--out", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["warnings"][-1].endswith("not included: 2.")
-    found = answers(out)
-    assert [sample.image_urls for sample in found] == [
+    assert json.loads(capsys.readouterr().out)["warnings"][-1].startswith("2 images")
+    samples = answers(out)
+    assert [sample.image_urls for sample in samples] == [
         (data_url(data),),
         (f"same:{hashlib.sha256(data_url(data).encode()).hexdigest()}",),
         (),
     ]
-    assert all(sample.question for sample in found)
+    assert all(sample.question for sample in samples)
 
 
 def test_all_pages_are_in_the_file_in_their_order(api: Api, tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_all_pages_are_in_the_file_in_their_order(api: Api, tmp_path: Path) -> N
     assert polars.read_parquet(out)["ordinal"].to_list() == list(range(10))
 
 
-def test_a_folder_that_exists_gets_a_file_of_the_runs_name(
+def test_in_an_existing_folder_the_file_is_named_after_the_run(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["export", str(RUN), "--format", "csv", "--out", str(tmp_path)]) == 0
@@ -178,37 +179,37 @@ def test_a_folder_that_exists_gets_a_file_of_the_runs_name(
     assert capsys.readouterr().out == f"export: {tmp_path}/tiny-on-documents-00000000.csv\n"
 
 
-def test_without_a_place_the_file_lies_where_one_is(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_out_the_file_is_written_into_the_current_folder(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["export", str(RUN), "--format", "jsonl"]) == 0
     assert main(["export", str(RUN), "--format", "hf"]) == 0
     assert {path.split("/")[0] for path in _files(tmp_path)} == {"tiny-on-documents-00000000.jsonl", "export-00000000"}
 
 
-def test_the_hub_is_told_which_of_its_datasets_it_is(
-    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_scores_for_the_hub_name_its_dataset(api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hub = ["--hub-dataset", "lmms-lab/DocVQA", "--hub-task", "val", "--source-url", "https://example.org"]
     assert main(["export", str(RUN), "--format", "hf", "--out", str(tmp_path), *hub]) == 0
     assert "id: lmms-lab/DocVQA" in (tmp_path / ".eval_results" / "document-qa.yaml").read_text()
     assert "--hub-dataset" not in capsys.readouterr().err
     assert main(["export", str(RUN), "--format", "hf", "--out", str(tmp_path)]) == 0
-    assert "say which it is on the Hub with --hub-dataset" in capsys.readouterr().err
+    assert "--hub-dataset" in capsys.readouterr().err
 
 
-def test_a_flag_of_another_format_is_refused(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_of_another_format_is_refused(api: Api, capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
     assert main(["export", str(RUN), "--format", "csv", "--hub-task", "val"]) == 2
-    assert "--hub-task says nothing to --format csv" in capsys.readouterr().err
+    wording(capsys.readouterr().err)
 
 
-def test_an_unknown_format_is_refused_with_those_there_are(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_for_an_unknown_format_lists_all_formats(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(RUN), "--format", "xml"]) == 2
-    said = capsys.readouterr().err
-    assert all(name in said for name in FORMATS)
+    error = capsys.readouterr().err
+    assert all(name in error for name in FORMATS)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_run_that_has_not_ended_is_no_export(
+def test_a_run_that_has_not_ended_is_refused(
     api: Api, tmp_path: Path, format_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api.run = run(state=type(api.run.state)("RUNNING"))
@@ -218,43 +219,45 @@ def test_a_run_that_has_not_ended_is_no_export(
 
 
 @pytest.mark.parametrize("format_", [name for name in FORMATS if name != "hf"])
-def test_a_run_without_answers_is_no_export(
+def test_a_run_without_answers_is_refused(
     api: Api, tmp_path: Path, format_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api.results = []
     api.run = run(state=type(api.run.state)("FAILED"), reason="no model", done=0, headline=None)
     assert main(["export", str(RUN), "--format", format_, "--out", str(tmp_path / "log.eval")]) == 3
-    assert "ended failed without an answer: no model" in capsys.readouterr().err
+    assert "no model" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_without_a_report_has_no_scores_for_the_hub(
-    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     api.run = run(headline=None)
     assert main(["export", str(RUN), "--format", "hf", "--out", str(tmp_path / "hub")]) == 3
-    assert "no score over its answers" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("error: ")
     assert list(tmp_path.iterdir()) == []
     assert main(["export", str(RUN), "--format", "lm-eval", "--out", str(tmp_path / "lm")]) == 0
-    assert "no report" in capsys.readouterr().err
+    wording(capsys.readouterr().err)
 
 
-def test_an_experiment_names_its_runs(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_is_refused_with_the_ids_of_its_runs(
+    api: Api, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     assert main(["export", str(EXPERIMENT), "--format", "csv"]) == 2
-    assert f"Name one of its runs: {RUN}." in capsys.readouterr().err
+    wording(capsys.readouterr().err, RUN=RUN)
 
 
 @pytest.mark.parametrize("wanted", ["none", str(UUID(int=99))])
-def test_an_id_that_there_is_not_is_refused(api: Api, wanted: str) -> None:
+def test_an_unknown_id_is_refused(api: Api, wanted: str) -> None:
     assert main(["export", wanted, "--format", "csv"]) == 2
 
 
-def test_a_place_that_cannot_be_written_is_a_matter_of_setup(
+def test_a_file_that_cannot_be_written_is_an_error_of_setup(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     assert main(["export", str(RUN), "--format", "csv", "--out", str(tmp_path / "file" / "run.csv")]) == 3
-    assert "cannot be written to" in capsys.readouterr().err
+    assert str(tmp_path / "file") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("format_", [name for name in FORMATS if name != "hf"])
@@ -277,20 +280,23 @@ def test_a_device_is_not_replaced_by_an_export(api: Api, tmp_path: Path, format_
 
 
 @pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv", "inspect"])
-def test_a_dash_writes_the_file_to_stdout_and_nothing_beside_it(
+def test_a_dash_writes_the_file_to_stdout_and_nothing_else(
     api: Api, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, format_: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["export", str(RUN), "--format", format_, "--out", "-"]) == 0
-    said = capfdbinary.readouterr().out
+    written = capfdbinary.readouterr().out
     assert _files(tmp_path) == []
     assert main(["export", str(RUN), "--format", format_, "--out", "log.eval"]) == 0
-    assert said == (tmp_path / "log.eval").read_bytes()
+    assert written == (tmp_path / "log.eval").read_bytes()
 
 
-@pytest.mark.parametrize("given", [["--format", "hf"], ["--format", "lm-eval"], ["--format", "csv", "--json"]])
-def test_what_does_not_fit_into_stdout_is_refused(api: Api, given: list[str]) -> None:
+@pytest.mark.parametrize("given", [["--format", "hf"], ["--format", "csv", "--json"]], ids=["folder", "JSON"])
+def test_a_folder_or_json_beside_a_file_on_stdout_is_refused(
+    api: Api, given: list[str], capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     assert main(["export", str(RUN), *given, "--out", "-"]) == 2
+    wording(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

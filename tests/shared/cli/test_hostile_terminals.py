@@ -1,4 +1,4 @@
-"""Whatever is asked, wherever it is printed: an error with its exit code, no traceback, nothing a terminal obeys."""
+"""Hostile arguments and terminals cause an error with an exit code, no traceback and no control characters."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_a_wrong_argument_is_an_error_with_its_exit_code(tmp_path: Path, argumen
         ("VLMHB_HOME", LONG),
     ],
 )
-def test_a_setting_of_a_wrong_form_is_named(tmp_path: Path, name: str, value: str) -> None:
+def test_a_malformed_setting_is_named(tmp_path: Path, name: str, value: str) -> None:
     done = _run(tmp_path, "registry", "ls", **{name: value})
     assert done.returncode == 2, done.stderr
     assert b"VLMHB_VLMHB" not in done.stderr
     known = name.removeprefix("VLMHB_").lower().partition("__")[0]
-    told = done.stderr.decode().lower()
-    assert known in told or value.lower() in told
+    error = done.stderr.decode().lower()
+    assert known in error or value.lower() in error
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_setting_of_a_wrong_form_is_named(tmp_path: Path, name: str, value: st
         {"VLMHB_API_KEY": "", "VLMHB_API_KEY_FILE": "/dev/zero"},
     ],
 )
-def test_an_address_or_a_key_that_is_none_is_refused(tmp_path: Path, env: dict[str, str]) -> None:
+def test_a_malformed_address_or_key_is_refused(tmp_path: Path, env: dict[str, str]) -> None:
     done = _run(tmp_path, "ls", **{**API, **env})
     assert done.returncode == 2, done.stderr
 
@@ -110,14 +110,14 @@ def test_an_ascii_terminal_shows_every_text_and_json_stays_json(tmp_path: Path) 
 def test_control_characters_of_a_name_do_not_reach_the_terminal(tmp_path: Path) -> None:
     name = "a\x1b[31m\r\x9b\u202e.jsonl"
     done = _run(tmp_path, "score", name, "--metric", "anls")
-    told = done.stderr.decode()
-    assert not set(told) & set("\x1b\r\x9b\u202e")
-    assert "a\\x1b[31m\\x0d\\x9b\\u202e.jsonl" in told
+    error = done.stderr.decode()
+    assert not set(error) & set("\x1b\r\x9b\u202e")
+    assert "a\\x1b[31m\\x0d\\x9b\\u202e.jsonl" in error
     as_json = _run(tmp_path, "score", name, "--metric", "anls", "--json")
     assert json.loads(as_json.stdout)["data"]["message"].startswith(name)
 
 
-def test_half_a_character_of_a_name_is_shown_and_json_stays_json(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_a_name_is_escaped_and_json_stays_json(tmp_path: Path) -> None:
     name = os.fsdecode(b"a\xff.jsonl")
     done = _run(tmp_path, "score", name, "--metric", "anls", "--json")
     assert (done.returncode, json.loads(done.stdout)["data"]["code"]) == (2, "not_found")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at the commands that wait: what was submitted goes on, what a demo started stops."""
+"""Ctrl-C and SIGTERM to commands that wait: submitted runs continue, and the stack that a demo started stops."""
 
 from __future__ import annotations
 
@@ -19,65 +19,65 @@ REGISTRIES = Path(__file__).parents[3] / "registries"
 
 
 def _environment(home: Home) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
-    return {**kept, "VLMHB_HOME": str(home.root), "VLMHB_REGISTRIES": str(REGISTRIES), "VLMHB_API_PORT": "0"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
+    return {**environment, "VLMHB_HOME": str(home.root), "VLMHB_REGISTRIES": str(REGISTRIES), "VLMHB_API_PORT": "0"}
 
 
 def _interrupted(home: Home, *arguments: str, after: str, number: signal.Signals) -> tuple[int, str]:
-    """Run a command, send it a signal once it has said something, and return its exit code and stderr."""
-    # Whatever started the tests may ignore the signal, and a child inherits that.
+    """Run a command, send it a signal when it has printed `after`, and return its exit code and stderr."""
+    # The process that started the tests may ignore the signal, and children inherit that.
     command = ["env", "--default-signal", sys.executable, "-m", "vlmhyperbench.cli.main", *arguments]
     with subprocess.Popen(
         command, env=_environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stderr is not None
-        said = []
+        lines = []
         for line in running.stderr:
-            said.append(line)
+            lines.append(line)
             if after in line:
                 running.send_signal(number)
                 break
-        said += running.stderr.readlines()
-        return running.wait(timeout=120), "".join(said)
+        lines += running.stderr.readlines()
+        return running.wait(timeout=120), "".join(lines)
 
 
 def _list(home: Home, what: str) -> list[dict[str, object]]:
     command = [sys.executable, "-m", "vlmhyperbench.cli.main", "ls", what, "--json"]
     done = subprocess.run(command, env=_environment(home), check=True, capture_output=True, text=True)
-    found: list[dict[str, object]] = json.loads(done.stdout)["data"]
-    return found
+    rows: list[dict[str, object]] = json.loads(done.stdout)["data"]
+    return rows
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A stack without workers: what is submitted waits."""
+    """A stack without workers, in which submitted runs wait."""
     made = Home(tmp_path_factory.mktemp("home"))
     control.up(made, host="127.0.0.1", port=0, services=("api", "scheduler"))
     yield made
     control.kill(made)
 
 
-def test_ctrl_c_detaches_from_a_run_and_says_how_to_come_back(home: Home) -> None:
-    status, said = _interrupted(home, "run", "simulated-instant", after="queued", number=signal.SIGINT)
+def test_after_ctrl_c_a_run_continues_and_the_command_to_follow_it_is_printed(home: Home) -> None:
+    status, stderr = _interrupted(home, "run", "simulated-instant", after="queued", number=signal.SIGINT)
     run_id = _list(home, "runs")[0]["id"]
     assert status == 130
-    assert f"vlmhyperbench watch {run_id}" in said
-    assert f"vlmhyperbench cancel {run_id}" in said
+    assert f"vlmhyperbench watch {run_id}" in stderr
+    assert f"vlmhyperbench cancel {run_id}" in stderr
     assert _list(home, "runs")[0]["is_cancelling"] is False
 
-    status, said = _interrupted(home, "watch", str(run_id), after="queued", number=signal.SIGTERM)
+    status, stderr = _interrupted(home, "watch", str(run_id), after="queued", number=signal.SIGTERM)
     assert status == 143
-    assert f"vlmhyperbench watch {run_id}" in said
+    assert f"vlmhyperbench watch {run_id}" in stderr
 
 
-def test_a_demo_leaves_a_stack_that_was_up_and_goes_on_where_it_stopped(home: Home) -> None:
-    status, said = _interrupted(home, "demo", after="queued", number=signal.SIGINT)
+def test_a_demo_leaves_a_running_stack_and_continues_where_it_stopped(home: Home) -> None:
+    status, stderr = _interrupted(home, "demo", after="queued", number=signal.SIGINT)
     assert status == 130
-    assert "Resume: vlmhyperbench demo" in said
+    assert "vlmhyperbench demo" in stderr
     assert control.is_up(home)
 
-    status, said = _interrupted(home, "demo", after="queued", number=signal.SIGINT)
-    assert "going on with what was interrupted" in said
+    status, stderr = _interrupted(home, "demo", after="queued", number=signal.SIGINT)
+    assert "--fresh" in stderr
     assert len(_list(home, "experiments")) == 1
 
 

@@ -1,4 +1,4 @@
-"""`vlmhyperbench load --scenario interactive`: conversations with think time, told turn by turn."""
+"""`vlmhyperbench load --scenario interactive`: conversations with think time, measured turn by turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) 
     return data
 
 
-def test_each_turn_leaves_after_the_answer_before_and_its_think_time(
+def test_each_turn_is_sent_one_think_time_after_the_answer_before_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with SimulatedProcess(Simulation(ttft_ms=20.0, gap_ms=5.0, tokens=3)) as engine:
@@ -47,7 +47,7 @@ def test_each_turn_leaves_after_the_answer_before_and_its_think_time(
     assert all(group["ttft_user_ms"]["p50"] >= 20.0 for group in groups)
     assert data["statistics"]["build_ms"]["n"] == 8
     rows = read_record(tmp_path / "record").filter(phase=1).sort("conversation", "turn")
-    assert rows["conversation"].to_list() == [talk for talk in range(4) for _ in range(3)]
+    assert rows["conversation"].to_list() == [conversation for conversation in range(4) for _ in range(3)]
     for before, after in zip(rows.iter_rows(named=True), rows[1:].iter_rows(named=True), strict=False):
         if after["turn"]:
             assert after["scheduled_ns"] - before["stream_end_ns"] == 100 * MS
@@ -56,7 +56,7 @@ def test_each_turn_leaves_after_the_answer_before_and_its_think_time(
     assert prompts[0] < prompts[1] < prompts[2]
 
 
-def test_conversations_arrive_at_a_rate_whatever_becomes_of_the_answers(
+def test_conversations_arrive_at_a_rate_whether_or_not_answers_arrive(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     # An answer takes 0.4 s, and ten conversations arrive within about as long.
@@ -69,7 +69,7 @@ def test_conversations_arrive_at_a_rate_whatever_becomes_of_the_answers(
     first = read_record(tmp_path / "record").filter(phase=1, turn=0)["scheduled_ns"].sort()
     spread_s = (first[-1] - first[0]) / S
     assert spread_s == pytest.approx(9 / arrivals["offered"]["rate_per_s"], abs=0.3)
-    # Closed loops of so few streams would take 0.8 s a conversation one after the other.
+    # A closed loop of one stream would need 0.8 s for each conversation.
     assert spread_s < 1.0
 
 
@@ -85,7 +85,7 @@ def test_a_conversation_ends_with_the_turn_that_fails(capsys: pytest.CaptureFixt
             think=0.0,
             output=OutputFlags(quiet=True),
         )
-    # One conversation after the other: every second request fails, so the second turn of each, and no third is sent.
+    # One conversation at a time: every second request fails, which is the second turn of each; no third turn is sent.
     assert data["requests"] == {
         "scheduled": 9,
         "sent": 6,
@@ -102,7 +102,7 @@ def test_a_conversation_ends_with_the_turn_that_fails(capsys: pytest.CaptureFixt
     assert "conversation_ended" in out
 
 
-def test_pictures_belong_to_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_belong_to_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedProcess(Simulation(tokens=1)) as engine:
         data = measured(
             capsys, engine.url, conversations=2, turns=2, think=0.0, images=1, image_size="64x64", prompt_tokens=5
@@ -112,7 +112,7 @@ def test_pictures_belong_to_a_conversation(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "flags"),
     [
         ({"requests": 5}, "--requests"),
         ({}, "--conversations"),
@@ -124,11 +124,13 @@ def test_pictures_belong_to_a_conversation(capsys: pytest.CaptureFixture[str]) -
         ({"conversations": 3, "scenario": "offline"}, "--conversations.*--scenario"),
         ({"turns": 3, "scenario": "offline"}, "--turns.*--scenario"),
         ({"think": 3.0, "scenario": "server", "rate": 1.0}, "--think.*--scenario"),
-        ({"conversations": 3, "prompt": "@@an answer of the model@@"}, "must not hold"),
+        ({"conversations": 3, "prompt": "@@an answer of the model@@"}, "--prompt"),
         ({"rate": 5.0, "preset": "official"}, "ttft.*tpot"),
         ({"rate": 5.0, "conversations": 9, "search_rate": True, "slo": "ttft_p99<5"}, "--search-rate"),
     ],
 )
-def test_what_is_no_conversation_is_refused_before_anything_is_sent(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+def test_flags_that_do_not_fit_conversations_are_refused_before_anything_is_sent(
+    arguments: dict[str, Any], flags: str
+) -> None:
+    with pytest.raises(InvalidInput, match=flags):
         load("http://127.0.0.1:9", model="m", **{"scenario": "interactive", **arguments})

@@ -1,4 +1,4 @@
-"""`report FILE.json` writes a report anew, without a stack."""
+"""`report FILE.json` writes a report again, without a stack."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.reports.builders import document_of, evidence, fact, thumbnail
+from tests.support.wording import Wording
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.reports.writers.html import to_html
 from vlmhyperbench.reports.writers.json import to_json
@@ -20,14 +21,14 @@ DOCUMENT = document_of(evidence([fact(i, "no", "yes") for i in range(2)]))
 
 
 def _file(folder: Path) -> Path:
-    """Store a report.json with the picture of its page beside it."""
+    """Store a report.json, and the image of its page in the same folder."""
     (folder / image_name(DOCUMENT.images[0])).write_bytes(thumbnail().data)
     path = folder / "report.json"
     path.write_bytes(to_json(DOCUMENT))
     return path
 
 
-def test_a_file_becomes_the_page_that_was_written_first(tmp_path: Path) -> None:
+def test_the_html_of_a_file_equals_the_first_report(tmp_path: Path) -> None:
     file = _file(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "vlmhyperbench.cli.main", "report", str(file)],
@@ -43,7 +44,9 @@ def test_a_file_becomes_the_page_that_was_written_first(tmp_path: Path) -> None:
     assert (tmp_path / "report-r0000000" / "report.html").read_bytes() == page
 
 
-def test_a_file_becomes_markdown_with_its_figures_and_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_markdown_of_a_file_includes_its_figures_and_page_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     assert main(["report", str(_file(tmp_path)), "--format", "markdown", "--out", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"] == {"folder": str(out), "open": str(out / "report.md")}
@@ -52,29 +55,34 @@ def test_a_file_becomes_markdown_with_its_figures_and_pages(tmp_path: Path, caps
     assert {path.name for path in out.iterdir()} == {"report.md", image_name(DOCUMENT.images[0]), *figures}
 
 
-def test_a_picture_that_is_none_is_named_instead(tmp_path: Path) -> None:
+def test_a_damaged_image_is_replaced_by_its_name(tmp_path: Path) -> None:
     file = _file(tmp_path)
     file.with_name(image_name(DOCUMENT.images[0])).write_bytes(b"<script>")
     assert main(["report", str(file), "--format", "markdown", "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "report.md").read_bytes() == to_markdown(DOCUMENT, images=())
 
 
-def test_a_file_that_is_no_report_is_refused_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_report_is_refused_with_the_wrong_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "report.json"
     file.write_bytes(to_json(DOCUMENT).replace(b'"tone": "good"', b'"tone": "loud"').replace(b"neutral", b"loud"))
     assert main(["report", str(file)]) == 2
-    assert "tone is none of good, bad, neutral" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert all(name in error for name in (".tone", "good", "bad", "neutral"))
 
 
-@pytest.mark.parametrize("arguments", [("none.json",), ("r0000000", "--format", "html")])
-def test_a_file_that_does_not_exist_is_named(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("arguments", [("none.json",), ("r0000000", "--format", "html")], ids=["file", "id"])
+def test_a_file_that_does_not_exist_is_named(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     assert main(["report", *arguments]) == 2
-    assert f"There is no file {arguments[0]}" in capsys.readouterr().err
+    wording(capsys.readouterr().err)
 
 
-def test_a_folder_that_cannot_be_written_is_a_matter_of_setup(
+def test_a_folder_that_cannot_be_written_is_an_error_of_setup(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = _file(tmp_path)
     assert main(["report", str(file), "--out", str(file / "out")]) == 3
-    assert "cannot be written" in capsys.readouterr().err
+    assert str(file / "out") in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`vlmhyperbench serve`: a model at an OpenAI-compatible URL without a stack, and nothing left of it afterwards."""
+"""`vlmhyperbench serve`: a model at an OpenAI-compatible URL without a stack; no process is left afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMAND = Path(sys.executable).with_name("vlmhyperbench")
 
 
 class Serving:
-    """A `serve` that runs, and what it said of itself."""
+    """A running `serve` and its JSON envelope."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -36,10 +36,10 @@ class Serving:
         self.data: Mapping[str, Any] = envelope["data"]
         self.url = urlsplit(self.data["url"])
 
-    def ask(self, method: str, place: str, key: str | None, body: object = None) -> tuple[int, dict[str, Any]]:
+    def ask(self, method: str, path: str, key: str | None, body: object = None) -> tuple[int, dict[str, Any]]:
         connection = http.client.HTTPConnection(self.url.hostname or "", self.url.port or 0, timeout=60)
         headers = {"authorization": f"Bearer {key}"} if key is not None else {}
-        connection.request(method, f"{self.url.path}{place}", json.dumps(body) if body is not None else None, headers)
+        connection.request(method, f"{self.url.path}{path}", json.dumps(body) if body is not None else None, headers)
         response = connection.getresponse()
         answer: dict[str, Any] = json.loads(response.read())
         connection.close()
@@ -68,7 +68,7 @@ def serving(home: Path, *arguments: str) -> Iterator[Serving]:
 
 
 def assert_gone(watches: list[int]) -> None:
-    """See that processes end."""
+    """Wait until the processes end."""
     for watch in watches:
         assert select.select([watch], [], [], 20.0)[0], "a process lives on"
         os.close(watch)
@@ -76,18 +76,18 @@ def assert_gone(watches: list[int]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_registered_model_is_served_until_it_is_ended(tmp_path: Path, number: signal.Signals) -> None:
-    with serving(tmp_path, "simulated-instant") as one:
-        key = one.data["key"]
-        assert (one.data["model"], one.data["engine"]) == ("simulated-instant", "simulated")
-        watches = [os.pidfd_open(pid) for pid in (one.data["pid"], one.engine_pid(key))]
-        assert one.ask("GET", "/models", None)[0] == one.ask("GET", "/models", "another")[0] == 401
-        assert one.ask("GET", "/models/simulated-instant", key)[1]["id"] == "simulated-instant"
-        status, refusal = one.ask("GET", "/models/Qwen/Qwen2.5-VL-7B-Instruct", key)
+    with serving(tmp_path, "simulated-instant") as served:
+        key = served.data["key"]
+        assert (served.data["model"], served.data["engine"]) == ("simulated-instant", "simulated")
+        watches = [os.pidfd_open(pid) for pid in (served.data["pid"], served.engine_pid(key))]
+        assert served.ask("GET", "/models", None)[0] == served.ask("GET", "/models", "another")[0] == 401
+        assert served.ask("GET", "/models/simulated-instant", key)[1]["id"] == "simulated-instant"
+        status, refusal = served.ask("GET", "/models/Qwen/Qwen2.5-VL-7B-Instruct", key)
         assert (status, refusal["error"]["code"]) == (404, "model_not_found")
         body = {"model": "simulated-instant", "messages": [{"role": "user", "content": "?"}], "max_tokens": 3}
-        assert one.ask("POST", "/chat/completions", key, body)[1]["usage"]["completion_tokens"] == 3
-        one.process.send_signal(number)
-        assert one.process.wait(30) == 0
+        assert served.ask("POST", "/chat/completions", key, body)[1]["usage"]["completion_tokens"] == 3
+        served.process.send_signal(number)
+        assert served.process.wait(30) == 0
         assert_gone(watches)
 
 
@@ -98,28 +98,28 @@ def test_a_gguf_file_is_served_by_its_path_with_the_users_own_key(tmp_path: Path
         str(path("tiny-doc-vlm-mmproj-f16.gguf")),
         *("--engine-param", "n_ctx=512", "--engine-param", "parallel=2"),
     )
-    with serving(tmp_path, str(weights), *arguments, "--api-key-env", "THE_KEY") as one:
-        assert (one.data["model"], one.data["backend"], one.data["key"]) == (weights.stem, "llamacpp", None)
+    with serving(tmp_path, str(weights), *arguments, "--api-key-env", "THE_KEY") as served:
+        assert (served.data["model"], served.data["backend"], served.data["key"]) == (weights.stem, "llamacpp", None)
         body = {"messages": [{"role": "user", "content": "?"}], "model": weights.stem, "max_tokens": 2, "n": 2}
-        assert len(one.ask("POST", "/chat/completions", KEY, body)[1]["choices"]) == 2
-        refused = one.ask("POST", "/chat/completions", KEY, {**body, "min_tokens": 2})
+        assert len(served.ask("POST", "/chat/completions", KEY, body)[1]["choices"]) == 2
+        refused = served.ask("POST", "/chat/completions", KEY, {**body, "min_tokens": 2})
         assert (refused[0], refused[1]["error"]["code"]) == (400, "unsupported")
         assert "min_tokens" in refused[1]["error"]["message"]
 
 
-def test_an_engine_that_dies_ends_the_command_with_its_last_words(tmp_path: Path) -> None:
-    with serving(tmp_path, "simulated-instant") as one:
-        watch = os.pidfd_open(one.data["pid"])
-        os.kill(one.engine_pid(one.data["key"]), signal.SIGKILL)
-        out, complaint = one.process.communicate(timeout=30)
-        assert one.process.returncode == 3
+def test_if_the_engine_dies_the_command_ends_with_its_signal(tmp_path: Path) -> None:
+    with serving(tmp_path, "simulated-instant") as served:
+        watch = os.pidfd_open(served.data["pid"])
+        os.kill(served.engine_pid(served.data["key"]), signal.SIGKILL)
+        out, complaint = served.process.communicate(timeout=30)
+        assert served.process.returncode == 3
         assert json.loads(out)["data"]["code"] == "engine_failed"
         assert "SIGKILL" in complaint
         assert_gone([watch])
 
 
 @pytest.mark.parametrize(
-    ("model", "flags", "error", "said"),
+    ("model", "flags", "error", "named"),
     [
         ("simulated-instand", {}, InvalidInput, "simulated-instant"),
         ("nothing.gguf", {}, NotFound, "nothing.gguf"),
@@ -130,8 +130,8 @@ def test_an_engine_that_dies_ends_the_command_with_its_last_words(tmp_path: Path
         ("simulated-instant", {"api_key_env": "VLMHB_NO_SUCH_VARIABLE"}, InvalidInput, "VLMHB_NO_SUCH_VARIABLE"),
     ],
 )
-def test_what_cannot_be_served_is_refused_before_anything_starts(
-    model: str, flags: dict[str, Any], error: type[Exception], said: str
+def test_a_model_that_cannot_be_served_is_refused_before_anything_starts(
+    model: str, flags: dict[str, Any], error: type[Exception], named: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=named):
         serve(model, **flags)

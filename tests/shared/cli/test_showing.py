@@ -1,3 +1,5 @@
+"""Progress, tables, results and errors as the commands print them."""
+
 from __future__ import annotations
 
 import io
@@ -10,10 +12,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.builders import shown_run
+from tests.support.wording import Wording
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.headline import print_runs, print_scores, print_table
 from vlmhyperbench.cli.ls import run_table
-from vlmhyperbench.cli.output import complain, emit
+from vlmhyperbench.cli.output import emit, print_error
 from vlmhyperbench.cli.watch import state_of
 from vlmhyperbench.client.progress import Lines, describe, watching
 from vlmhyperbench.errors import Conflict, Denied, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
@@ -42,7 +45,7 @@ def test_progress_is_one_line_with_rate_and_time_left() -> None:
     assert describe(Progress(run_id=RUN, stage="index", done=3)) == "index 3"
 
 
-def test_lines_are_printed_at_changes_and_at_the_end_not_at_every_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_lines_are_printed_for_changes_and_at_the_end_only(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines({RUN: "mine"})
     for done in range(200):
         lines.progress(_progress(done))
@@ -54,9 +57,7 @@ def test_lines_are_printed_at_changes_and_at_the_end_not_at_every_message(capsys
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_what_a_server_said_is_shown_as_it_is_and_obeyed_by_nobody(
-    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
-) -> None:
+def test_control_characters_in_a_message_are_escaped(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
     monkeypatch.setattr(sys, "stderr", screen)
@@ -85,7 +86,7 @@ def test_the_comparison_table_shows_values_with_intervals(capsys: pytest.Capture
     assert second[3] == "–"
 
 
-def test_speeds_that_are_no_measurement_are_said_to_be_void_in_front_of_them(
+def test_a_column_marks_invalid_speeds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     row = {"name": "a", "state": "SUCCEEDED", "requested": 1, "ok": 1, "latency_p50_ms": 12.6, "validity": "valid"}
@@ -95,7 +96,7 @@ def test_speeds_that_are_no_measurement_are_said_to_be_void_in_front_of_them(
     assert (first[3:], second[3:]) == (["valid", "13"], ["INVALID", "13"])
 
 
-def test_whose_memory_it_is_stands_beside_it_where_runs_differ_in_that(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_owner_of_the_memory_is_printed_if_runs_differ_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     on_cpu, on_gpu = (
         {"name": of, "metrics": {}, "peak_memory_bytes": size * 2**20, "peak_memory_of": of}
         for of, size in (("engine", 62), ("accelerators", 8192))
@@ -108,7 +109,7 @@ def test_whose_memory_it_is_stands_beside_it_where_runs_differ_in_that(capsys: p
     assert "8192 accelerators" in out
 
 
-def test_a_headline_that_is_none_prints_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_headline_the_table_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(None)
     assert capsys.readouterr().out == "run\tstate\tok\n"
 
@@ -126,12 +127,11 @@ def test_the_envelope_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_every_error_is_printed_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_error_is_printed_with_its_location(capsys: pytest.CaptureFixture[str]) -> None:
     errors = [RegistryError(file="a.yaml", line=2, field="task", message="m.", cure="c."), RegistryError(message="n.")]
-    complain(RegistryErrors(errors), as_json=True)
+    print_error(RegistryErrors(errors), as_json=True)
     captured = capsys.readouterr()
-    assert captured.err.splitlines()[0] == "error: 2 things are wrong:"
-    assert "  a.yaml:2: task: m. c." in captured.err.splitlines()
+    assert captured.err.splitlines() == ["error: 2 errors:", "  - n.", "  a.yaml:2: task: m. c."]
     assert len(json.loads(captured.out)["data"]["errors"]) == 2
 
 
@@ -173,27 +173,30 @@ HEADLINE = {
 }
 
 
-def test_a_run_ends_with_its_scores_its_failures_and_its_speeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_results_of_a_run_are_its_scores_failures_and_speeds(
+    capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     print_scores(_shown_run(headline=HEADLINE))
     columns, anls, bleu, answers, speed = capsys.readouterr().out.splitlines()
     assert columns.split("\t") == ["metric", "value", "95 % interval", "n", "without value"]
     assert anls.split("\t") == ["anls", "0.977", "0.970 to 0.983", "197", "3"]
     assert bleu.split("\t") == ["bleu", "–", "–", "0", "200"]
-    assert answers == "answers: 197 of 200, 2 failed by the model, 1 failed by the infrastructure"
-    assert speed == "speed (INVALID, the report says why): latency p50 12.6 ms, answers/s 1,234, peak memory 62 MiB"
+    wording(answers)
+    wording(speed)
 
 
-def test_a_run_ends_with_its_cost_or_with_why_it_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cost_of_a_run_is_printed_or_why_it_is_unknown(
+    capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     cost = {"cost_per_answer": 0.00036, "cost_total": 0.072, "cost_per_million_tokens": 3.2432, "cost_currency": "EUR"}
     print_scores(_shown_run(headline={**HEADLINE, **cost}))
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        "cost in EUR: 0.00036 an answer, 3.243 a million tokens, 0.072 in all"
-    )
-    print_scores(_shown_run(headline={**HEADLINE, "cost_unknown": "nobody wrote prices"}))
-    assert capsys.readouterr().out.splitlines()[-1] == "cost: unknown (nobody wrote prices)"
+    wording(capsys.readouterr().out.splitlines()[-1])
+    print_scores(_shown_run(headline={**HEADLINE, "cost_unknown": "no prices"}))
+    wording(capsys.readouterr().out.splitlines()[-1])
     print_runs([_shown_run(headline={**HEADLINE, **cost}), _shown_run(headline=HEADLINE, name="m · u")])
     columns, priced, unknown = (line.split("\t") for line in capsys.readouterr().out.splitlines())
-    assert (columns[-1], priced[-1], unknown[-1]) == ("cost per answer", "0.00036 EUR", "unknown")
+    assert (priced[-1], unknown[-1]) == ("0.00036 EUR", "unknown")
+    assert columns[-1].startswith("cost")
 
 
 @pytest.mark.parametrize(
@@ -205,14 +208,14 @@ def test_a_run_ends_with_its_cost_or_with_why_it_is_unknown(capsys: pytest.Captu
         ("tokens", "invalid", None),
     ],
 )
-def test_a_cost_by_the_hour_is_marked_where_the_speeds_are_no_measure(
+def test_a_cost_by_the_hour_is_marked_if_the_speeds_are_invalid(
     capsys: pytest.CaptureFixture[str], basis: str, validity: str, mark: str | None
 ) -> None:
     cost = {"cost_per_answer": 0.5, "cost_total": 1.0, "cost_currency": "EUR", "cost_basis": basis}
     run = _shown_run(headline={**HEADLINE, **cost, "validity": validity})
     print_scores(run)
     line = capsys.readouterr().out.splitlines()[-1]
-    assert line.startswith(f"cost in EUR ({mark}, the report says why): " if mark else "cost in EUR: ")
+    assert line.startswith(f"cost in EUR ({mark}, " if mark else "cost in EUR: ")
     print_runs([run])
     _, row = capsys.readouterr().out.splitlines()
     assert row.split("\t")[-1] == (f"0.5 EUR {mark}" if mark else "0.5 EUR")
@@ -228,10 +231,10 @@ def test_a_run_without_a_report_prints_no_scores(capsys: pytest.CaptureFixture[s
     assert failed[:4] == ["m · u", "FAILED", "197/200", "–"]
 
 
-def test_a_list_shows_target_task_and_score_and_why_a_run_waits() -> None:
+def test_a_list_has_target_task_score_and_the_reason_why_a_run_waits() -> None:
     columns, rows = run_table([_shown_run(headline=HEADLINE)])
-    found = dict(zip(columns, rows[0], strict=True))
-    assert {name: found[name] for name in ("id", "target", "task", "state", "done", "failed", "score")} == {
+    cells = dict(zip(columns, rows[0], strict=True))
+    assert {name: cells[name] for name in ("id", "target", "task", "state", "done", "failed", "score")} == {
         "id": "00000000",
         "target": "m",
         "task": "t",
@@ -240,9 +243,9 @@ def test_a_list_shows_target_task_and_score_and_why_a_run_waits() -> None:
         "failed": 3,
         "score": "anls 0.977 [0.970, 0.983]",
     }
-    wait = {"code": "busy", "message": "no inference worker is free"}
+    wait = {"code": "busy", "message": "no worker"}
     columns, rows = run_table([_shown_run(state="QUEUED", waits_for=wait), _shown_run()])
-    assert (columns[-1], [row[-1] for row in rows]) == ("waiting", ["no inference worker is free", None])
+    assert (columns[-1], [row[-1] for row in rows]) == ("waiting", ["no worker", None])
 
 
 @pytest.mark.parametrize(
@@ -254,11 +257,11 @@ def test_a_list_shows_target_task_and_score_and_why_a_run_waits() -> None:
         ({"state": "FAILED", "is_paused": True}, "failed"),
     ],
 )
-def test_what_was_asked_of_a_run_says_more_than_where_it_stands(changes: dict[str, Any], state: str) -> None:
+def test_an_open_run_that_is_paused_or_cancelling_has_that_state(changes: dict[str, Any], state: str) -> None:
     assert state_of(_shown_run(**{"state": "QUEUED", **changes})) == state
 
 
-def test_a_run_that_waits_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reason_why_a_run_waits_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines({RUN: "mine"})
-    lines.progress(Progress(run_id=RUN, stage="waiting", done=0, waits_for="no inference worker is free"))
-    assert capsys.readouterr().err == "mine: waiting: no inference worker is free\n"
+    lines.progress(Progress(run_id=RUN, stage="waiting", done=0, waits_for="no worker"))
+    assert capsys.readouterr().err == "mine: waiting: no worker\n"
