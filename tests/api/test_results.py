@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from tests.support.builders import Shard, add_shard, chunk_frame, new_fact, stor
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
-from vlmhyperbench.db import manifests, measures
+from vlmhyperbench.db import manifests, measures, runs
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
@@ -31,23 +32,27 @@ IMAGE = ImageInfo(
 KINDS = ("receipt", "invoice", "passport")
 
 
-async def _measured_run(api: Served, folder: Path, *, samples: int = 6) -> UUID:
+async def _measured_run(api: Served, folder: Path, *, samples: int = 6, chunks: int = 1) -> UUID:
     """Make a run of six answered samples, the last of which failed, scored by one metric."""
     async with api.database.transaction() as session:
         shard = await add_shard(session, end=samples)
         await _add_manifest(session, api, shard, samples)
-        chunk = store_chunk(
-            api.storage,
-            folder,
-            chunk_frame([f"answer {number}" for number in range(samples)]),
-            run_id=shard.run.id,
-            claim_id=shard.claim_id,
-        )
-        rows = [
-            new_fact(number, row=number, status=FactStatus.ERROR if number == samples - 1 else FactStatus.OK)
-            for number in range(samples)
-        ]
-        await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=rows)
+        size = samples // chunks
+        for no in range(chunks):
+            numbers = range(no * size, (no + 1) * size)
+            chunk = store_chunk(
+                api.storage,
+                folder,
+                chunk_frame([f"answer {number}" for number in numbers]),
+                run_id=shard.run.id,
+                claim_id=shard.claim_id,
+                no=no,
+            )
+            rows = [
+                new_fact(number, row=row, status=FactStatus.ERROR if number == samples - 1 else FactStatus.OK)
+                for row, number in enumerate(numbers)
+            ]
+            await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=rows)
         await _add_measures(session, api, shard, samples)
     return shard.run.id
 
@@ -77,8 +82,8 @@ async def _add_manifest(session: AsyncSession, api: Served, shard: Shard, sample
         unreadable=0,
         group_columns=["doc_class", "question_type"],
     )
-    runs = table_of(RunRow)
-    await session.execute(update(runs).where(runs.c.id == shard.run.id).values(manifest_id=manifest_id))
+    run = table_of(RunRow)
+    await session.execute(update(run).where(run.c.id == shard.run.id).values(manifest_id=manifest_id))
 
 
 async def _add_measures(session: AsyncSession, api: Served, shard: Shard, samples: int) -> None:
@@ -173,22 +178,60 @@ async def test_a_run_that_was_not_indexed_has_no_results(api: Served) -> None:
     assert (await api.http.get(f"/results?run_id={run['id']}&doc_class=x")).json() == {"items": [], "next": None}
 
 
-async def test_a_payload_that_is_gone_leaves_the_row(api: Served, tmp_path: Path) -> None:
-    run_id = await _measured_run(api, tmp_path)
-    for path in (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet"):
-        path.unlink()
-    found = (await api.http.get(f"/results?run_id={run_id}&limit=1")).json()["items"][0]
-    assert found["text"] is None
-    assert found["latency_ms"] == 20.0
+def _cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
 
 
-async def test_a_payload_that_is_damaged_is_refused(api: Served, tmp_path: Path) -> None:
+def _stored_files(folder: Path, run_id: UUID, kind: str) -> list[Path]:
+    return sorted((folder / "storage" / "runs" / str(run_id) / kind).rglob("*.parquet"), key=lambda file: file.name)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, _cut_short])
+async def test_a_result_whose_answer_is_in_a_damaged_file_is_listed_and_names_the_file(
+    api: Served, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    run_id = await _measured_run(api, tmp_path, chunks=2)
+    first, second = _stored_files(tmp_path, run_id, "chunks")
+    damage(first)
+    items = (await api.http.get(f"/results?run_id={run_id}")).json()["items"]
+    assert [item["ordinal"] for item in items] == [0, 1, 2, 3, 4, 5]
+    assert [item["text"] for item in items] == [None] * 3 + [f"answer {number}" for number in (3, 4, 5)]
+    assert {item["latency_ms"] for item in items} == {20.0}
+    assert [[measure["value"] for measure in item["measures"]] for item in items[:2]] == [[1.0], [1.0]]
+    (damaged,) = items[0]["damaged"]
+    assert damaged["holds"] == "answer"
+    assert tmp_path / "storage" / damaged["key"] == first
+    assert str(run_id) in damaged["key"]
+    assert damaged["cure"]
+    assert [bool(item["damaged"]) for item in items] == [True] * 3 + [False] * 3
+    assert second.exists()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, _cut_short])
+async def test_results_without_the_scores_of_a_damaged_file_name_the_file(
+    api: Served, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     run_id = await _measured_run(api, tmp_path)
-    for path in (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet"):
-        path.write_bytes(path.read_bytes()[:-1])
-    answer = await api.http.get(f"/results?run_id={run_id}&limit=1")
-    assert (answer.status_code, answer.json()["code"]) == (409, "storage_corrupt")
-    assert answer.json()["cure"]
+    (file,) = _stored_files(tmp_path, run_id, "measures")
+    damage(file)
+    items = (await api.http.get(f"/results?run_id={run_id}")).json()["items"]
+    assert [(item["text"], item["measures"]) for item in items[:2]] == [("answer 0", []), ("answer 1", [])]
+    assert [[(part["holds"], tmp_path / "storage" / part["key"]) for part in item["damaged"]] for item in items] == [
+        [("scores", file)]
+    ] * 6
+
+
+async def test_results_of_a_damaged_sample_manifest_are_refused(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    async with api.database.transaction() as session:
+        run = await runs.get(session, run_id)
+    assert run is not None
+    key = manifest.manifest_key(str(run.manifest_id))
+    _cut_short(tmp_path / "storage" / key)
+    refused = await api.http.get(f"/results?run_id={run_id}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "storage_corrupt")
+    assert key in refused.json()["message"]
+    assert refused.json()["cure"]
 
 
 async def test_a_run_shows_how_many_rows_it_has(api: Served, tmp_path: Path) -> None:

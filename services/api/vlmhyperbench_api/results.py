@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -17,11 +18,11 @@ from vlmhyperbench.db.results import ResultRow
 from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.domain.units import NS_PER_MS
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.live import LARGEST_SEQ
-from vlmhyperbench.wire.results import Result, SampleOutcome
+from vlmhyperbench.wire.live import MAX_SEQ
+from vlmhyperbench.wire.results import DamagedFile, Result, SampleOutcome
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, any_case, read_cursor, write_cursor
 from vlmhyperbench_api.ids import RunId
@@ -39,7 +40,15 @@ class _Position(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     phase: int = Field(ge=0, lt=2**31)
-    ordinal: int = Field(ge=0, le=LARGEST_SEQ)
+    ordinal: int = Field(ge=0, le=MAX_SEQ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """Verified files by key, and the damaged ones."""
+
+    paths: Mapping[str, Path]
+    damaged: Mapping[str, DamagedFile]
 
 
 @router.get("")
@@ -54,7 +63,10 @@ async def list_results(
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Result]:
-    """List the counted requests of a run with question, answer, timing and scores."""
+    """List the counted requests of a run with question, answer, timing and scores.
+
+    A result whose answer or scores are in a damaged file is listed without them, and names the file in `damaged`.
+    """
     after = read_cursor(cursor, _Position)
     async with runtime.database.transaction() as session:
         run = await runs.get(session, run_id, project_id=principal.project_id)
@@ -65,7 +77,7 @@ async def list_results(
     wanted = {"doc_class": doc_class, "question_type": question_type}
     samples = await _samples(samples_path, {name: text for name, text in wanted.items() if text is not None})
     async with runtime.database.transaction() as session:
-        found = await rows.page(
+        page = await rows.page(
             session,
             run_id,
             after=(after.phase, after.ordinal) if after else None,
@@ -74,9 +86,9 @@ async def list_results(
             outcome=outcome,
             samples=samples,
         )
-        files = await measures.of_run(session, run_id) if found else []
-    items = await _joined(runtime.storage, run_id, found, samples_path, files) if found else []
-    last = found[-1] if len(found) == limit else None
+        files = await measures.of_run(session, run_id) if page else []
+    items = await _joined(runtime.storage, run_id, page, samples_path, files) if page else []
+    last = page[-1] if len(page) == limit else None
     return Page[Result](
         items=items, next=write_cursor(_Position(phase=last.phase, ordinal=last.ordinal)) if last else None
     )
@@ -96,33 +108,50 @@ async def _samples(samples_path: Path | None, filters: dict[str, str]) -> list[i
 async def _joined(
     storage: Storage,
     run_id: UUID,
-    found: Sequence[ResultRow],
+    page: Sequence[ResultRow],
     samples_path: Path | None,
     files: Sequence[MeasureManifestView],
 ) -> list[Result]:
-    """Join rows with their payloads and scores; rows of a chunk that storage no longer has get no payload."""
-    hashes = {row.storage_key: row.chunk_sha256 for row in found if row.storage_key and row.chunk_sha256}
-    present = [(key, sha256) for key, sha256 in hashes.items() if await storage.exists(key)]
-    chunks = dict(zip((key for key, _ in present), await storage.open_all(present), strict=True))
-    paths = await storage.open_all([(file.storage_key, file.sha256) for file in files])
-    measured = list(zip(files, paths, strict=True))
-    return await asyncio.to_thread(_join, run_id, found, samples_path, chunks, measured)
+    """Join rows with their payloads and scores, and name the damaged files of each row."""
+    chunks = {row.storage_key: row.chunk_sha256 for row in page if row.storage_key and row.chunk_sha256}
+    answers = await _open(storage, chunks, holds="answer")
+    scores = await _open(storage, {file.storage_key: file.sha256 for file in files}, holds="scores")
+    return await asyncio.to_thread(_join, run_id, page, samples_path, files, answers, scores)
+
+
+async def _open(storage: Storage, hashes: Mapping[str, str], *, holds: Literal["answer", "scores"]) -> _Opened:
+    """Open files, given by key and SHA-256; the damaged ones are described instead."""
+    opened = {key: await _open_one(storage, key, sha256, holds) for key, sha256 in hashes.items()}
+    return _Opened(
+        paths={key: path for key, path in opened.items() if isinstance(path, Path)},
+        damaged={key: file for key, file in opened.items() if isinstance(file, DamagedFile)},
+    )
+
+
+async def _open_one(storage: Storage, key: str, sha256: str, holds: Literal["answer", "scores"]) -> Path | DamagedFile:
+    try:
+        return await storage.open(key, sha256)
+    except Damaged as error:
+        return DamagedFile(holds=holds, key=key, message=error.message, cure=error.cure)
 
 
 def _join(
     run_id: UUID,
-    found: Sequence[ResultRow],
+    page: Sequence[ResultRow],
     samples_path: Path | None,
-    chunks: Mapping[str, Path],
-    measured: Sequence[tuple[MeasureManifestView, Path]],
+    files: Sequence[MeasureManifestView],
+    answers: _Opened,
+    scores: _Opened,
 ) -> list[Result]:
     from vlmhyperbench_api import samples  # imports polars on first use
 
-    asked = samples.asked(samples_path, [row.sample for row in found]) if samples_path else {}
-    scores = samples.measures(measured, found)
+    questions = samples.samples_at(samples_path, [row.sample for row in page]) if samples_path else {}
+    readable = [(file, scores.paths[file.storage_key]) for file in files if file.storage_key in scores.paths]
+    measures_of = samples.measures(readable, page)
     items = []
-    for row, payload in zip(found, samples.payloads(chunks, found), strict=True):
-        fact, question = row.fact, asked.get(row.sample)
+    for row, payload in zip(page, samples.payloads(answers.paths, page), strict=True):
+        fact, question = row.fact, questions.get(row.sample)
+        damaged = [file for key, file in answers.damaged.items() if key == row.storage_key]
         items.append(
             Result(
                 run_id=run_id,
@@ -147,7 +176,8 @@ def _join(
                 ttft_ms=_ms(fact.ttft_user_ns),
                 tpot_ms=_ms(fact.tpot_ns),
                 latency_ms=_ms(fact.latency_ns),
-                measures=scores.get((row.phase, row.ordinal), []),
+                measures=measures_of.get((row.phase, row.ordinal), []),
+                damaged=[*damaged, *scores.damaged.values()],
             )
         )
     return items

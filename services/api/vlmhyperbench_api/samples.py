@@ -21,8 +21,8 @@ _MEASURE = ("phase", "ordinal", "extractor", "value", "outcome", "reason", "fiel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A sample: one row of the sample manifest."""
+class SampleRow:
+    """One row of the sample manifest."""
 
     key: str
     question: str
@@ -43,12 +43,12 @@ def samples_where(samples: Path, filters: Mapping[str, str]) -> list[int]:
     return indices
 
 
-def asked(samples: Path, indices: Sequence[int]) -> dict[int, Asked]:
+def samples_at(samples: Path, indices: Sequence[int]) -> dict[int, SampleRow]:
     """Read the rows of a sample manifest with these indices."""
     frame = _manifest(samples).filter(pl.col("index").is_in(list(set(indices))))
     groups = [column for column in frame.columns if column.startswith(manifest.GROUP_PREFIX)]
     return {
-        row["index"]: Asked(
+        row["index"]: SampleRow(
             key=row["key"],
             question=row["question"],
             references=list(row["references"] or ()),
@@ -62,8 +62,8 @@ def asked(samples: Path, indices: Sequence[int]) -> dict[int, Asked]:
 def media_type_of(samples: Path, sha256: str) -> str | None:
     """Return the media type of an image, or None if no sample has it."""
     images = _manifest(samples).select(pl.col("images").explode()).unnest("images")
-    found = images.filter(pl.col("sha256") == sha256)
-    return str(found["media_type"][0]) if found.height else None
+    image = images.filter(pl.col("sha256") == sha256)
+    return str(image["media_type"][0]) if image.height else None
 
 
 def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
@@ -81,7 +81,7 @@ def measures(
     files: Sequence[tuple[MeasureManifestView, Path]], rows: Sequence[ResultRow]
 ) -> dict[tuple[int, int], list[MeasureValue]]:
     """Read the scores of these rows by every metric, keyed by (phase, ordinal)."""
-    found: dict[tuple[int, int], list[MeasureValue]] = {}
+    scores: dict[tuple[int, int], list[MeasureValue]] = {}
     wanted = pl.DataFrame(
         {"phase": [row.phase for row in rows], "ordinal": [row.ordinal for row in rows]},
         schema={"phase": pl.Int32, "ordinal": pl.Int64},
@@ -90,8 +90,8 @@ def measures(
         frame = pl.read_parquet(path, columns=list(_MEASURE), glob=False)  # the columns of statistics are not needed
         identity = file.metrics[0] if file.metrics else {}
         for row in frame.join(wanted, on=["phase", "ordinal"], how="semi").iter_rows(named=True):
-            found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, identity, file.evaluation_id))
-    return found
+            scores.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, identity, file.evaluation_id))
+    return scores
 
 
 def _measure(row: dict[str, Any], identity: JsonObject, evaluation_id: str | None) -> MeasureValue:

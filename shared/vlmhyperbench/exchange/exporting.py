@@ -68,10 +68,11 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
     """Yield every request of a run in order; one page is held in memory at a time.
 
     Raises:
-        Conflict: the run has no request that counts.
+        Conflict: the run has no request that counts, or a stored file of its scores is damaged.
     """
     is_empty, order = True, _Order(run.spec)
     for page in pages:
+        _check_scores(page)
         parsed = _parsed(run.spec, page)
         for i, result in enumerate(page):
             is_empty = False
@@ -84,6 +85,13 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
             cure=f"See why with `vlmhyperbench show {run.id}`.",
             code="no_answers",
         )
+
+
+def _check_scores(page: Sequence[Result]) -> None:
+    """Refuse results without their scores, since an export cannot mark them; a missing answer is marked."""
+    damaged = next((file for result in page for file in result.damaged if file.holds == "scores"), None)
+    if damaged is not None:
+        raise Conflict(damaged.message, cure=damaged.cure, code="storage_corrupt")
 
 
 def clean(text: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from vlmhyperbench.wire.base import Input, Output
 
-LARGEST_SEQ = 2**63 - 1
+MAX_SEQ = 2**63 - 1
 SLOW_CLIENT = 4408
 """Close code: the client did not read in time; it may reconnect with its cursors."""
 BAD_MESSAGE = 4400
@@ -27,7 +27,7 @@ class Cursor(Input):
     """A run or experiment to follow, with the sequence number of its last known event."""
 
     stream: UUID
-    since: Annotated[int, Field(ge=0, le=LARGEST_SEQ)] = 0
+    since: Annotated[int, Field(ge=0, le=MAX_SEQ)] = 0
 
 
 class Subscribe(Input):

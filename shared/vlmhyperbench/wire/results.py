@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 from uuid import UUID
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from vlmhyperbench.wire.base import Output
 
@@ -26,6 +26,17 @@ class MeasureValue(Output):
     outcome: str
     reason: str | None = None
     field: str | None = None
+
+
+class DamagedFile(Output):
+    """A stored file that is missing or was changed, so that a part of a result cannot be read."""
+
+    holds: Literal["answer", "scores"]
+    """`answer`: `text`, `reasoning` and `error` of the result are missing; `scores`: some of its `measures`."""
+    key: str
+    """Key of the file in storage, which begins with the run that wrote it."""
+    message: str
+    cure: str
 
 
 class Result(Output):
@@ -57,3 +68,5 @@ class Result(Output):
     tpot_ms: float | None
     latency_ms: float | None
     measures: list[MeasureValue]
+    damaged: list[DamagedFile] = Field(default_factory=list)
+    """Files of this result that cannot be read; empty if the result is complete."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarg
 from vlmhyperbench.errors import Conflict, NotReady
 from vlmhyperbench.exchange.exported import NOT_STORED
 from vlmhyperbench.exchange.exporting import clean, exported_samples
+from vlmhyperbench.wire.results import DamagedFile
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "INDEXED", "RUNNING"])
@@ -162,8 +165,18 @@ def test_nul_stays_only_in_what_the_model_wrote() -> None:
 
 
 def test_an_answer_whose_text_is_gone_says_so() -> None:
-    (sample,) = samples([result(0, None)])
+    (sample,) = samples([result(0, None, damaged=[_damaged("answer")])])
     assert sample.failure == NOT_STORED
+
+
+def test_a_run_whose_scores_are_damaged_is_refused() -> None:
+    with pytest.raises(Conflict, match="runs/a") as refused:
+        samples([result(0), result(1, measures=[], damaged=[_damaged("scores")])])
+    assert (refused.value.code, refused.value.cure) == ("storage_corrupt", "cure")
+
+
+def _damaged(holds: Literal["answer", "scores"]) -> DamagedFile:
+    return DamagedFile(holds=holds, key="runs/a", message="runs/a is missing", cure="cure")
 
 
 def test_a_sample_that_nobody_knows_any_more_is_named_by_its_place() -> None:
