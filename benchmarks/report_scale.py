@@ -183,7 +183,7 @@ def _fact(ordinal: int, document: str, chance: random.Random) -> dict[str, objec
         "phase": 1,
         "ordinal": ordinal,
         "phase_kind": "accuracy",
-        "is_kept": False,
+        "is_reused": False,
         "run_id": "r0000000-0000-0000-0000-000000000001",
         "source_phase": 1,
         "sample": ordinal,

@@ -76,7 +76,7 @@ def _facts(requests: int) -> polars.DataFrame:
         "phase_kind": "server",
         "ordinal": ordinal,
         "sample": ordinal,
-        "is_kept": False,
+        "is_reused": False,
         "run_id": "r",
         "source_phase": 1,
         "status": numpy.where(is_ok, "ok", "error"),

@@ -134,7 +134,7 @@ MUTANTS = (
         file="db/advancing.py",
         text=" AND own.counts",
         replacement="",
-        tests=("tests/shared/db/test_keeping_errors.py",),
+        tests=("tests/shared/db/test_reused_errors.py",),
     ),
 )
 

@@ -93,14 +93,14 @@ def test_a_route_without_a_policy_stops_the_application() -> None:
     @router.get("/open")
     async def forgotten() -> None: ...
 
-    with pytest.raises(RuntimeError, match="/open declares no policy"):
+    with pytest.raises(RuntimeError, match="/open"):
         check_policies([router])
 
 
 def test_a_route_that_cannot_declare_a_policy_stops_the_application() -> None:
     router = APIRouter()
     router.routes.append(Route("/raw", lambda _: None))
-    with pytest.raises(RuntimeError, match="/raw declares no policy"):
+    with pytest.raises(RuntimeError, match="/raw"):
         check_policies([router])
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.api.conftest import Served, serving
+from tests.support.wording import Wording
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.settings import Settings
 
@@ -143,11 +144,12 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_a_field_inside_an_entry_is_named_as_it_was_written_with_the_nearest_name(api: Served) -> None:
+async def test_an_unknown_field_of_an_entry_is_named_with_similar_fields(api: Served, wording: Wording) -> None:
     entry = {"target": {"model": "simulated"}, "task": "synthetic-questions", "limts": {}}
     problem = (await api.http.post("/runs", json={"run": entry})).json()
-    found = [(error["field"], error["cure"]) for error in problem["errors"]]
-    assert found == [("body.run.limts", "Did you mean limits or limit?")]
+    (error,) = problem["errors"]
+    assert error["field"] == "body.run.limts"
+    wording(error["cure"])
 
 
 async def test_a_body_that_says_it_is_no_json_is_refused(api: Served) -> None:
@@ -167,15 +169,13 @@ async def test_an_endless_integer_is_refused_without_advice_for_programmers(api:
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "a\u202eb"])
 async def test_a_name_that_hides_something_is_refused(api: Served, name: str) -> None:
     problem = (await api.http.post("/runs", json={"run": "simulated-instant", "name": name})).json()
-    assert [one["field"] for one in problem["errors"]] == ["body.name"]
+    assert [error["field"] for error in problem["errors"]] == ["body.name"]
 
 
-async def test_an_address_that_is_not_there_says_where_they_are_listed(api: Served) -> None:
+async def test_the_error_of_an_unknown_address_names_the_list_of_addresses(api: Served) -> None:
     answer = await api.http.get("/nothing")
-    assert (answer.status_code, answer.json()["cure"]) == (
-        404,
-        "Check the address; docs/openapi.json lists all of them.",
-    )
+    assert answer.status_code == 404
+    assert "docs/openapi.json" in answer.json()["cure"]
 
 
 @pytest.mark.parametrize(

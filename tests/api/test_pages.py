@@ -153,7 +153,7 @@ async def test_a_report_is_shown_in_an_origin_of_its_own_and_other_files_are_dow
     run_id = await _run(api)
     async with _browser(api) as browser:
         await browser.get(await _link(api))
-        assert "no report yet" in (await browser.get(f"/reports/{run_id}")).text
+        assert 'href="/files/' not in (await browser.get(f"/reports/{run_id}")).text
         other = await _add_file(api, run_id, "report.md", b"# text")
         assert f'href="/files/{other}"' in (await browser.get(f"/reports/{run_id}")).text
         await _add_file(api, run_id, "report.html", b"<p>hello")

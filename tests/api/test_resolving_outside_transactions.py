@@ -23,6 +23,7 @@ from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunDetail, RunR
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.security import Principal
 from vlmhyperbench_api.submission import (
+    ChildSubmission,
     Submission,
     submit_experiment,
     submit_import,
@@ -89,12 +90,14 @@ async def test_an_import_and_what_starts_from_it(runtime: Runtime, catalogue: Wa
     await _end(runtime, parent)
     again = RunRerun(run="simulated-instant")
     await submit_rerun(
-        Submission(body=again, principal=PRINCIPAL, key=None, catalogue=catalogue, runtime=runtime, parent_id=parent.id)
+        ChildSubmission(
+            body=again, principal=PRINCIPAL, key=None, catalogue=catalogue, runtime=runtime, parent_id=parent.id
+        )
     )
     anew = RunRescore(metrics=("exact_match",))
     with pytest.raises(Conflict) as refused:
         await submit_rescoring(
-            Submission(
+            ChildSubmission(
                 body=anew, principal=PRINCIPAL, key=None, catalogue=catalogue, runtime=runtime, parent_id=parent.id
             )
         )

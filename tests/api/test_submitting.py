@@ -158,8 +158,8 @@ async def test_a_rerun_that_could_not_be_scored_is_refused_before_anything_is_as
         await session.execute(statement, {"old": old, "id": run["id"]})
     answer = await api.http.post(f"/runs/{run['id']}/rerun", json={})
     assert answer.status_code == 422, answer.text
-    assert "'number' has no version 1" in answer.text
-    assert "Write number:2." in answer.text
+    assert "'number'" in answer.json()["message"]
+    assert "number:2" in answer.json()["cure"]
 
 
 async def test_an_experiment_is_paused_as_a_whole_and_goes_on(api: Served) -> None:

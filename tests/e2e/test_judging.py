@@ -89,7 +89,7 @@ def verdict_rows(stack, run):
         "WHERE f.run_id = %s AND p.kind = 'judge'",
         run.id,
     )[0]
-    (kept,) = stack.query("SELECT count(*) FROM kept_fact WHERE run_id = %s", run.id)[0]
+    (kept,) = stack.query("SELECT count(*) FROM reused_fact WHERE run_id = %s", run.id)[0]
     return asked, kept
 
 

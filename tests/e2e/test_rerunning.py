@@ -63,27 +63,27 @@ def test_a_run_that_has_not_changed_asks_nothing_again(stack, parent):
     audit(stack)
     third = stack.wait(stack.client.runs.rerun(again.id).id)
     assert own_rows(stack, third) == 0
-    sources = stack.query("SELECT DISTINCT source_run_id FROM kept_fact WHERE run_id = %s", third.id)
+    sources = stack.query("SELECT DISTINCT source_run_id FROM reused_fact WHERE run_id = %s", third.id)
     assert [str(source) for (source,) in sources] == [str(parent.id)]
 
 
-def kept_measures(run):
+def reused_measures(run):
     """Metrics whose measures were kept of the parent."""
-    return next(job for job in run.jobs if job.kind == "SCORE").outcome["data"]["kept"]
+    return next(job for job in run.jobs if job.kind == "SCORE").outcome["data"]["reused"]
 
 
 def test_measures_of_the_same_are_kept_until_evaluation_is_forced(stack, parent):
-    assert kept_measures(parent) == []
+    assert reused_measures(parent) == []
     again = stack.wait(stack.client.runs.rerun(parent.id).id)
-    assert kept_measures(again) == ["exact_match@v1"]
+    assert reused_measures(again) == ["exact_match@v1"]
     forced = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(force="evaluation")).id)
-    assert (kept_measures(forced), own_rows(stack, forced)) == ([], 0)
+    assert (reused_measures(forced), own_rows(stack, forced)) == ([], 0)
     more = stack.wait(stack.client.runs.rescore(again.id, RunRescore(metrics=("exact_match", "anls"))).id)
-    assert kept_measures(more) == ["exact_match@v1"]
+    assert reused_measures(more) == ["exact_match@v1"]
     known = {key: measured[:1] for key, (_, measured) in values(stack, more).items()}
     assert known == {key: measured for key, (_, measured) in values(stack, parent).items()}
     stricter = stack.wait(stack.client.runs.rescore(again.id, RunRescore(on_invalid="zero")).id)
-    assert kept_measures(stricter) == []
+    assert reused_measures(stricter) == []
 
 
 def test_measures_whose_file_is_not_the_one_that_was_written_are_made_again(stack):
@@ -93,7 +93,7 @@ def test_measures_whose_file_is_not_the_one_that_was_written_are_made_again(stac
     file.chmod(0o600)
     file.write_bytes(b"PAR1 not any more")
     again = stack.wait(stack.client.runs.rerun(run.id).id)
-    assert (again.state, kept_measures(again)) == ("SUCCEEDED", [])
+    assert (again.state, reused_measures(again)) == ("SUCCEEDED", [])
 
 
 def test_a_re_scored_rerun_counts_the_rows_that_it_keeps(stack, parent):

@@ -247,4 +247,4 @@ def test_a_rerun_that_may_stop_keeps_nothing(stack, right):
     stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id)}
     again = stack.client.runs.rerun(parent.id, RunRerun(run=entry(target={"model": "simulated-instant"}, stop=stop)))
     assert stack.wait(again.id).state == "SUCCEEDED"
-    assert stack.query("SELECT count(*) FROM kept_fact WHERE run_id = %s", again.id) == [(0,)]
+    assert stack.query("SELECT count(*) FROM reused_fact WHERE run_id = %s", again.id) == [(0,)]

@@ -7,9 +7,10 @@ import io
 import polars
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, SourceRef
-from vlmhyperbench_eval_worker.kept_measures import environment_of
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
+from vlmhyperbench_eval_worker.stored_measures import environment_of
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
@@ -90,11 +91,12 @@ def test_a_model_failure_is_worth_nothing_also_to_a_metric_that_leaves_unreadabl
     assert measured["is_invalid"].to_list() == [False, True, False]
 
 
-def test_statistics_without_end_are_refused_before_they_fill_the_memory() -> None:
+def test_a_metric_with_too_many_statistics_is_refused(wording: Wording) -> None:
     spec = MetricSpec(name="classification", profile="macro_f1", version="1.0.0", class_path="classification")
     frame = facts(*((f"answer {i}", ["a"]) for i in range(2001)))
-    with pytest.raises(InvalidInput, match=r"classification' has more than 2000 statistics"):
+    with pytest.raises(InvalidInput, match=r"'classification'.* 2000 ") as refused:
         measure(frame, spec)
+    wording(refused.value)
     assert measure(frame.head(1000), spec).rows == 1000
 
 

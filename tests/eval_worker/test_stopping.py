@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.support.builders import Shard, add_run, add_shard, new_fact, unstored_chunk
 from vlmhyperbench.analysis.pairing import Pairing
 from vlmhyperbench.analysis.sequential import Decision, Rule, request_order
-from vlmhyperbench.db import facts, kept
+from vlmhyperbench.db import facts, reuse
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import AsyncSession, Database
-from vlmhyperbench.db.views import KeptFactView
+from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench_eval_worker import stopping
 
 SAMPLES = 60
@@ -101,7 +101,7 @@ async def test_own_and_kept_rows_are_present_and_others_are_not(database: Databa
         await _append(session, parent, [1, 2, 3])
         child = await add_shard(session, run=await add_run(session, parent_run_id=parent.run.id), end=8)
         await _append(session, child, [0, 5])
-        place = KeptFactView(
+        place = ReusedFactView(
             run_id=child.run.id,
             phase=1,
             ordinal=4,
@@ -109,7 +109,7 @@ async def test_own_and_kept_rows_are_present_and_others_are_not(database: Databa
             source_phase=1,
             source_ordinal=2,
         )
-        await kept.keep(session, child.job_id, [place])
+        await reuse.add_to_shard(session, child.job_id, [place])
         assert await facts.present(session, child.run.id, 1, range(8)) == {0, 4, 5}
         assert await facts.present(session, child.run.id, 1, [4, 6]) == {4}
         assert await facts.present(session, child.run.id, 2, range(8)) == set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlmhyperbench.db.appending import NewFact
+from vlmhyperbench.db.views import NewFact
 from vlmhyperbench_inference_worker.live import Live
 
 MS = 1_000_000

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vlmhyperbench.db.kept import KeepableView
+from vlmhyperbench.db.reuse import ReusableView
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
@@ -19,7 +19,7 @@ from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import Prompt
 
 CLAIM, RUN = UUID(int=1), UUID(int=2)
-ROW = KeepableView(
+ROW = ReusableView(
     source_run_id=RUN,
     source_phase=1,
     source_ordinal=3,

@@ -34,7 +34,7 @@ def _tokens(*changes: dict[str, object]) -> tuple[int | None, int | None]:
 
 
 def test_counts_are_summed_up() -> None:
-    use = _use(_verdicts({}, {}, {"is_kept": True}))
+    use = _use(_verdicts({}, {}, {"is_reused": True}))
     assert (use.metric, use.requests, use.kept, use.failed) == ("judged@v1", 3, 1, 0)
     assert (use.prompt_tokens, use.completion_tokens, use.busy_s) == (200, 22, 0.041)
     assert use.answers == 2
@@ -49,8 +49,8 @@ def test_tokens_that_no_or_not_every_verdict_has_are_unknown() -> None:
 def test_what_was_known_already_or_failed_or_never_asked_leaves_the_sum_known() -> None:
     failed = {"status": "error", "failure": "infrastructure", "error_code": "connection_lost"}
     unasked = {"status": "error", "failure": "infrastructure", "error_code": "unreadable_sample"}
-    assert _tokens({}, {**UNCOUNTED, "is_kept": True}, UNCOUNTED | failed, UNCOUNTED | unasked) == (100, 11)
-    assert _tokens({**UNCOUNTED, "is_kept": True}) == (0, 0)
+    assert _tokens({}, {**UNCOUNTED, "is_reused": True}, UNCOUNTED | failed, UNCOUNTED | unasked) == (100, 11)
+    assert _tokens({**UNCOUNTED, "is_reused": True}) == (0, 0)
 
 
 def test_a_sum_is_longer_than_its_counts() -> None:

@@ -380,7 +380,7 @@ async def test_gaps_need_no_clock_that_the_claims_share(runtime: Runtime, cpu: C
 async def test_a_run_in_which_nothing_was_timed_has_no_gaps(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     bundle = await read_bundle(runtime, run_id)
-    kept = bundle.facts.drop(LONGEST_GAP).with_columns(is_kept=True)
+    kept = bundle.facts.drop(LONGEST_GAP).with_columns(is_reused=True)
     facts, events = await read_events(runtime, run_id, kept, bundle.claims)
     assert not events.gap_counts.any()
     assert facts[LONGEST_GAP].null_count() == facts.height

@@ -8,8 +8,8 @@ INVARIANTS = {
     "V1 every ordinal of a complete phase of a finished run has exactly one row, its own or a kept one": """
         WITH f AS (
             SELECT run_id, phase, ordinal FROM fact
-            UNION ALL SELECT run_id, phase, ordinal FROM kept_fact
-            UNION ALL SELECT k.run_id, k.phase, fact.ordinal FROM kept_phase k
+            UNION ALL SELECT run_id, phase, ordinal FROM reused_fact
+            UNION ALL SELECT k.run_id, k.phase, fact.ordinal FROM reused_phase k
                 JOIN fact ON fact.run_id = k.source_run_id AND fact.phase = k.source_phase)
         SELECT r.id, p.no, p.count, count(f.ordinal)
         FROM run r JOIN phase p ON p.run_id = r.id LEFT JOIN f ON f.run_id = r.id AND f.phase = p.no
@@ -19,7 +19,7 @@ INVARIANTS = {
                 AND p.kind NOT IN ('warmup', 'baseline'))""",
     "V2 a job's done is the number of its rows": """
         WITH f AS (
-            SELECT run_id, phase, ordinal FROM fact UNION ALL SELECT run_id, phase, ordinal FROM kept_fact)
+            SELECT run_id, phase, ordinal FROM fact UNION ALL SELECT run_id, phase, ordinal FROM reused_fact)
         SELECT j.id, j.done, count(f.ordinal) FROM job j
         LEFT JOIN f ON f.run_id = j.run_id AND f.phase = j.phase
             AND f.ordinal >= j.range_start AND f.ordinal < j.range_end

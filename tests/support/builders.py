@@ -13,11 +13,10 @@ from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import phases, runs, workers
-from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow
-from vlmhyperbench.db.views import RunView
+from vlmhyperbench.db.views import NewChunk, NewFact, RunView
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind

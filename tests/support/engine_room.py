@@ -9,10 +9,10 @@ from sqlalchemy import text
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from vlmhyperbench.db import advancing, claims, experiments, finishing, jobs, manifests, runs, scheduling, workers
-from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
+from vlmhyperbench.db.appending import Appended, append
 from vlmhyperbench.db.claims import Assigned, Claimant
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.db.views import EventView, JobView, RunView
+from vlmhyperbench.db.views import EventView, JobView, NewChunk, NewFact, RunView
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Outcome
 from vlmhyperbench.domain.placement import Placement, Reservation

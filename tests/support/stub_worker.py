@@ -10,7 +10,7 @@ import asyncio
 import sys
 
 from vlmhyperbench.db import claims
-from vlmhyperbench.db.appending import NewChunk, NewFact
+from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.domain.steps import StepKind
@@ -59,7 +59,7 @@ async def stubborn(job: ClaimedJob) -> Outcome:
 
 async def crash(job: ClaimedJob) -> Outcome:
     """Break as a plugin may."""
-    raise RuntimeError(f"broken on {job.job.kind}")
+    raise RuntimeError(job.job.kind)
 
 
 HANDLERS: dict[str, Handler] = {"finish": finish, "hang": hang, "stubborn": stubborn, "crash": crash}

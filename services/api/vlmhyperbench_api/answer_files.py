@@ -35,9 +35,9 @@ class AnswerFiles:
             InvalidInput: it is not a valid file of answers.
             Unavailable: it cannot be stored.
         """
-        found = await self._described(path, sha256)
+        description = await self._described(path, sha256)
         await asyncio.to_thread(self._storage.put, answers_key(project_id, sha256), path, media_type=MEDIA_TYPE)
-        return found
+        return description
 
     async def describe(self, project_id: str, sha256: str) -> Answers:
         """Describe a file that was uploaded to the project.
@@ -54,10 +54,10 @@ class AnswerFiles:
     async def _described(self, path: Path, sha256: str) -> Answers:
         if sha256 not in self._known:
             async with self._readers:
-                found = await summarise(path, sha256=sha256)
-            self._known[sha256] = found
+                description = await summarise(path, sha256=sha256)
+            self._known[sha256] = description
             if len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)
-            return found
+            return description
         self._known.move_to_end(sha256)
         return self._known[sha256]

@@ -60,10 +60,10 @@ async def list_artifacts(
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         return _whole(await rows.of_experiment(session, experiment_id))
     after = read_cursor(cursor, After)
-    found = await rows.page(session, project_id=principal.project_id, after=after.key if after else None, limit=limit)
-    last = found[-1] if len(found) == limit else None
+    page = await rows.page(session, project_id=principal.project_id, after=after.key if after else None, limit=limit)
+    last = page[-1] if len(page) == limit else None
     return Page[Artifact](
-        items=[artifact_of(artifact) for artifact in found],
+        items=[artifact_of(artifact) for artifact in page],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 
@@ -78,22 +78,22 @@ async def get_artifact(artifact_id: ArtifactId, principal: Reader, session: Sess
 async def get_artifact_content(artifact_id: ArtifactId, principal: Reader, runtime: RuntimeOf) -> FileResponse:
     """Download one file."""
     async with runtime.database.transaction() as session:
-        found = await _read(session, artifact_id, principal)
-    path = await runtime.storage.open(found.storage_key, found.sha256)
+        artifact = await _read(session, artifact_id, principal)
+    path = await runtime.storage.open(artifact.storage_key, artifact.sha256)
     return FileResponse(
         path,
-        media_type=found.media_type,
-        filename=found.name,
-        headers={"ETag": f'"{found.sha256}"', "Content-Security-Policy": REPORT_POLICY},
+        media_type=artifact.media_type,
+        filename=artifact.name,
+        headers={"ETag": f'"{artifact.sha256}"', "Content-Security-Policy": REPORT_POLICY},
     )
 
 
 async def _read(session: AsyncSession, artifact_id: UUID, principal: Principal) -> ArtifactView:
-    found = await rows.get(session, artifact_id, project_id=principal.project_id)
-    if found is None:
+    artifact = await rows.get(session, artifact_id, project_id=principal.project_id)
+    if artifact is None:
         raise NotFound(f"There is no artifact {artifact_id}.", cure="List the artifacts to see which there are.")
-    return found
+    return artifact
 
 
-def _whole(found: list[ArtifactView]) -> Page[Artifact]:
-    return Page[Artifact](items=[artifact_of(artifact) for artifact in found])
+def _whole(artifacts: list[ArtifactView]) -> Page[Artifact]:
+    return Page[Artifact](items=[artifact_of(artifact) for artifact in artifacts])

@@ -57,16 +57,18 @@ async def check_baseline(session: AsyncSession, spec: RunSpec, *, project_id: st
     """
     if spec.stop is None or spec.stop.baseline is None:
         return
-    found = await runs.get(session, spec.stop.baseline, project_id=project_id)
-    if found is None:
+    baseline = await runs.get(session, spec.stop.baseline, project_id=project_id)
+    if baseline is None:
         raise InvalidInput(f"stop.baseline: there is no run {spec.stop.baseline}.", cure=_CURE, code="unknown_name")
-    if found.state in {RunState.FAILED, RunState.CANCELLED}:
-        raise InvalidInput(f"stop.baseline: the run {found.name!r} has ended {found.state.lower()}.", cure=_CURE)
-    if not are_paired(found.pinned_spec(), spec):
-        message = f"stop.baseline: the run {found.name!r} asked other samples, or asked them another number of times."
+    if baseline.state in {RunState.FAILED, RunState.CANCELLED}:
+        raise InvalidInput(f"stop.baseline: the run {baseline.name!r} has ended {baseline.state.lower()}.", cure=_CURE)
+    if not are_paired(baseline.pinned_spec(), spec):
+        message = (
+            f"stop.baseline: the run {baseline.name!r} asked other samples, or asked them another number of times."
+        )
         raise InvalidInput(message, cure=_CURE)
-    phase = await phases.get(session, found.id, ACCURACY_PHASE)
-    may_stop = found.pinned_spec().stop is not None and not found.state.is_terminal
+    phase = await phases.get(session, baseline.id, ACCURACY_PHASE)
+    may_stop = baseline.pinned_spec().stop is not None and not baseline.state.is_terminal
     if may_stop or (phase is not None and phase.state is PhaseState.STOPPED):
-        message = f"stop.baseline: the run {found.name!r} stops early itself, so it lacks answers to compare with."
+        message = f"stop.baseline: the run {baseline.name!r} stops early itself, so it lacks answers to compare with."
         raise InvalidInput(message, cure=_CURE)

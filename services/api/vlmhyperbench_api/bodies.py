@@ -95,12 +95,12 @@ def _check(value: JsonValue, where: str, depth: int) -> None:
 
 
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {}
+    members: dict[str, JsonValue] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise InvalidInput(f"The key {key[:100]!r} appears twice in one object.", cure="Keep one of the two.")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -30,8 +30,8 @@ class Registries:
             return self._loaded[1]
 
     def _fingerprint(self) -> Fingerprint:
-        found = []
+        files = []
         for path in sorted(path for root in self._roots for path in root.glob("*/*.yaml")):
             stat = path.stat()
-            found.append((str(path), stat.st_mtime_ns, stat.st_size))
-        return tuple(found)
+            files.append((str(path), stat.st_mtime_ns, stat.st_size))
+        return tuple(files)

@@ -154,7 +154,7 @@ def _item(part: object) -> ProblemItem:
 
 async def _on_error(_: HTTPConnection, error: Exception) -> Response:
     """Respond to a request, or deny a WebSocket that is not yet accepted; the framework sends either response."""
-    assert isinstance(error, VlmHyperBenchError)  # noqa: S101 - narrows the type for the table
+    assert isinstance(error, VlmHyperBenchError)  # noqa: S101 - `install` registers it so; Starlette's type is wider
     return respond(problem_of(error))
 
 
@@ -165,7 +165,7 @@ async def _on_gone(_: HTTPConnection, error: Exception) -> Response:
 
 
 async def _on_validation(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as in `_on_error`
     items = list(_items(request, error))
     first = items[0] if items else ProblemItem(message="The request is not valid.", cure=_SEND_AGAIN)
     where = f" ({first.field})" if first.field else ""
@@ -197,7 +197,7 @@ def _items(request: Request, error: RequestValidationError) -> Iterator[ProblemI
 
 
 async def _on_http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101
+    assert isinstance(error, HTTPException)  # noqa: S101 - as in `_on_error`
     phrase = HTTPStatus(error.status_code).phrase
     code = _CODE_OF_STATUS.get(error.status_code, "invalid_input" if error.status_code < 500 else "error")
     cure = _CURE_OF_STATUS.get(error.status_code, "")

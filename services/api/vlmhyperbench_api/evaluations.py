@@ -23,8 +23,8 @@ EvaluationId = Annotated[str, Path(pattern="^e[0-9a-f]{12}$")]
 @router.get("/{evaluation_id}")
 async def get_evaluation(evaluation_id: EvaluationId, principal: Reader, session: Session) -> Evaluation:
     """Return the components of an evaluation identity."""
-    found = await measures.of_evaluation(session, evaluation_id, project_id=principal.project_id)
-    if found is None:
+    manifest = await measures.of_evaluation(session, evaluation_id, project_id=principal.project_id)
+    if manifest is None:
         raise NotFound(f"There is no evaluation {evaluation_id}.", cure="Take an id from a report, or from a result.")
-    components = json_of(found.metrics[0])["evaluation"]
-    return Evaluation.model_validate({"id": evaluation_id, "components": components, "run_id": found.run_id})
+    components = json_of(manifest.metrics[0])["evaluation"]
+    return Evaluation.model_validate({"id": evaluation_id, "components": components, "run_id": manifest.run_id})

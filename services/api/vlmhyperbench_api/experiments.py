@@ -58,16 +58,16 @@ async def list_experiments(
 ) -> Page[Experiment]:
     """List experiments, newest first."""
     after = read_cursor(cursor, After)
-    found = await rows.page(
+    page = await rows.page(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit, state=state
     )
-    states = await tallies.run_states(session, [experiment.id for experiment in found])
-    paused = await tallies.paused(session, [experiment.id for experiment in found])
-    last = found[-1] if len(found) == limit else None
+    states = await tallies.run_states(session, [experiment.id for experiment in page])
+    paused = await tallies.paused(session, [experiment.id for experiment in page])
+    last = page[-1] if len(page) == limit else None
     return Page[Experiment](
         items=[
             experiment_of(experiment, states.get(experiment.id, {}), is_paused=experiment.id in paused)
-            for experiment in found
+            for experiment in page
         ],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
@@ -88,8 +88,8 @@ async def cancel_experiment(experiment_id: ExperimentId, principal: Writer, runt
     async with runtime.database.transaction() as session:
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         await rows.request_cancel(session, experiment_id)
-        found = await read_experiment(session, experiment_id, project_id=principal.project_id)
-    return await _publish(runtime, found)
+        experiment = await read_experiment(session, experiment_id, project_id=principal.project_id)
+    return await _publish(runtime, experiment)
 
 
 @router.post("/{experiment_id}/pause")
@@ -110,8 +110,8 @@ async def _set_paused(
     async with runtime.database.transaction() as session:
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         await rows.set_paused(session, experiment_id, is_paused=is_paused)
-        found = await read_experiment(session, experiment_id, project_id=principal.project_id)
-    return await _publish(runtime, found)
+        experiment = await read_experiment(session, experiment_id, project_id=principal.project_id)
+    return await _publish(runtime, experiment)
 
 
 async def _publish(runtime: RuntimeOf, experiment: ExperimentDetail) -> ExperimentDetail:

@@ -29,8 +29,8 @@ async def identify(
     principal: Annotated[Principal, requires("run:read")],
 ) -> Identified:
     """Look up the run, experiment or artifact that an id stands for."""
-    found = await _find(connection, principal, given, ids.KINDS)
-    return Identified(kind=found.kind, id=found.id, name=found.name)
+    match = await _find(connection, principal, given, ids.KINDS)
+    return Identified(kind=match.kind, id=match.id, name=match.name)
 
 
 async def resolve(connection: HTTPConnection, given: str, *kinds: NamedKind) -> UUID:
@@ -49,17 +49,17 @@ async def resolve(connection: HTTPConnection, given: str, *kinds: NamedKind) -> 
 async def _find(connection: HTTPConnection, principal: Principal, given: str, kinds: tuple[NamedKind, ...]) -> Named:
     first, last = ids_from(given)
     async with runtime_of(connection).database.transaction() as session:
-        found = await ids.between(
+        matches = await ids.between(
             session, first, last, project_id=principal.project_id, kinds=kinds, limit=MAX_CANDIDATES + 1
         )
-    if not found:
+    if not matches:
         raise NotFound(f"There is no {' or '.join(kinds)} {given}.", cure="List them to see which there are.")
-    if len(found) > 1:
-        candidates = ", ".join(f"{named.kind} {named.id} ({named.name})" for named in found[:MAX_CANDIDATES])
-        more = ", and more" if len(found) > MAX_CANDIDATES else ""
+    if len(matches) > 1:
+        candidates = ", ".join(f"{named.kind} {named.id} ({named.name})" for named in matches[:MAX_CANDIDATES])
+        more = ", and more" if len(matches) > MAX_CANDIDATES else ""
         message = f"{given!r} is the beginning of several ids: {candidates}{more}."
         raise InvalidInput(message, cure="Give more of its digits.", code="ambiguous_id")
-    return found[0]
+    return matches[0]
 
 
 async def _run(run_id: str, connection: HTTPConnection) -> UUID:

@@ -41,10 +41,10 @@ async def get_image(
 ) -> FileResponse:
     """Download an image of the run's samples."""
     run = await runs.get(session, run_id, project_id=principal.project_id)
-    found = await image_of_runs(session, runtime, [run] if run is not None else [], sha256)
-    if found is None:
+    image = await image_of_runs(session, runtime, [run] if run is not None else [], sha256)
+    if image is None:
         raise NotFound(f"The run {run_id} has no image {sha256[:12]}….", cure="Take the hashes of /results.")
-    return found
+    return image
 
 
 async def image_of_runs(

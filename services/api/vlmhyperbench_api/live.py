@@ -134,9 +134,9 @@ class Connection:
                 run = await read_run(session, stream, project_id=project_id, stale_s=stale_s)
                 data = run.model_dump(mode="json", exclude={"spec", "jobs", "progress"})
                 return Snapshot(stream=stream, seq=run.event_seq, kind="run", data=data, progress=shown)
-            found = await read_experiment(session, stream, project_id=project_id, stale_s=stale_s)
-            data = found.model_dump(mode="json")
-            return Snapshot(stream=stream, seq=found.event_seq, kind="experiment", data=data, progress=shown)
+            experiment = await read_experiment(session, stream, project_id=project_id, stale_s=stale_s)
+            data = experiment.model_dump(mode="json")
+            return Snapshot(stream=stream, seq=experiment.event_seq, kind="experiment", data=data, progress=shown)
 
     async def _write(self) -> None:
         """Whenever the follower is due, send new events from the database, then the newest progress."""
@@ -156,15 +156,15 @@ class Connection:
         while True:
             try:
                 async with self._runtime.database.transaction() as session:
-                    found = await events.after(session, stream, follower.sent[stream], limit=BATCH_EVENTS)
+                    new_events = await events.after(session, stream, follower.sent[stream], limit=BATCH_EVENTS)
             except Unavailable:
                 await asyncio.sleep(_RETRY_S)
                 continue
-            for event in found:
+            for event in new_events:
                 envelope = Event.model_validate(event).model_dump(mode="json")
                 await self._send(LiveEvent(stream=stream, seq=event.seq, event=envelope))
                 follower.sent[stream] = event.seq
-            if len(found) < BATCH_EVENTS:
+            if len(new_events) < BATCH_EVENTS:
                 return
 
     async def _send(self, message: Output) -> None:

@@ -44,14 +44,14 @@ class RunLine:
     @property
     def scores(self) -> list[tuple[str, str, str]]:
         """Metric, value and interval of the first two scores."""
-        found = self.run.headline.scores[:2] if self.run.headline else []
+        first = self.run.headline.scores[:2] if self.run.headline else []
         return [
             (
                 score.metric.replace("_", " "),
                 "–" if score.value is None else f"{score.value:.3f}",
                 "" if score.ci_low is None or score.ci_high is None else f"{score.ci_low:.3f} to {score.ci_high:.3f}",
             )
-            for score in found
+            for score in first
         ]
 
 

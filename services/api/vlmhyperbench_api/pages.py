@@ -68,9 +68,9 @@ async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf)
     """Show experiments and runs, newest first."""
     stale_s = runtime.settings.timers.stale_worker_s
     project_id = principal.project_id
-    found = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
+    page = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
     details = [
-        await read_experiment(session, experiment.id, project_id=project_id, stale_s=stale_s) for experiment in found
+        await read_experiment(session, experiment.id, project_id=project_id, stale_s=stale_s) for experiment in page
     ]
     single = [
         run for run in await runs.page(session, project_id=project_id, limit=MAX_RUNS) if run.experiment_id is None
@@ -128,12 +128,12 @@ async def show_report(scope_id: UUID, principal: FileReader, runtime: RuntimeOf)
 async def download(artifact_id: UUID, principal: FileReader, runtime: RuntimeOf) -> Response:
     """Download one file."""
     async with runtime.database.transaction() as session:
-        found = await artifacts.get(session, artifact_id, project_id=principal.project_id)
-    if found is None:
+        file = await artifacts.get(session, artifact_id, project_id=principal.project_id)
+    if file is None:
         raise NotFound("There is no such file.", cure="Go back to the list.")
-    path = await runtime.storage.open(found.storage_key, found.sha256)
+    path = await runtime.storage.open(file.storage_key, file.sha256)
     headers = {"Content-Security-Policy": REPORT_POLICY}
-    return FileResponse(path, media_type=found.media_type, filename=found.name, headers=headers)
+    return FileResponse(path, media_type=file.media_type, filename=file.name, headers=headers)
 
 
 @router.get("/reports/{scope_id}/images/{sha256}")
@@ -145,10 +145,10 @@ async def show_image(
     members = [run] if run is not None else []
     if not members and await experiments.get(session, scope_id, project_id=principal.project_id) is not None:
         members = await runs.of_experiment(session, scope_id)
-    found = await image_of_runs(session, runtime, members, sha256)
-    if found is None:
+    image = await image_of_runs(session, runtime, members, sha256)
+    if image is None:
         raise NotFound("There is no such page of a document.", cure="Go back to the report.")
-    return found
+    return image
 
 
 async def _files(session: AsyncSession, scope_id: UUID, principal: Principal) -> tuple[str, list[ArtifactView]]:

@@ -63,8 +63,8 @@ def errors_of(counts: FailureCounts) -> list[RequestError]:
 
 def _job_errors(jobs: Sequence[JobView]) -> list[RequestError]:
     """Convert the error that ended a job before it wrote a row."""
-    found = [job.outcome.get("error") for job in jobs if job.outcome and job.state is JobState.FAILED]
-    return [RequestError.model_validate(error) for error in found if error]
+    errors = [job.outcome.get("error") for job in jobs if job.outcome and job.state is JobState.FAILED]
+    return [RequestError.model_validate(error) for error in errors if error]
 
 
 def experiment_of(view: ExperimentView, run_states: Mapping[str, int], *, is_paused: bool) -> Experiment:

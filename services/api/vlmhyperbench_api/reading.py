@@ -53,8 +53,8 @@ async def read_experiment(
     view = await experiments.get(session, experiment_id, project_id=project_id)
     if view is None:
         raise NotFound(f"There is no experiment {experiment_id}.", cure="List the experiments to see which there are.")
-    found = await runs.of_experiment(session, experiment_id)
-    counts = await tallies.of_runs(session, [run.id for run in found])
+    members = await runs.of_experiment(session, experiment_id)
+    counts = await tallies.of_runs(session, [run.id for run in members])
     states = await tallies.run_states(session, [experiment_id])
-    waiting = await waits.of_runs(session, found, stale_s=stale_s) if stale_s is not None else {}
-    return experiment_detail_of(view, states.get(experiment_id, {}), found, counts, waiting)
+    waiting = await waits.of_runs(session, members, stale_s=stale_s) if stale_s is not None else {}
+    return experiment_detail_of(view, states.get(experiment_id, {}), members, counts, waiting)

@@ -45,12 +45,12 @@ async def get_registry_entry(kind: KindName, name: EntryName, _: Reader, registr
     """Return one entry with the location of its file."""
     catalogue = await registries.catalogue()
     entry = catalogue.get(kind, name)
-    place = catalogue.location_of(kind, name)
+    location = catalogue.location_of(kind, name)
     return RegistryEntry(
         kind=kind,
         name=name,
         version=entry.version,
         description=entry.description,
         entry=entry.model_dump(mode="json"),
-        file=place.file if place else None,
+        file=location.file if location else None,
     )

@@ -44,12 +44,12 @@ async def list_reports(
 ) -> Page[Artifact]:
     """List the files of all reports, newest first."""
     after = read_cursor(cursor, After)
-    found = await artifacts.page(
+    page = await artifacts.page(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit
     )
-    last = found[-1] if len(found) == limit else None
+    last = page[-1] if len(page) == limit else None
     return Page[Artifact](
-        items=[artifact_of(artifact) for artifact in found if artifact.kind == "report"],
+        items=[artifact_of(artifact) for artifact in page if artifact.kind == "report"],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 
@@ -86,12 +86,12 @@ def _row_of(stored: JsonObject) -> JsonValue:
     """Return a run's headline in the form of `report.json`: metrics by their names."""
     row = json_of({name: value for name, value in stored.items() if name != "scores"})
     scores = json_of(stored).get("scores")
-    found = [score for score in scores if isinstance(score, dict)] if isinstance(scores, list) else []
-    row["metrics"] = {str(score["metric"]): {k: v for k, v in score.items() if k != "metric"} for score in found}
+    metrics = [score for score in scores if isinstance(score, dict)] if isinstance(scores, list) else []
+    row["metrics"] = {str(score["metric"]): {k: v for k, v in score.items() if k != "metric"} for score in metrics}
     return {"rows": [row]}
 
 
 async def _headline(runtime: Runtime, document: ArtifactView) -> JsonValue | None:
     path = await runtime.storage.open(document.storage_key, document.sha256)
-    found: JsonValue = json.loads(await asyncio.to_thread(path.read_bytes))
-    return found.get("headline") if isinstance(found, dict) else None
+    report: JsonValue = json.loads(await asyncio.to_thread(path.read_bytes))
+    return report.get("headline") if isinstance(report, dict) else None

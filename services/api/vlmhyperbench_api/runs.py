@@ -31,7 +31,14 @@ from vlmhyperbench_api.ids import MaybeExperimentId, RunId
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.submission import Submission, submit_import, submit_rerun, submit_rescoring, submit_run
+from vlmhyperbench_api.submission import (
+    ChildSubmission,
+    Submission,
+    submit_import,
+    submit_rerun,
+    submit_rescoring,
+    submit_run,
+)
 from vlmhyperbench_api.summaries import with_summary
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
@@ -71,7 +78,7 @@ async def rescore_run(
     """Re-score a finished run: a new run evaluates its stored answers and sends no requests to a model."""
     catalogue = await registries.catalogue()
     return await submit_rescoring(
-        Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
+        ChildSubmission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
     )
 
 
@@ -87,7 +94,7 @@ async def rerun_run(
     """Repeat a run in a new run, which reuses rows of the old one that are ok and belong to the same requests."""
     catalogue = await registries.catalogue()
     return await submit_rerun(
-        Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
+        ChildSubmission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
     )
 
 
@@ -119,7 +126,7 @@ async def list_runs(
 ) -> Page[Run]:
     """List runs, newest first."""
     after = read_cursor(cursor, After)
-    found = await rows.page(
+    page = await rows.page(
         session,
         project_id=principal.project_id,
         after=after.key if after else None,
@@ -127,11 +134,11 @@ async def list_runs(
         state=state,
         experiment_id=experiment_id,
     )
-    counts = await tallies.of_runs(session, [run.id for run in found])
-    waiting = await waits.of_runs(session, found, stale_s=runtime.settings.timers.stale_worker_s)
-    last = found[-1] if len(found) == limit else None
+    counts = await tallies.of_runs(session, [run.id for run in page])
+    waiting = await waits.of_runs(session, page, stale_s=runtime.settings.timers.stale_worker_s)
+    last = page[-1] if len(page) == limit else None
     return Page[Run](
-        items=[run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in found],
+        items=[run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in page],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 

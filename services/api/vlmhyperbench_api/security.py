@@ -90,15 +90,15 @@ async def authenticate(connection: HTTPConnection) -> Principal:
     runtime = runtime_of(connection)
     key = connection.headers.get("x-api-key", "")
     prefix = prefix_of(key)
-    found = None
+    stored_key = None
     if prefix is not None:
         async with runtime.database.transaction() as session:
-            found = await api_keys.valid(session, prefix)
-    stored = found.hmac_sha256 if found is not None else _NOBODY
+            stored_key = await api_keys.valid(session, prefix)
+    stored = stored_key.hmac_sha256 if stored_key is not None else _NOBODY
     is_right = hmac.compare_digest(hmac_of(key, runtime.settings.key_pepper.get_secret_value()), stored)
-    if found is None or not is_right:
+    if stored_key is None or not is_right:
         raise Unauthorised("The API key is missing or not valid.", cure="Send a valid key in the header X-API-Key.")
-    return Principal(name=found.principal, project_id=found.project_id, scopes=frozenset(found.scopes))
+    return Principal(name=stored_key.principal, project_id=stored_key.project_id, scopes=frozenset(stored_key.scopes))
 
 
 def check_policies(routers: Iterable[APIRouter]) -> None:

@@ -42,12 +42,12 @@ class PagePolicy(Policy):
             Unauthorised: there is no session, or it has expired, or its key is no longer valid.
         """
         session = read_ticket(connection.cookies.get(cookie_name(connection), ""))
-        found = await _key_of(connection, session, "session")
-        if found is None:
+        key = await _key_of(connection, session, "session")
+        if key is None:
             raise Unauthorised("This browser has no session.", cure=_CURE)
-        held = frozenset(found.scopes)
+        held = frozenset(key.scopes)
         scopes = frozenset(scope for scope in _SCOPES if scope in held or "*" in held)
-        return Principal(name=found.principal, project_id=found.project_id, scopes=scopes)
+        return Principal(name=key.principal, project_id=key.project_id, scopes=scopes)
 
 
 @router.post("", status_code=201)

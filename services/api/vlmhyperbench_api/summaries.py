@@ -61,7 +61,7 @@ def _metric(summary: RunSummary, identity: MetricIdentity, score: Score) -> Qual
         evaluation_id=identity.evaluation_id,
         direction=identity.description.direction,
         groups={
-            column: [_score(found) for found in summary.groups[column] if found.key == identity.key]
+            column: [_score(group) for group in summary.groups[column] if group.key == identity.key]
             for column in summary.group_columns
         },
     )
@@ -81,28 +81,28 @@ def _score(score: Score) -> GroupScore:
 
 
 def _performance(summary: RunSummary) -> Performance:
-    found = summary.performance
-    goodput = found.goodput
+    speeds = summary.performance
+    goodput = speeds.goodput
     return Performance(
-        validity=found.state,
+        validity=speeds.state,
         gates=[
             SpeedGate(name=gate.name, ok=gate.ok, value=gate.value, limit=gate.limit, is_least=gate.is_least)
-            for gate in found.gates
+            for gate in speeds.gates
         ],
         times={
             name: Spread(n=times.n, mean=times.mean, p50=times.p50, p90=times.p90, p99=times.p99, max=times.max)
-            for name, times in found.times.items()
+            for name, times in speeds.times.items()
         },
-        window_s=found.window_s,
-        samples_per_s=found.samples_per_s,
-        output_tokens_per_s=found.output_tokens_per_s,
-        output_tokens=found.output_tokens,
+        window_s=speeds.window_s,
+        samples_per_s=speeds.samples_per_s,
+        output_tokens_per_s=speeds.output_tokens_per_s,
+        output_tokens=speeds.output_tokens,
         goodput_per_s=goodput.per_s if goodput else None,
         goodput_share=goodput.share if goodput else None,
-        parts=found.parts,
-        is_interrupted=found.is_interrupted,
-        is_partial=found.is_partial,
-        peak_memory_bytes=found.peak_memory_bytes,
-        peak_memory_of=found.peak_memory_of,
-        energy_j_per_answer=found.resources.energy_j_per_answer if found.resources else None,
+        parts=speeds.parts,
+        is_interrupted=speeds.is_interrupted,
+        is_partial=speeds.is_partial,
+        peak_memory_bytes=speeds.peak_memory_bytes,
+        peak_memory_of=speeds.peak_memory_of,
+        energy_j_per_answer=speeds.resources.energy_j_per_answer if speeds.resources else None,
     )

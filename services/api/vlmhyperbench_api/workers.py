@@ -42,14 +42,14 @@ async def list_workers(
 ) -> Page[Worker]:
     """List workers by name: the present ones, or also those that are gone."""
     after = read_cursor(cursor, _Position)
-    found = await rows.page(
+    page = await rows.page(
         session, after=(after.name, after.id) if after else None, limit=limit, is_present=not include_gone
     )
-    devices = await rows.devices_of(session, [worker.id for worker in found])
+    devices = await rows.devices_of(session, [worker.id for worker in page])
     stale_before = datetime.now(UTC) - timedelta(seconds=runtime.settings.timers.stale_worker_s)
-    last = found[-1] if len(found) == limit else None
+    last = page[-1] if len(page) == limit else None
     return Page[Worker](
-        items=[_shown(worker, devices, stale_before) for worker in found],
+        items=[_shown(worker, devices, stale_before) for worker in page],
         next=write_cursor(_Position(name=last.name, id=last.id)) if last else None,
     )
 

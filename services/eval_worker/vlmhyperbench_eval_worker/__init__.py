@@ -1,1 +1,1 @@
-"""INDEX and SCORE jobs, on the CPU."""
+"""The evaluation worker: INDEX, IMPORT and SCORE jobs, on the CPU."""

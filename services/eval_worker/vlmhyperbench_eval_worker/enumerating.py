@@ -1,7 +1,7 @@
-"""Enumerate a dataset into a sample manifest: work for a child process that has storage and nothing else.
+"""Enumerate a dataset into a sample manifest, in a child process that only has access to storage.
 
-What a dataset yields is hostile until it is checked. A sample that cannot be asked (an image that is no image, text
-that is no text) keeps its row with an `error`, and the rest goes on; a dataset that breaks its contract is refused.
+The output of a dataset is not trusted. A sample that cannot be asked (its image cannot be read, its text is not text)
+gets a row with an `error`, and the enumeration continues; a dataset that breaks its contract is refused.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
 
-LONGEST_KEY: Final = 500
-LONGEST_TEXT: Final = 1_000_000
-"""Characters of a question, of a reference, of metadata as JSON."""
-MOST_IMAGES: Final = 256
-"""Images of one sample."""
+MAX_KEY_CHARS: Final = 500
+MAX_TEXT_CHARS: Final = 1_000_000
+"""Maximum length of a question, of a reference, and of metadata as JSON."""
+MAX_IMAGES: Final = 256
+"""Maximum number of images of a sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexResult:
-    """What enumerating a dataset has left in storage."""
+    """The sample manifest that was stored."""
 
     manifest_id: str
     size_bytes: int
     samples: int
     unreadable: int
-    """Samples that cannot be asked."""
+    """Number of samples that cannot be asked."""
     group_columns: tuple[str, ...]
 
 
 def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str) -> IndexResult:
-    """Do `index` with storage opened here."""
+    """Open storage and run `index`."""
     return index(spec, limits, open_storage(storage_url))
 
 
 def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], storage_url: str) -> dict[str, JsonValue]:
-    """Do `index` where arguments and result are JSON."""
-    found = index(DatasetSpec.model_validate(spec), Limits.model_validate(limits), open_storage(storage_url))
-    return asdict(found)
+    """Run `index` with arguments and a result in JSON."""
+    result = index(DatasetSpec.model_validate(spec), Limits.model_validate(limits), open_storage(storage_url))
+    return asdict(result)
 
 
 def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
     """Enumerate a dataset and store its images and its manifest.
 
     Raises:
-        InvalidInput: wrong params, no sample left, or metadata that the task needs is missing.
-        NotFound: the dataset's plugin or its files are not there.
+        InvalidInput: the parameters are wrong, no sample remains, or metadata that the task needs is missing.
+        NotFound: the dataset's plugin or its files do not exist.
         Conflict: the code of the dataset was edited since the run was submitted.
         PluginFailure: the dataset breaks its contract.
         Unavailable: storage cannot be written.
@@ -82,7 +82,7 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
 
 
 class _Enumeration:
-    """One pass over a dataset, and what was met on the way."""
+    """One pass over a dataset, with its state."""
 
     def __init__(self, spec: DatasetSpec, limits: Limits, storage: Storage) -> None:
         self._spec = spec
@@ -92,7 +92,7 @@ class _Enumeration:
         self._path = path
         self._root = path if path is None or path.is_dir() else path.parent
         self._images: dict[str, ImageInfo] = {}
-        """By hash: an image is checked and stored once, however many samples share it."""
+        """By hash, so that an image that several samples share is checked and stored once."""
         self._keys: set[str] = set()
         self._missing: Counter[str] = Counter()
         self._filtered: dict[str, Counter[str]] = {"doc_class": Counter(), "question_type": Counter()}
@@ -107,12 +107,12 @@ class _Enumeration:
             counts = ", ".join(f"{name} ({count} of {len(samples)})" for name, count in sorted(self._missing.items()))
             raise InvalidInput(
                 f"Samples of the dataset {self._spec.name!r} lack metadata that the task needs: {counts}.",
-                cure="Add it to the dataset, or take it out of the task's required_fields.",
+                cure="Add it to the dataset, or remove it from the task's required_fields.",
             )
         return samples
 
     def _yielded(self) -> Iterator[Sample]:
-        """Call the plugin; whatever it raises that is no error of ours is its failure."""
+        """Call the plugin; an error outside the project's error tree becomes a `PluginFailure`."""
         spec = self._spec
         require_source(spec.package, f"dataset {spec.name!r}")
         dataset: type[Dataset] = discovery.load("datasets", spec.type)
@@ -126,7 +126,7 @@ class _Enumeration:
                 yield sample
         except VlmHyperBenchError:
             raise
-        except Exception as error:  # the one guard at the door where a plugin is called
+        except Exception as error:  # the code of plugins may raise anything
             raise PluginFailure(f"The dataset {spec.name!r} failed: {type(error).__name__}: {error}.") from error
 
     def _is_wanted(self, sample: Sample) -> bool:
@@ -139,7 +139,7 @@ class _Enumeration:
         if not (self._spec.doc_classes or self._spec.question_types):
             return ""
         known = (f"{name} {', '.join(sorted(seen)) or 'nothing'}" for name, seen in self._filtered.items())
-        return f" that the filters let through; it has {'; '.join(known)}"
+        return f" that passes the filters; it has {'; '.join(known)}"
 
     def _row(self, number: int, sample: Sample) -> ManifestSample:
         self._check_key(sample.key)
@@ -157,22 +157,24 @@ class _Enumeration:
         )
 
     def _check_key(self, key: str) -> None:
-        if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or _cleaned(key) != key:
-            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is none.")
+        if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS or _cleaned(key) != key:
+            raise PluginFailure(
+                f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is not valid."
+            )
         if key in self._keys:
             raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.")
         self._keys.add(key)
 
     def _stored(self, images: Sequence[Image], problems: list[str]) -> tuple[ImageInfo, ...]:
-        if len(images) > MOST_IMAGES:
-            problems.append(f"There are {len(images)} images, more than {MOST_IMAGES}.")
+        if len(images) > MAX_IMAGES:
+            problems.append(f"There are {len(images)} images, more than {MAX_IMAGES}.")
             return ()
-        found = [self._image(image) for image in images]
-        problems.extend(image for image in found if isinstance(image, str))
-        return tuple(image for image in found if isinstance(image, ImageInfo))
+        checked = [self._image(image) for image in images]
+        problems.extend(image for image in checked if isinstance(image, str))
+        return tuple(image for image in checked if isinstance(image, ImageInfo))
 
     def _image(self, image: Image) -> ImageInfo | str:
-        """Check and store an image, or say why a model cannot be asked about it."""
+        """Check and store an image, or return why a model cannot be asked about it."""
         try:
             data = read_image(image, root=self._root, limits=self._limits)
             sha256 = hashlib.sha256(data).hexdigest()
@@ -187,14 +189,14 @@ class _Enumeration:
 
 def _text(text: str, what: str, problems: list[str]) -> str:
     if not isinstance(text, str):
-        problems.append(f"The {what} is no text.")
+        problems.append(f"The {what} is not text.")
         return ""
-    if len(text) > LONGEST_TEXT:
-        problems.append(f"The {what} is longer than {LONGEST_TEXT} characters.")
-        text = text[:LONGEST_TEXT]
+    if len(text) > MAX_TEXT_CHARS:
+        problems.append(f"The {what} is longer than {MAX_TEXT_CHARS} characters.")
+        text = text[:MAX_TEXT_CHARS]
     cleaned = _cleaned(text)
     if cleaned != text:
-        problems.append(f"The {what} holds a NUL or half a character.")
+        problems.append(f"The {what} has a NUL or an unpaired surrogate.")
     return cleaned
 
 
@@ -203,14 +205,14 @@ def _cleaned(text: str) -> str:
 
 
 def _metadata(sample: Sample, problems: list[str]) -> dict[str, JsonValue]:
-    """Return metadata as it can be stored, or nothing where it cannot."""
+    """Return metadata in the form in which it is stored; empty if it cannot be stored."""
     try:
         text = canonical_json(dict(sample.metadata)).decode()  # type: ignore[arg-type]
     except (TypeError, ValueError, RecursionError) as error:
-        problems.append(f"The metadata is no JSON: {error}.")
+        problems.append(f"The metadata is not JSON: {error}.")
         return {}
-    if len(text) > LONGEST_TEXT:
-        problems.append(f"The metadata is longer than {LONGEST_TEXT} characters.")
+    if len(text) > MAX_TEXT_CHARS:
+        problems.append(f"The metadata is longer than {MAX_TEXT_CHARS} characters.")
         return {}
     plain: dict[str, JsonValue] = json.loads(text)
     return plain

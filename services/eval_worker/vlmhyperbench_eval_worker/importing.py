@@ -1,4 +1,4 @@
-"""IMPORT: take a run's answers out of a file instead of asking a model; what the file lacks gets an error row."""
+"""IMPORT: read a run's answers from a file instead of asking a model; a missing answer becomes an error row."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ from vlmhyperbench_sdk.types import JsonObject
 CHUNK_ROWS = 1000
 CHUNK_BYTES = 16 * 1024**2
 BOUNDS = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
-"""What the child may use that reads a file and matches it with the samples."""
+"""Limits of the child that reads a file and matches it with the samples."""
 NOT_IN_FILE = "not_in_file"
 FAILED_IN_FILE = "failed_in_file"
 _SHOWN_KEYS = 5
+_OTHER_DATASET = "Name the dataset, split and revision of the file's answers."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where answers belong: the run's samples, and what is missing of its ordinals."""
+class ImportPlan:
+    """The file of answers, the run's samples, and the ordinals that have no row yet."""
 
     file: Path
     phase: int
     samples: Mapping[str, int]
     """Key → index."""
     references: Sequence[AbstractSet[str]]
-    """Of each sample, without case and outer white space."""
+    """References of each sample, in lower case and without surrounding white space."""
     missing: frozenset[int]
     answers: str
     """Hash of the file."""
@@ -53,22 +54,22 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """How a file fits its dataset."""
+    """Differences between a file and its dataset that are allowed."""
 
     left_out: int
-    """Answers to no sample: to one that a limit or a filter left out."""
+    """Number of answers without a sample, since a limit or a filter excludes it."""
     differing: int
-    """Answers whose references, as the file knows them, are none of the sample's."""
+    """Number of answers whose references in the file are all different from those of the sample."""
 
 
 async def handle_import(job: ClaimedJob) -> Outcome:
-    """Do one IMPORT job; a file that does not fit its dataset fails the run before anything is written."""
+    """Do one IMPORT job; a file that does not match its dataset fails the run before any row is written."""
     asked = await _asked(job)
     no = done = 0
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
         checked = await run_bounded(take, asked, folder, what="the file of answers", bounds=BOUNDS)
         if not isinstance(checked, dict):
-            raise PluginFailure("The process that read the file of answers gave no answer.")
+            raise PluginFailure("The process that read the file of answers returned no result.")
         total = len(list_in(asked["missing"]))
         for part in range(count_in(checked["parts"]) or 0):
             batch = await asyncio.to_thread(_batch, _part(folder, part))
@@ -100,20 +101,20 @@ async def handle_import(job: ClaimedJob) -> Outcome:
 
 
 async def _asked(job: ClaimedJob) -> dict[str, Any]:
-    """Say as JSON what the child is to read, and what of it is wanted."""
+    """Return the input of the child as JSON: the file, the sample manifest and the missing ordinals."""
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
-        found = await manifests.get(session, run.manifest_id or "") if run else None
+        manifest_row = await manifests.get(session, run.manifest_id or "") if run else None
         missing = await claims.missing_ordinals(session, job.job)
-    if run is None or found is None or job.job.phase is None:
+    if run is None or manifest_row is None or job.job.phase is None:
         raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
     spec = RunSpec.model_validate(run.spec)
     if not isinstance(spec.target, ImportTarget):
-        raise Conflict("The run's target is no file of answers.")
+        raise Conflict("The run's target is not a file of answers.")
     storage = job.runtime.storage
     return {
         "file": str(await storage.open(answers_key(job.job.project_id, spec.target.answers), spec.target.answers)),
-        "manifest": str(await storage.open(found.storage_key, found.id)),
+        "manifest": str(await storage.open(manifest_row.storage_key, manifest_row.id)),
         "dataset": spec.dataset.model_dump(mode="json"),
         "phase": job.job.phase,
         "missing": sorted(missing),
@@ -122,9 +123,9 @@ async def _asked(job: ClaimedJob) -> dict[str, Any]:
 
 
 def take(asked: dict[str, Any], folder: str) -> JsonObject:
-    """Check a file and write the rows that are wanted, in files of a bounded size: work for a bounded child."""
+    """Check a file and write its missing rows to files of limited size; runs in a bounded child."""
     frame = manifest.read(Path(asked["manifest"]))
-    places = Places(
+    plan = ImportPlan(
         file=Path(asked["file"]),
         phase=asked["phase"],
         samples=dict(zip(frame["key"].to_list(), frame["index"].to_list(), strict=True)),
@@ -132,9 +133,9 @@ def take(asked: dict[str, Any], folder: str) -> JsonObject:
         missing=frozenset(asked["missing"]),
         answers=asked["answers"],
     )
-    checked = check_keys(places, DatasetSpec.model_validate(asked["dataset"]))
+    checked = check_keys(plan, DatasetSpec.model_validate(asked["dataset"]))
     no = -1
-    for no, lines in enumerate(_parts(rows_of(places))):
+    for no, lines in enumerate(_parts(rows_of(plan))):
         _part(folder, no).write_text("".join(lines), encoding="utf-8")
     return {"left_out": checked.left_out, "differing": checked.differing, "parts": no + 1}
 
@@ -144,7 +145,7 @@ def _part(folder: str, no: int) -> Path:
 
 
 def _parts(rows: Iterator[dict[str, Any]]) -> Iterator[list[str]]:
-    """Write rows as lines, so many or so large at once as become a chunk."""
+    """Yield rows as lines, grouped by the limits of a chunk."""
     lines: list[str] = []
     size = 0
     for row in rows:
@@ -161,37 +162,37 @@ def _batch(path: Path) -> list[dict[str, Any]]:
     return [parse_object(line, what=f"{path.name}:{no}", any_text=True) for no, line in lines_of(path)]
 
 
-def check_keys(places: Places, dataset: DatasetSpec) -> Checked:
-    """Check that answers belong to samples, and to the ones that the file means.
+def check_keys(plan: ImportPlan, dataset: DatasetSpec) -> Checked:
+    """Check that the answers belong to samples of the dataset.
 
     Raises:
-        InvalidInput: no answer belongs to a sample, the dataset is whole and yet lacks some, or all references that
-            the file knows are others than those of the samples with its keys.
+        InvalidInput: no answer belongs to a sample; some do not although no limit or filter excludes samples; or all
+            references in the file differ from those of the samples with the same keys.
     """
     unknown: list[str] = []
     answers = compared = differing = 0
-    for answer in read_answers(places.file).answers:
+    for answer in read_answers(plan.file).answers:
         answers += 1
-        sample = places.samples.get(answer.key)
+        sample = plan.samples.get(answer.key)
         if sample is None:
             unknown.append(answer.key)
-        elif answer.references and places.references[sample]:
+        elif answer.references and plan.references[sample]:
             compared += 1
-            differing += places.references[sample].isdisjoint(map(_plain, answer.references))
+            differing += plan.references[sample].isdisjoint(map(_plain, answer.references))
     is_cut = bool(dataset.limit or dataset.doc_classes or dataset.question_types)
     if unknown and (len(unknown) == answers or not is_cut):
         named = ", ".join(repr(key[:60]) for key in unknown[:_SHOWN_KEYS])
-        known = ", ".join(repr(key[:60]) for key in list(places.samples)[:_SHOWN_KEYS])
+        known = ", ".join(repr(key[:60]) for key in list(plan.samples)[:_SHOWN_KEYS])
         raise InvalidInput(
             f"{len(unknown)} of {answers} answers belong to no sample of {dataset.name!r}: {named}. "
-            f"Its keys are like {known}.",
-            cure="Name the dataset, split and revision that the file was made on.",
+            f"It has keys such as {known}.",
+            cure=_OTHER_DATASET,
         )
     if differing > 1 and differing == compared:
         raise InvalidInput(
-            f"All {differing} answers with a reference have another one in {dataset.name!r}: equal keys do not mean "
-            "equal samples.",
-            cure="Name the dataset, split and revision that the file was made on.",
+            f"All {differing} answers with a reference have another reference in {dataset.name!r}: equal keys do not "
+            "mean equal samples.",
+            cure=_OTHER_DATASET,
         )
     return Checked(left_out=len(unknown), differing=differing)
 
@@ -200,28 +201,28 @@ def _plain(text: str) -> str:
     return text.strip().casefold()
 
 
-def rows_of(places: Places) -> Iterator[dict[str, Any]]:
-    """Yield the chunk's rows of every missing ordinal, in the file's order; then of those that the file lacks."""
-    left = set(places.missing)
-    samples = len(places.samples)
-    for answer in read_answers(places.file).answers:
-        sample = places.samples.get(answer.key)
+def rows_of(plan: ImportPlan) -> Iterator[dict[str, Any]]:
+    """Yield a chunk row for every missing ordinal: first in the order of the file, then those that the file lacks."""
+    missing = set(plan.missing)
+    samples = len(plan.samples)
+    for answer in read_answers(plan.file).answers:
+        sample = plan.samples.get(answer.key)
         ordinal = None if sample is None else answer.repeat * samples + sample
-        if ordinal in left:
-            left.remove(ordinal)
-            yield _row(places, ordinal, answer)
-    keys = {index: key for key, index in places.samples.items()}
-    for ordinal in sorted(left):
-        row = _blank(places, ordinal, keys[ordinal % samples], error="The file has no answer to this sample.")
+        if ordinal in missing:
+            missing.remove(ordinal)
+            yield _row(plan, ordinal, answer)
+    keys = {index: key for key, index in plan.samples.items()}
+    for ordinal in sorted(missing):
+        row = _blank(plan, ordinal, keys[ordinal % samples], error="The file has no answer for this sample.")
         yield row | {"failure": "infrastructure", "error_code": NOT_IN_FILE}
 
 
-def _row(places: Places, ordinal: int, answer: ImportedAnswer) -> dict[str, Any]:
+def _row(plan: ImportPlan, ordinal: int, answer: ImportedAnswer) -> dict[str, Any]:
     if answer.text is None:
-        row = _blank(places, ordinal, answer.key, error=answer.error or "The file holds no text.")
+        row = _blank(plan, ordinal, answer.key, error=answer.error or "The file has no text for this answer.")
         row |= {"failure": answer.failure or "infrastructure", "error_code": FAILED_IN_FILE}
     else:
-        row = _blank(places, ordinal, answer.key, error=None) | {"text": answer.text}
+        row = _blank(plan, ordinal, answer.key, error=None) | {"text": answer.text}
     counted = answer.completion_tokens is not None
     return row | {
         "user_prompt": answer.question,
@@ -234,16 +235,16 @@ def _row(places: Places, ordinal: int, answer: ImportedAnswer) -> dict[str, Any]
     }
 
 
-def _blank(places: Places, ordinal: int, key: str, *, error: str | None) -> dict[str, Any]:
-    samples = len(places.samples)
+def _blank(plan: ImportPlan, ordinal: int, key: str, *, error: str | None) -> dict[str, Any]:
+    samples = len(plan.samples)
     repeat = ordinal // samples
-    asked = digest_of({"answers": places.answers, "key": key, "repeat": repeat})
+    request_sha256 = digest_of({"answers": plan.answers, "key": key, "repeat": repeat})
     return blank_row(
-        phase=places.phase,
+        phase=plan.phase,
         ordinal=ordinal,
         sample=ordinal % samples,
         repeat=repeat,
         status="ok" if error is None else "error",
         error=error,
-        request_sha256=asked,
+        request_sha256=request_sha256,
     )

@@ -1,4 +1,4 @@
-"""INDEX: enumerate a dataset in a child, store its images and its sample manifest by content, tell the run."""
+"""INDEX: enumerate a dataset in a child, and store its images and its sample manifest by content hash."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
 
 BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
-"""What the child may use that enumerates a file of answers; samples may share large images."""
+"""Limits of the child that enumerates a file of answers, whose samples may have large images."""
 
 
 async def handle_index(job: ClaimedJob) -> Outcome:
-    """Do one INDEX job; what is wrong with the dataset fails the run, what is wrong with one sample does not."""
+    """Do one INDEX job; an error of the dataset fails the run, an error of one sample does not."""
     spec = DatasetSpec.model_validate(job.job.params["dataset"])
     limits = Limits.model_validate(job.job.params.get("limits", {}))
     digest = str(job.job.params["dataset_digest"])
@@ -29,7 +29,7 @@ async def handle_index(job: ClaimedJob) -> Outcome:
     if known is not None:
         return _complete(known.id, known.samples, known.unreadable)
     await job.progress(done=0, total=spec.limit)
-    if spec.type == ANSWERS_DATASET:  # what strangers wrote, read by our own code
+    if spec.type == ANSWERS_DATASET:  # an untrusted file, read by our own code
         local = await _on_this_machine(job, spec)
         asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
         answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
@@ -42,9 +42,9 @@ async def handle_index(job: ClaimedJob) -> Outcome:
 
 
 async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManifestView | None:
-    """Return an earlier manifest of the same spec, where nothing but the spec decides what is in it.
+    """Return an earlier manifest of the same spec, if only the spec determines its content; else None.
 
-    A dataset that is read from files, or whose generator has no version, is always enumerated anew.
+    A dataset that is read from files, or whose code has no version, is always enumerated again.
     """
     if spec.path is not None or not isinstance(spec.package, PackageRef) or job.job.params.get("is_fresh"):
         return None
@@ -52,12 +52,12 @@ async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManif
         known = await manifests.of_dataset(session, digest)
     if known is None or not await job.runtime.storage.exists(known.storage_key):
         return None
-    await job.runtime.storage.open(known.storage_key, known.id)  # one that is damaged stops the run here, not later
+    await job.runtime.storage.open(known.storage_key, known.id)  # a damaged manifest fails the run here, not later
     return known
 
 
 async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
-    """Return the spec with the path of the stored file that it names: such a file is named by its content's hash."""
+    """Return the spec with the local path of its file, if that is in storage, where its name is its content hash."""
     if spec.path is None or not spec.path.startswith(STORAGE_SCHEME):
         return spec
     key = spec.path.removeprefix(STORAGE_SCHEME)
@@ -66,7 +66,7 @@ async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
 
 
 async def _commit(job: ClaimedJob, result: IndexResult, digest: str) -> None:
-    """Reference the manifest, which lies in storage already, in one fenced transaction."""
+    """Add the row of the manifest, which is already in storage, in one fenced transaction."""
     async with job.transaction() as session:
         await manifests.add(
             session,

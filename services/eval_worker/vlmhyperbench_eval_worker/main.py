@@ -1,4 +1,4 @@
-"""The evaluation worker: INDEX, IMPORT and SCORE jobs on the CPU, until SIGTERM."""
+"""Start the evaluation worker: `python -m vlmhyperbench_eval_worker`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vlmhyperbench_eval_worker.importing import handle_import
 from vlmhyperbench_eval_worker.indexing import handle_index
 
 HANDLERS = {StepKind.INDEX: handle_index, StepKind.IMPORT: handle_import, StepKind.SCORE: handle_score}
-MOST_CHILDREN = 4
+MAX_CHILDREN = 4
 SLOTS_PER_CHILD = 4
-"""A job that watches a run which may stop early hardly computes: it must not keep others waiting."""
+"""A job that watches a run with a stop rule computes little, so that further jobs can run beside it."""
 
 
 def main() -> None:
-    """Take INDEX, IMPORT and SCORE jobs until SIGTERM or SIGINT."""
-    children = max(1, min(MOST_CHILDREN, len(os.sched_getaffinity(0))))
+    """Run INDEX, IMPORT and SCORE jobs until SIGTERM or SIGINT."""
+    children = max(1, min(MAX_CHILDREN, len(os.sched_getaffinity(0))))
     slots = children * SLOTS_PER_CHILD
     with service("eval-worker", main.__doc__) as settings:
         asyncio.run(run_worker(settings, kind="evaluation", handlers=HANDLERS, slots=slots, children=children))

@@ -1,4 +1,4 @@
-"""Compute one metric's measures of a run as a Parquet file: CPU work for a child process, no database, no storage."""
+"""Compute a metric's measures of a run as a Parquet file, in a child process without database and storage."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from vlmhyperbench_sdk.types import JsonObject, Measure
 
 REPORTED = "reported"
 VERDICTS = "verdicts"
-"""Optional column: what a judge said of each answer, as JSON."""
+"""Optional column: the verdicts on each answer, as JSON."""
 FACT_COLUMNS = ("phase", "ordinal", "status", "failure", "error_code", "text", "references", "metadata")
-"""What scoring reads of `facts.read`."""
+"""Columns of `facts.read` that scoring reads."""
 
 _KEY_SCHEMA = polars.Schema(
     {
@@ -49,25 +49,25 @@ _KEY_SCHEMA = polars.Schema(
     }
 )
 _SLICE_ROWS = 20_000
-_MOST_STATISTICS = 2_000
+_MAX_STATISTICS = 2_000
 _KEYS = {REPORTED: reported.KEY, VERDICTS: judge.KEY}
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredMetric:
-    """One metric's measures of a run, ready to be stored."""
+    """A metric's measures of a run, before they are stored."""
 
     content: bytes
     """Parquet: `phase, ordinal, field?, extractor, outcome, value?, reason?, is_invalid`, then `stat.<name>` of every
     row, and for pooled metrics `right.<name>?` of rows without a value."""
     rows: int
     values: int
-    """Rows that have a value."""
+    """Number of rows that have a value."""
     identity: dict[str, JsonValue]
-    """Name, profile, version, extractor, package and params: what the numbers are keyed by."""
+    """Name, profile, version, extractor, package and parameters."""
     packages: dict[str, str]
-    """Distribution → version of what computed them."""
+    """Distribution → version of the packages that computed them."""
 
 
 def measure_metric(
@@ -78,15 +78,15 @@ def measure_metric(
     on_model_failure: Policy = "zero",
     on_invalid: Policy = "exclude",
 ) -> MeasuredMetric:
-    """Score a run's facts by one metric, on what one extractor reads; columns `reported`, `verdicts` are optional.
+    """Score a run's facts by one metric with one extractor; the columns `reported` and `verdicts` are optional.
 
-    `on_invalid` also holds for answers that the metric reads itself, unless its own params say otherwise.
+    `on_invalid` also applies to answers that the metric parses itself, unless its own parameters say otherwise.
 
     Raises:
-        NotFound: nobody registers the metric, or there is no such extractor.
-        InvalidInput: the metric refuses its profile or params, or the extractor its own; or its statistics are
-            without end.
-        Conflict: the installed metric is another version than the run pins, or its code was edited.
+        NotFound: the metric or the extractor is not registered.
+        InvalidInput: the metric refuses its profile or parameters, the extractor refuses its parameters, or the metric
+            has too many statistics.
+        Conflict: the installed metric has another version than the run pins, or its code was edited.
         PluginFailure: the metric cannot be constructed.
     """
     require_source(spec.package, f"metric {spec.name!r}")
@@ -122,38 +122,38 @@ def measure_metric(
 
 
 def _check_bounded(names: Collection[str], spec: MetricSpec) -> None:
-    """Each statistic is a column of every row: a metric that counts open text has too many of them."""
-    if len(names) > _MOST_STATISTICS:
+    """Refuse a metric with too many statistics, each of which is a column; one that counts open text has too many."""
+    if len(names) > _MAX_STATISTICS:
         raise InvalidInput(
-            f"The metric {spec.name!r} has more than {_MOST_STATISTICS} statistics for these answers.",
-            cure="Give it the labels that it may count, or turn off what it counts per field, and score the run anew.",
+            f"The metric {spec.name!r} has more than {_MAX_STATISTICS} statistics for these answers.",
+            cure="Set the labels that it counts, or turn off its statistics per field, and re-score the run.",
         )
 
 
-def packages_of(found: type) -> dict[str, str]:
-    """Name what computes a metric: its distribution first, then what that requires directly, then Python itself."""
-    owner = _owner(found)
+def packages_of(metric: type) -> dict[str, str]:
+    """Return the packages that compute a metric: its distribution, the direct requirements of that, then Python."""
+    owner = _owner(metric)
     packages: dict[str, str] = {}
     if owner is not None:
         packages[owner.name] = owner.version
         plain = [line for line in owner.requires or () if "extra ==" not in line]
         for name in sorted(match.group() for match in map(_REQUIREMENT.match, plain) if match):
-            with suppress(PackageNotFoundError):  # a marker may leave it out on this machine
+            with suppress(PackageNotFoundError):  # a marker may exclude it on this machine
                 packages[name] = version(name)
     return packages | {"python": platform.python_version()}
 
 
-def _owner(found: type) -> Distribution | None:
-    path = f"{found.__module__}:{found.__qualname__}"
+def _owner(metric: type) -> Distribution | None:
+    path = f"{metric.__module__}:{metric.__qualname__}"
     for point in entry_points(group="vlmhyperbench.metrics"):
         if point.value == path:
             return point.dist
-    names = packages_distributions().get(found.__module__.partition(".")[0], [])
+    names = packages_distributions().get(metric.__module__.partition(".")[0], [])
     return distribution(names[0]) if names else None
 
 
 def _rows(facts: polars.DataFrame) -> list[Row]:
-    if REPORTED in facts.columns:  # of imported answers nothing else may be taken for a file's score
+    if REPORTED in facts.columns:  # so that a sample's own metadata is never used as a reported score
         facts = facts.with_columns(polars.col(REPORTED).fill_null("{}"))
     added = [name for name in (REPORTED, VERDICTS) if name in facts.columns]
     columns = facts.select(*FACT_COLUMNS[2:], *added)
@@ -171,10 +171,10 @@ def _rows(facts: polars.DataFrame) -> list[Row]:
 
 
 def _metadata(text: str | None, added: Mapping[str, str | None]) -> JsonObject:
-    """Add what else is known of a sample; its own metadata can never be taken for a score or a verdict."""
+    """Add scores and verdicts to a sample's metadata, and remove its own keys with their names."""
     own: JsonObject = json.loads(text) if text else {}
-    kept = {name: value for name, value in own.items() if name not in added}
-    return {**kept, **{_KEYS[name]: json.loads(value) for name, value in added.items() if value is not None}}
+    others = {name: value for name, value in own.items() if name not in added}
+    return {**others, **{_KEYS[name]: json.loads(value) for name, value in added.items() if value is not None}}
 
 
 def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> polars.DataFrame:

@@ -1,7 +1,7 @@
-"""Watch a run while it is asked: score what is sealed, pair it with the baseline, and say when enough is known.
+"""Watch the inference of a run with a stop rule: score its answers, pair them with the baseline, and stop the run.
 
-What is paired and what follows from it is a value, `analysis.pairing.Pairing`; here it is fed. A look reads the rows
-after the pairing's cursor. How often somebody looks decides only how much is asked in vain.
+`analysis.pairing.Pairing` is the value that decides; this module extends it with new rows after its cursor. The
+interval between two looks does not affect the decision, only how many requests are sent after it was possible.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from vlmhyperbench_sdk.types import JsonObject
 
 LOOK_S: Final = 0.5
 MAX_WAIT_S: Final = 2.0
-"""New answers wait at most this long for others before they are scored."""
+"""Maximum time that new answers wait for others before they are scored."""
 MIN_GROWTH: Final = 0.02
-"""Score a batch once it adds this share to the answers already scored."""
+"""Minimum size of a batch, as a share of the answers that are already scored."""
 WINDOW: Final = 1000
-"""Ordinals after the cursor that are looked up at once; a look ends with the first window that has a gap."""
+"""Number of ordinals after the cursor that are read in one query; a look ends with the first window with a gap."""
 
 UNDECIDED: Final = "undecided"
 _ANSWERED = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
@@ -47,7 +47,7 @@ _OVER = _ANSWERED | {PhaseState.VOID}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What is watched: the same at every look."""
+    """The watched run, its rule and its baseline, which do not change between looks."""
 
     job: ClaimedJob
     run: RunView
@@ -58,19 +58,19 @@ class Watched:
 
 
 async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) -> JsonObject:
-    """Look until the run's inference is over, and return what its rule came to, as the report states it.
+    """Watch until the run's inference has ended, and return the result of its rule, as the report states it.
 
-    Ends early, and says nothing of use, where the run is cancelled or the worker drains.
+    If the run is cancelled or the worker drains, it ends early and the result is not used.
 
     Raises:
-        InvalidInput: the metric can stop no run.
-        NotFound: the baseline does not exist any more.
-        Damaged: a stored file that is needed is missing or changed.
+        InvalidInput: the metric cannot be used in a stop rule.
+        NotFound: the baseline no longer exists.
+        Damaged: a stored file is missing or was changed.
         Fenced: the claim is lost.
     """
     metric = next((metric for metric in spec.metrics if metric.label == rule.metric), None)
     if metric is None:
-        raise NotFound(f"The run is not scored by {rule.metric}, by which it should stop.")
+        raise NotFound(f"The run is not scored by {rule.metric}, the metric of its stop rule.")
     pairing = await _begin(job, run, spec, rule, await job.run_cpu(describe, metric))
     baseline = await _baseline(job, run, spec, rule)
     watched = Watched(job=job, run=run, spec=spec, rule=rule, metric=metric, baseline=baseline)
@@ -82,14 +82,14 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
 
 
 def describe(metric: MetricSpec) -> MetricDescription:
-    """Say what a metric is: its code runs in a child only."""
+    """Return a metric's description; call it in a child, since it loads the metric's code."""
     return open_metric(metric).description
 
 
 async def _begin(
     job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule, description: MetricDescription
 ) -> Pairing:
-    """Return the pairing before the first answer, without the baseline's values."""
+    """Return the initial pairing, without answers and without the baseline's values."""
     low, high, direction = gains_of(description)
     keys, unreadable = await _samples(job, run)
     pairing = Pairing(
@@ -108,7 +108,7 @@ async def _begin(
 
 
 async def _follow(watched: Watched, pairing: Pairing) -> JsonObject:
-    """Extend the pairing by what comes until inference is over; a decision is written down at once."""
+    """Extend the pairing with new answers until the inference has ended; a decision is stored at once."""
     extended_at, is_asking, decision = time.monotonic(), True, None
     while is_asking:
         is_asking = await _is_asking(watched)
@@ -138,25 +138,25 @@ async def _ready(watched: Watched, pairing: Pairing) -> list[int]:
 
 
 async def read_ready(pairing: Pairing, present: Callable[[Sequence[int]], Awaitable[set[int]]]) -> list[int]:
-    """Return what `Pairing.ready` would of all rows, but read only rows after the cursor.
+    """Return the ordinals that `Pairing.ready` would return for all rows, but read only rows after the cursor.
 
     Args:
-        pairing: so far.
-        present: says which of some ordinals have a row.
+        pairing: the current pairing.
+        present: returns which of the given ordinals have a row.
     """
-    found: set[int] = set()
+    ready: set[int] = set()
     ahead = pairing.remaining
     while window := list(islice(ahead, WINDOW)):
-        found |= await present(window)
-        if not all(pairing.is_known(ordinal, found) for ordinal in window):
+        ready |= await present(window)
+        if not all(pairing.is_known(ordinal, ready) for ordinal in window):
             break
-    return pairing.ready(found)
+    return pairing.ready(ready)
 
 
 async def _values(
     watched: Watched, run: RunView, *, ordinals: Sequence[int] | None = None
 ) -> dict[tuple[str, int], float | None]:
-    """Score answers of a run by the rule's metric, as the watched run's SCORE does: (key, repeat) → value."""
+    """Score answers of a run by the rule's metric, in the same way as SCORE: (key, repeat) → value."""
     job, spec = watched.job, watched.spec
     rows = await read_facts(job.runtime.database, job.runtime.storage, run.id, payload=("text",), ordinals=ordinals)
     measured = await job.run_cpu(
@@ -182,14 +182,14 @@ async def _baseline(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule
     async with job.runtime.database.transaction() as session:
         named = await runs.get(session, rule.baseline, project_id=run.project_id) if rule.baseline else None
         others = await runs.of_experiment(session, run.experiment_id) if run.experiment_id else []
-    found = named or next((other for other in others if are_paired(other.pinned_spec(), spec)), None)
-    if found is None or found.id == run.id:
-        raise NotFound("The run has no baseline to compare with.", cure="Name one in the stop rule.")
-    return found
+    baseline = named or next((other for other in others if are_paired(other.pinned_spec(), spec)), None)
+    if baseline is None or baseline.id == run.id:
+        raise NotFound(f"The run {run.id} has no baseline.", cure="Name one in the stop rule.")
+    return baseline
 
 
 async def _is_answered(watched: Watched) -> bool:
-    """Whether the baseline's inference is over, so that every answer that it has can be paired."""
+    """Return whether the baseline's inference has ended, so that all its answers can be paired."""
     async with watched.job.runtime.database.transaction() as session:
         now = await runs.get(session, watched.baseline.id)
         phase = await phases.get(session, watched.baseline.id, ACCURACY_PHASE)
@@ -206,12 +206,12 @@ async def _is_asking(watched: Watched) -> bool:
 
 
 async def _samples(job: ClaimedJob, run: RunView) -> tuple[list[str], frozenset[int]]:
-    """Return the key of each sample, and those that cannot be asked."""
+    """Return the key of each sample, and the indices of those that cannot be asked."""
     async with job.runtime.database.transaction() as session:
-        found = await manifests.get(session, run.manifest_id or "")
-    if found is None:
+        row = await manifests.get(session, run.manifest_id or "")
+    if row is None:
         raise NotFound(f"The sample manifest of the run {run.id} does not exist.")
-    path = await job.runtime.storage.open(found.storage_key, found.id)
+    path = await job.runtime.storage.open(row.storage_key, row.id)
     frame = await asyncio.to_thread(manifest.read, path)
     broken = frame.filter(polars.col("error").is_not_null())["index"]
     return frame["key"].to_list(), frozenset(broken.to_list())
@@ -225,7 +225,7 @@ async def _pause(job: ClaimedJob) -> None:
 
 
 def _outcome(watched: Watched, pairing: Pairing, decision: Decision | None, *, state: str = UNDECIDED) -> JsonObject:
-    """Say in JSON where the rule stands: written on the run once it is certain, and stated in the report either way."""
+    """Return the result of the rule as JSON; it is stored with the run once it is certain, and reported in any case."""
     sequence = pairing.sequence
     if decision is None:
         low, high = sequence.interval()

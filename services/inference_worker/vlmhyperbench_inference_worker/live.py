@@ -9,7 +9,7 @@ import numpy
 
 from vlmhyperbench.analysis.distributions import BUCKETS, FloatArray, bucket_counts, of_buckets
 from vlmhyperbench.bus import Speeds
-from vlmhyperbench.db.appending import NewFact
+from vlmhyperbench.db.views import NewFact
 from vlmhyperbench.worker.rates import Rate
 
 

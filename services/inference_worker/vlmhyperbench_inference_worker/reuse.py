@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from vlmhyperbench.data import manifest
-from vlmhyperbench.db import evidence, kept, manifests, runs
-from vlmhyperbench.db.kept import KeepableView
-from vlmhyperbench.db.views import KeptFactView, SampleManifestView
+from vlmhyperbench.db import evidence, manifests, reuse, runs
+from vlmhyperbench.db.reuse import ReusableView
+from vlmhyperbench.db.views import ReusedFactView, SampleManifestView
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import FactStatus
@@ -35,7 +35,7 @@ class Decision:
     """Whether one request is kept or asked again, and why."""
 
     ordinal: int
-    source: KeepableView | None
+    source: ReusableView | None
     reason: str
 
 
@@ -43,11 +43,11 @@ class Decision:
 class Known:
     """Answers that may be kept, and what speaks against them."""
 
-    parent: Mapping[tuple[str, int], KeepableView]
+    parent: Mapping[tuple[str, int], ReusableView]
     """(key of the sample, repeat) → row of the parent."""
     is_same_target: bool
     """Whether the parent's target is this one."""
-    cached: Mapping[tuple[str, int], KeepableView]
+    cached: Mapping[tuple[str, int], ReusableView]
     """(request, repeat) → row of another run, of the same target and engine."""
     same_engine: frozenset[UUID]
     """Claims that were answered by an engine like the one that is loaded."""
@@ -71,7 +71,7 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         if decision.source is not None
     ]
     async with keep_file(job, REUSE, _lines(work, decisions)) as session:
-        await kept.keep(session, job.job.id, rows)
+        await reuse.add_to_shard(session, job.job.id, rows)
     taken = {row.ordinal for row in rows}
     return replace(work, missing=[ordinal for ordinal in work.missing if ordinal not in taken])
 
@@ -88,7 +88,7 @@ def decide(known: Known, request: PlannedRequest, *, key: str) -> Decision:
     return Decision(ordinal=request.ordinal, source=None, reason=reason)
 
 
-def _against(known: Known, request: PlannedRequest, found: KeepableView | None) -> str | None:
+def _against(known: Known, request: PlannedRequest, found: ReusableView | None) -> str | None:
     if found is None:
         return "nobody has asked it" if not known.parent else "the parent has no such row"
     if not known.is_same_target:
@@ -104,18 +104,18 @@ async def _read(
     job: ClaimedJob, work: Work, engine: EngineIdentity | None, requests: Sequence[PlannedRequest]
 ) -> Known:
     target = work.target_digest
-    rows: list[KeepableView] = []
-    cached: list[KeepableView] = []
+    rows: list[ReusableView] = []
+    cached: list[ReusableView] = []
     is_same, found = False, None
     async with job.runtime.database.transaction() as session:
         if work.has_parent and work.parent_run_id is not None:
             run = await runs.get(session, work.parent_run_id)
             is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target
             found = await manifests.get(session, run.manifest_id or "") if run else None
-            rows = await kept.keepable(session, work.parent_run_id)
+            rows = await reuse.reusable(session, work.parent_run_id)
         if work.takes_cached:
             wanted = [request.request_sha256 for request in requests]
-            cached = await kept.cached(
+            cached = await reuse.cached(
                 session,
                 project_id=job.job.project_id,
                 target_digest=target,
@@ -147,8 +147,8 @@ def _is_same(recorded: JsonObject, engine: EngineIdentity) -> bool:
     return engine.version not in _UNKNOWN and all(recorded.get(name) == value for name, value in known.items())
 
 
-def _row(run_id: UUID, phase: int, ordinal: int, source: KeepableView) -> KeptFactView:
-    return KeptFactView(
+def _row(run_id: UUID, phase: int, ordinal: int, source: ReusableView) -> ReusedFactView:
+    return ReusedFactView(
         run_id=run_id,
         phase=phase,
         ordinal=ordinal,

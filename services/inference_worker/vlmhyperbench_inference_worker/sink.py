@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from vlmhyperbench.db.appending import NewChunk, NewFact
+from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure, rule_of
 from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE
 from vlmhyperbench.facts.sealing import blank_row, seal

@@ -14,7 +14,7 @@ import polars
 from vlmhyperbench.db import artifacts, evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import ArtifactView, PhaseView, RunView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
-from vlmhyperbench.domain.judging import METRIC, Judging, judge_of, judging_of, place_of
+from vlmhyperbench.domain.judging import METRIC, Judging, judge_of, judging_of, verdict_request
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -180,7 +180,7 @@ def use_of_judge(
     """
     judging = judging_of(metric)
     rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
-    asked = _with_shown_images(rows.filter(~polars.col("is_kept")), answers, judging, total)
+    asked = _with_shown_images(rows.filter(~polars.col("is_reused")), answers, judging, total)
     offsets = clock_offsets(claims) if isinstance(judging.target, EndpointTarget) else None
     return JudgeUse(
         metric=metric.label,
@@ -201,7 +201,7 @@ def _with_shown_images(
         return verdicts.with_columns(polars.lit([], dtype=polars.List(polars.String)).alias("images"))
     judged = polars.Series(
         "judged",
-        [place_of(judging, ordinal, total).answer for ordinal in verdicts["ordinal"].to_list()],
+        [verdict_request(judging, ordinal, total).answer for ordinal in verdicts["ordinal"].to_list()],
         dtype=polars.Int64,
     )
     images = answers.select(polars.col("ordinal").alias("judged"), "images").unique("judged", keep="last")
@@ -235,12 +235,12 @@ async def _recorded(
     """Say what claims recorded, and what else sent requests on their machines meanwhile."""
     async with runtime.database.transaction() as session:
         asking = [found.claim for found in claims if STEPS[found.job.kind].asks is not None]
-        others = await evidence.beside(session, asking)
+        others = await evidence.neighbours(session, asking)
     return tuple(_claim(found, _disturbers(found, others, project_id)) for found in claims)
 
 
 def _disturbers(
-    found: evidence.ClaimOfJob, others: Sequence[evidence.Beside], project_id: str
+    found: evidence.ClaimOfJob, others: Sequence[evidence.Neighbour], project_id: str
 ) -> tuple[Disturber, ...] | None:
     own = evidence.sending_of(found.claim)
     if own is None:

@@ -1,1 +1,1 @@
-"""The loop around a pure decision: assigns, reaps, advances."""
+"""The scheduler: a loop that ends expired leases, advances runs and assigns jobs."""

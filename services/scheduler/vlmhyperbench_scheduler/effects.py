@@ -1,4 +1,4 @@
-"""Carry out what was decided: each decision in a transaction of its own, then the rings, then the hints."""
+"""Write decisions, each in a transaction of its own, then send rings, then publish the new events."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import Runtime
 
 RUNS = 200
-"""Runs, experiments and lost claims that one tick takes care of; the rest waits for the next."""
+"""Maximum number of runs, of experiments and of expired leases that one tick handles; the next one handles the rest."""
 
 _LOG = get_logger(__name__)
 
 
 class Effects:
-    """Writes for one tick, and remembers which streams got events."""
+    """Writes the effects of a tick, and collects the streams that got events."""
 
     def __init__(self, runtime: Runtime, bell: Bell) -> None:
         self._runtime = runtime
@@ -29,10 +29,10 @@ class Effects:
         self._marks: dict[UUID, int] = {}
 
     async def reap(self, *, grace_s: float) -> None:
-        """Take back the jobs whose lease ran out; whoever holds a run's lock is left alone until the next tick."""
+        """End the claims whose leases have expired; runs that other transactions have locked wait for the next tick."""
         async with self._runtime.database.transaction() as session:
-            lost = await scheduling.expired(session, grace_s=grace_s, limit=RUNS)
-        for job in lost:
+            expired = await scheduling.expired(session, grace_s=grace_s, limit=RUNS)
+        for job in expired:
             async with self._runtime.database.transaction() as session:
                 lock = lock_experiment if job.is_of_experiment else lock_run
                 owner = await lock(session, job.owner_id, skip_locked=True)
@@ -45,7 +45,7 @@ class Effects:
                 self._note(finished.mark)
 
     async def advance(self) -> None:
-        """Move every run on that asked for it, then the experiments whose runs have ended."""
+        """Advance the dirty and cancelled runs, then the experiments whose runs have ended."""
         async with self._runtime.database.transaction() as session:
             runs = await advancing.runs_to_advance(session, limit=RUNS)
         for run_id in runs:
@@ -60,7 +60,7 @@ class Effects:
             self._note(mark)
 
     async def apply(self, decisions: Iterable[Decision]) -> None:
-        """Write the decisions, then ring; what is no longer true by now is dropped silently."""
+        """Write the decisions, then ring; a decision that is outdated by now has no effect."""
         rings: list[tuple[str, UUID]] = []
         for decision in decisions:
             match decision:
@@ -76,7 +76,7 @@ class Effects:
         await self._bell.ring(rings)
 
     async def publish(self) -> None:
-        """Tell who listens how far each stream goes now."""
+        """Publish the number of the last event of each stream that got events."""
         marks, self._marks = self._marks, {}
         for stream_id, seq in marks.items():
             await self._runtime.bus.publish(stream_id, seq)

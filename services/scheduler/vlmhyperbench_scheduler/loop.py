@@ -1,4 +1,4 @@
-"""The loop around the pure decision: reap, advance, assign, ring; every second, and when woken."""
+"""The scheduler's loop, which ticks every second and when it is woken: reap, advance, decide, write, publish."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = get_logger(__name__)
 
 
 class Loop:
-    """Ticks while it leads; waits while another process does, or while the database is away."""
+    """Ticks while this process leads; waits while another process leads or the database is not available."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Loop:
         await self._leadership.close()
 
     async def step(self) -> bool:
-        """Tick once if this process leads, and say whether it does."""
+        """Tick once if this process leads; return whether it leads."""
         try:
             leads = await self._leadership.hold()
             if leads and not (self._is_leading and not self._is_away):
@@ -64,7 +64,7 @@ class Loop:
         return leads
 
     async def tick(self, *, is_reaping: bool) -> None:
-        """Do everything that is due now. What a step makes possible is done by the next step or the next tick."""
+        """Do everything that is due; the effects of a step are seen by the next step or the next tick."""
         timers = self._timers
         if is_reaping:
             await self._effects.reap(grace_s=timers.reap_grace_s)
@@ -75,7 +75,7 @@ class Loop:
 
 
 async def _until(stop: asyncio.Event, pause: Coroutine[object, object, object]) -> None:
-    """Wait for a pause to be over, or for `stop`."""
+    """Wait until the pause ends or `stop` is set."""
     tasks = [asyncio.ensure_future(pause), asyncio.ensure_future(stop.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -13,7 +13,7 @@ from vlmhyperbench_scheduler.loop import Loop
 
 
 def main() -> None:
-    """Place jobs on workers until SIGTERM or SIGINT."""
+    """Assign jobs to workers until SIGTERM or SIGINT."""
     with service("scheduler", main.__doc__) as settings:
         asyncio.run(serve(settings))
 

@@ -1,4 +1,4 @@
-"""What one decision looks at, read in one transaction and bounded by what could be placed."""
+"""Read the window of a decision in one transaction, limited to the jobs that could be placed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.scheduling import Window
 
 ASSIGNED_JOBS = 500
-"""Unclaimed assignments that one tick looks at."""
+"""Maximum number of unclaimed assignments in a window."""
 
 
 async def load(database: Database, *, stale_s: float) -> Window:
-    """Read the live workers, what they have not claimed yet, and as many waiting jobs as have a free slot."""
+    """Read the live workers, their unclaimed assignments, and as many waiting jobs as there are free slots."""
     async with database.transaction() as session:
         now = await scheduling.now(session)
         workers = await scheduling.workers(session, stale_s=stale_s)

@@ -1,6 +1,6 @@
-"""How runs and experiments move on: what their jobs mean is decided in `domain.scheduling`, and written here.
+"""Advance runs and experiments: `domain.scheduling` decides what the states of their jobs mean, this module writes it.
 
-One transaction advances one run, or one experiment, with its events.
+Each transaction advances one run or one experiment and appends its events.
 """
 
 from __future__ import annotations
@@ -43,41 +43,41 @@ from vlmhyperbench_sdk.types import JsonObject
 
 
 async def runs_to_advance(session: AsyncSession, *, limit: int) -> list[UUID]:
-    """Find the runs that asked for it, and those that are being cancelled; an experiment's baseline comes first."""
-    found = await session.execute(text(_TO_ADVANCE), {"limit": limit})
-    return [row.id for row in found]
+    """Read the ids of runs that are dirty or being cancelled, oldest first; an experiment's baseline comes first."""
+    rows = await session.execute(text(_TO_ADVANCE), {"limit": limit})
+    return [row.id for row in rows]
 
 
 async def experiments_to_advance(session: AsyncSession, *, limit: int) -> list[UUID]:
-    """Find the open experiments that were cancelled, or of which no run is open any more."""
-    found = await session.execute(text(_EXPERIMENTS), {"limit": limit})
-    return [row.id for row in found]
+    """Read the ids of open experiments that were cancelled, or that have no open run any more."""
+    rows = await session.execute(text(_EXPERIMENTS), {"limit": limit})
+    return [row.id for row in rows]
 
 
 async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
-    """Move a run on as far as its jobs allow; None: nothing changed, or somebody else holds it."""
+    """Advance a run as far as its jobs allow; None if it has no new event, or if another transaction holds its lock."""
     owner = await lock_run(session, run_id, skip_locked=True)
     if owner is None or owner.is_ended:
         return None
     run = (await session.execute(text(_RUN), {"run": run_id})).one()
-    found = (await session.execute(text(_JOBS), {"run": run_id, "digest": _index_digest(run.spec)})).all()
+    rows = (await session.execute(text(_JOBS), {"run": run_id, "digest": _index_digest(run.spec)})).all()
     now = RunNow(
         state=RunState(run.state),
         is_cancelled=owner.is_cancelled,
         reason=owner.reason,
         is_stopping=owner.stop is not None,
-        keeps_errors=await _keeps_errors(session, run_id, found),
+        reuses_errors=await _reuses_errors(session, run_id, rows),
     )
-    actions = advance(now, [_job_now(row) for row in found])
+    actions = advance(now, [_job_now(row) for row in rows])
     for action in actions:
-        await _apply(session, owner, run.spec, found, action)
-    again = StopWaiting() in actions  # what that ended is seen when the run is advanced the next time
-    await session.execute(text("UPDATE run SET is_dirty = :again WHERE id = :run"), {"run": run_id, "again": again})
+        await _apply(session, owner, run.spec, rows, action)
+    is_dirty = StopWaiting() in actions  # the jobs that it ended are seen when the run is advanced the next time
+    await session.execute(text("UPDATE run SET is_dirty = :dirty WHERE id = :run"), {"run": run_id, "dirty": is_dirty})
     return await _mark(session, owner)
 
 
 async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark | None:
-    """Cancel an experiment's runs, or add its report once they have ended, or end it."""
+    """Cancel an experiment's runs if it was cancelled, add its report once they have ended, then end it."""
     owner = await lock_experiment(session, experiment_id, skip_locked=True)
     if owner is None or owner.is_ended:
         return None
@@ -104,11 +104,11 @@ async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark
 
 
 async def _apply(
-    session: AsyncSession, owner: Owner, spec: JsonObject, found: Sequence[Row[Any]], action: Action
+    session: AsyncSession, owner: Owner, spec: JsonObject, rows: Sequence[Row[Any]], action: Action
 ) -> None:
     match action:
         case Expand():
-            index = next(row for row in found if STEPS[StepKind(row.kind)].expands and row.state == JobState.DONE)
+            index = next(row for row in rows if STEPS[StepKind(row.kind)].expands and row.state == JobState.DONE)
             try:
                 await _expand(session, owner, RunSpec.model_validate(spec), index.outcome["data"])
             except Conflict as error:
@@ -128,10 +128,10 @@ async def _apply(
 async def _expand(session: AsyncSession, owner: Owner, spec: RunSpec, indexed: JsonObject) -> None:
     manifest_id, samples = indexed.get("manifest_id"), indexed.get("samples")
     if not isinstance(manifest_id, str) or not isinstance(samples, int):
-        raise Conflict("The index job says neither which manifest it wrote nor how many samples that has.")
+        raise Conflict("The outcome of the index job lacks the manifest's id or its number of samples.")
     expansion = expand_run(spec, samples=samples)
     if expansion.total == 0:
-        raise Conflict("The dataset has no samples that the run could ask about.")
+        raise Conflict("The dataset has no samples for this run.")
     values = {"run": owner.id, "manifest": manifest_id, "total": expansion.total, "state": RunState.INDEXED.value}
     run = (await session.execute(text(_INDEXED), values)).one()
     for phase in expansion.phases:
@@ -150,7 +150,7 @@ async def _expand(session: AsyncSession, owner: Owner, spec: RunSpec, indexed: J
 
 
 async def _end(session: AsyncSession, owner: Owner, event: RunEvent, reason: str | None) -> None:
-    """End a run; phases that the scheduler opened and nobody closed are void."""
+    """End a run; phases that the scheduler opened and that are still open become VOID."""
     current = await session.execute(text("SELECT state FROM run WHERE id = :run"), {"run": owner.id})
     state = next_run_state(RunState(current.scalar_one()), event)
     if state is None:
@@ -171,11 +171,11 @@ async def _mark(session: AsyncSession, owner: Owner) -> Mark | None:
     return Mark(owner.id, seq) if seq > owner.event_seq else None
 
 
-async def _keeps_errors(session: AsyncSession, run_id: UUID, found: Sequence[Row[Any]]) -> bool:
-    """Say whether a row that a run keeps, of whatever other run, is an error; read once no job of it is open."""
-    if not all(JobState(row.state).is_terminal for row in found):
+async def _reuses_errors(session: AsyncSession, run_id: UUID, rows: Sequence[Row[Any]]) -> bool:
+    """Return whether any row that a run reuses is an error; False while a job of the run is still open."""
+    if not all(JobState(row.state).is_terminal for row in rows):
         return False
-    return bool((await session.execute(text(_KEEPS_ERRORS), {"run": run_id})).scalar_one())
+    return bool((await session.execute(text(_REUSES_ERRORS), {"run": run_id})).scalar_one())
 
 
 def _index_digest(spec: JsonObject) -> str:
@@ -210,18 +210,18 @@ ORDER BY e.created_at, e.id LIMIT :limit
 
 _RUN = "SELECT state, spec FROM run WHERE id = :run"
 
-_KEEPS_ERRORS = """
+_REUSES_ERRORS = """
 SELECT EXISTS (
-    SELECT FROM kept_phase kept
-    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.counts
-    JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
-    WHERE kept.run_id = :run AND fact.status <> 'ok'
+    SELECT FROM reused_phase reused
+    JOIN phase own ON own.run_id = reused.run_id AND own.no = reused.phase AND own.counts
+    JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
+    WHERE reused.run_id = :run AND fact.status <> 'ok'
 ) OR EXISTS (
-    SELECT FROM kept_fact kept
-    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.counts
-    JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
-             AND fact.ordinal = kept.source_ordinal
-    WHERE kept.run_id = :run AND fact.status <> 'ok'
+    SELECT FROM reused_fact reused
+    JOIN phase own ON own.run_id = reused.run_id AND own.no = reused.phase AND own.counts
+    JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
+             AND fact.ordinal = reused.source_ordinal
+    WHERE reused.run_id = :run AND fact.status <> 'ok'
 )
 """
 

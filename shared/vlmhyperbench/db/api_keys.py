@@ -1,4 +1,4 @@
-"""API keys, by their public prefix; what is stored of the secret is an HMAC."""
+"""API keys by their public prefix; of the secret only an HMAC is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_one, table_of
 from vlmhyperbench.db.tables import ApiKeyRow
-from vlmhyperbench.db.views import ApiKeyView
+from vlmhyperbench.db.views import ApiKeyView, view_of
 
 _KEY = table_of(ApiKeyRow)
 
@@ -26,7 +26,7 @@ async def add(
     scopes: Sequence[str],
     expires_at: datetime | None = None,
 ) -> ApiKeyView:
-    """Add a key; one with the same prefix gets the new secret and scopes, and is no longer revoked."""
+    """Add a key, or replace the secret and scopes of the key with this prefix, which is then no longer revoked."""
     values = {
         "hmac_sha256": hmac_sha256,
         "principal": principal,
@@ -35,12 +35,13 @@ async def add(
         "expires_at": expires_at,
         "revoked_at": None,
     }
-    await session.execute(
-        insert(_KEY).values(prefix=prefix, **values).on_conflict_do_update(index_elements=[_KEY.c.prefix], set_=values)
+    added = await session.execute(
+        insert(_KEY)
+        .values(prefix=prefix, **values)
+        .on_conflict_do_update(index_elements=[_KEY.c.prefix], set_=values)
+        .returning(*_KEY.c)
     )
-    added = await by_prefix(session, prefix)
-    assert added is not None  # noqa: S101 - this transaction has just written it
-    return added
+    return view_of(ApiKeyView, added.one())
 
 
 async def by_prefix(session: AsyncSession, prefix: str) -> ApiKeyView | None:
@@ -59,14 +60,14 @@ async def valid(session: AsyncSession, prefix: str) -> ApiKeyView | None:
 
 
 async def revoke(session: AsyncSession, prefix: str) -> bool:
-    """Revoke a key, and say whether it was valid before.
+    """Revoke a key and return whether it was not revoked before.
 
-    Used by the management of accounts once there is one; until then only tests revoke keys.
+    Only tests call it until accounts are managed.
     """
-    found = await session.execute(
+    revoked = await session.execute(
         update(_KEY)
         .where(_KEY.c.prefix == prefix, _KEY.c.revoked_at.is_(None))
         .values(revoked_at=func.now())
         .returning(_KEY.c.prefix)
     )
-    return found.one_or_none() is not None
+    return revoked.one_or_none() is not None

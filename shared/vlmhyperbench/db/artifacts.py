@@ -32,10 +32,10 @@ async def add(
     run_id: UUID | None = None,
     experiment_id: UUID | None = None,
 ) -> UUID:
-    """Add an artifact that lies in storage already and return its id; the caller holds the job by its claim.
+    """Add an artifact that is already in storage and return its id; the caller holds the job by its claim.
 
-    A run's artifact names the run alone, an experiment's own the experiment alone. Its event, `artifact.ready`, is
-    the caller's.
+    An artifact of a run names only the run, one of an experiment only the experiment. The caller appends the event
+    `artifact.ready`.
     """
     new_id = uuid4()
     await session.execute(
@@ -57,7 +57,7 @@ async def add(
 
 
 async def get(session: AsyncSession, artifact_id: UUID, *, project_id: str | None = None) -> ArtifactView | None:
-    """Read an artifact; None where it does not exist, or belongs to another project than the one that is given."""
+    """Read an artifact; None if it does not exist, or does not belong to the given project."""
     statement = select(_ARTIFACT).where(_ARTIFACT.c.id == artifact_id)
     if project_id is not None:
         statement = statement.where(_ARTIFACT.c.project_id == project_id)
@@ -65,19 +65,19 @@ async def get(session: AsyncSession, artifact_id: UUID, *, project_id: str | Non
 
 
 async def of_run(session: AsyncSession, run_id: UUID) -> list[ArtifactView]:
-    """Read a run's artifacts by name: of each name the newest, which replaces those of an earlier claim."""
+    """Read a run's artifacts, sorted by name; of each name only the newest, which replaces those of earlier claims."""
     return await _newest(session, _ARTIFACT.c.run_id, run_id)
 
 
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[ArtifactView]:
-    """Read an experiment's own artifacts by name, as `of_run`."""
+    """Read the artifacts of an experiment itself, as `of_run` does for a run."""
     return await _newest(session, _ARTIFACT.c.experiment_id, experiment_id)
 
 
 async def page(
     session: AsyncSession, *, project_id: str, after: PageKey | None = None, limit: int = 50
 ) -> list[ArtifactView]:
-    """Read a page of a project's artifacts, newest first; the next one begins after the last row's key."""
+    """Read a page of a project's artifacts, newest first; the next page begins after the key of the last row."""
     statement = select(_ARTIFACT).where(_ARTIFACT.c.project_id == project_id)
     follows = after_key(_ARTIFACT.c.created_at, _ARTIFACT.c.id, after)
     if follows is not None:

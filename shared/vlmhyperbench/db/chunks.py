@@ -1,4 +1,4 @@
-"""Chunk manifests as readers see them; `appending` writes them behind the claim's fence."""
+"""Read chunk manifests; `appending` writes them under the claim's fence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def get(session: AsyncSession, run_id: UUID, claim_id: UUID, phase: int, n
 
 
 async def of_run(session: AsyncSession, run_id: UUID, *, phase: int | None = None) -> list[ChunkView]:
-    """Read every chunk of a run (or of one phase of it) in the order in which they were committed."""
+    """Read the chunks of a run, or of one of its phases, in the order in which they were committed."""
     statement = select(_CHUNK).where(_CHUNK.c.run_id == run_id)
     if phase is not None:
         statement = statement.where(_CHUNK.c.phase == phase)

@@ -1,4 +1,4 @@
-"""Phases as claims and the scheduler open and close them, each change with its event; the run is locked already."""
+"""Open and close phases for claims and for the scheduler, each with its event; the caller has locked the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def open_of_claim(
 ) -> int:
     """Open the next phase of a run for a claim and return its number.
 
-    The job's own counts as the job does. Any other, such as a warm-up, holds requests that no result is made of.
+    With `is_own` it becomes the job's own phase and counts if the job does. Any other phase, such as a warm-up, never
+    counts.
     """
     no = int((await session.execute(text(_NEXT), {"run": run_id})).scalar_one())
     values = {
@@ -53,7 +54,7 @@ async def open_of_claim(
 
 
 async def open_of_run(session: AsyncSession, run_id: UUID, phase: PlannedPhase) -> Mark:
-    """Open a phase that all shards of a run share."""
+    """Open a phase that is shared by all shards of a run's step."""
     values = {
         "run": run_id,
         "no": phase.no,
@@ -67,13 +68,13 @@ async def open_of_run(session: AsyncSession, run_id: UUID, phase: PlannedPhase) 
     return await _event(session, run_id, "opened", no=phase.no, kind=phase.kind, count=phase.count)
 
 
-async def close_one(
+async def close_phase(
     session: AsyncSession, run_id: UUID, claim_id: UUID, *, no: int, state: PhaseState, count: int | None = None
 ) -> None:
-    """Close a phase that the claim opened; closing it again in the same way changes nothing.
+    """Close a phase that the claim opened; closing it again with the same state has no effect.
 
     Raises:
-        Conflict: the phase is not the claim's, or it is closed in another way.
+        Conflict: the phase does not belong to the claim, or is closed with another state.
     """
     values = {"run": run_id, "claim": claim_id, "no": no, "state": state.value, "count": count}
     closed = await session.execute(text(_CLOSE_ONE), values)
@@ -84,7 +85,7 @@ async def close_one(
 
 
 async def close_of_claim(session: AsyncSession, run_id: UUID, claim_id: UUID, state: PhaseState) -> Mark | None:
-    """Close every phase that a claim left open."""
+    """Close every open phase of a claim."""
     closed = await session.execute(text(_CLOSE_CLAIM), {"run": run_id, "claim": claim_id, "state": state.value})
     return await _closed(session, run_id, closed)
 
@@ -92,13 +93,13 @@ async def close_of_claim(session: AsyncSession, run_id: UUID, claim_id: UUID, st
 async def close_of_run(
     session: AsyncSession, run_id: UUID, state: PhaseState, *, step: int | None = None
 ) -> Mark | None:
-    """Close the phases that the scheduler opened: those of one step, or of all."""
+    """Close the phases that the scheduler opened, of one step or of all steps."""
     closed = await session.execute(text(_CLOSE_RUN), {"run": run_id, "state": state.value, "step": step})
     return await _closed(session, run_id, closed)
 
 
 async def void_earlier(session: AsyncSession, run_id: UUID, job_id: UUID, claim_id: UUID) -> bool:
-    """Void what earlier claims of the job left open; True where the job's own phase is void, so that it restarts."""
+    """Void the open phases of earlier claims of the job; return whether the job's own phase is VOID, so it restarts."""
     closed = await session.execute(text(_VOID_EARLIER), {"run": run_id, "job": job_id, "claim": claim_id})
     await _closed(session, run_id, closed)
     return bool((await session.execute(text(_IS_VOID), {"job": job_id})).scalar_one())

@@ -1,7 +1,7 @@
-"""What a worker does with a job, by compare-and-set on its claim: take, renew, write under it, finish.
+"""What a worker does with a job, by compare-and-set on its claim: take it, renew its lease, write under it.
 
-The claim id is the fence: no row means that the claim is lost, and then nothing may be written. Every function that
-adds an event locks the run (or experiment) before the job.
+The claim id is the fencing token: if a statement matches no row, the claim is lost and nothing may be written. Every
+function that appends an event locks the run (or experiment) before the job.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """A job that the scheduler gave to this worker."""
+    """A job that the scheduler assigned to this worker."""
 
     job_id: UUID
     attempt_id: UUID
@@ -44,7 +44,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """Who claims: stored with the claim, because it cannot be recovered later."""
+    """The worker that claims, stored with the claim because it cannot be recovered later."""
 
     worker_id: UUID
     boot_id: UUID
@@ -56,43 +56,43 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed:
-    """A renewed lease, and what the worker should know."""
+    """The state of the run when the lease was renewed."""
 
     is_cancelled: bool
-    """The run was cancelled, or fails for another reason: stop."""
+    """The run was cancelled or is failing, so the job has to end."""
     is_paused: bool
     is_stopping: bool
-    """The run's stop rule said that enough is known: ask nothing more."""
+    """The run's stop rule has decided, so no further request is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shards:
-    """The other shards of a run, together."""
+    """Sums over the other shards of a run."""
 
     done: int
     failed: int
     total: int | None
-    """Requests of the whole run."""
+    """Number of requests of the whole run."""
 
 
 async def assigned(session: AsyncSession, worker_id: UUID) -> list[Assigned]:
-    """Read what waits for this worker to claim it, the oldest first."""
-    found = await session.execute(text(_ASSIGNED), {"worker": worker_id})
-    return [Assigned(job_id=row.id, attempt_id=row.attempt_id) for row in found]
+    """Read the jobs that wait for this worker to claim them, oldest first."""
+    rows = await session.execute(text(_ASSIGNED), {"worker": worker_id})
+    return [Assigned(job_id=row.id, attempt_id=row.attempt_id) for row in rows]
 
 
 async def running(session: AsyncSession, worker_ids: Sequence[UUID]) -> list[Running]:
-    """Read the claims that workers hold, by the database, in whatever state the workers are."""
-    found = await session.execute(text(_RUNNING), {"workers": list(worker_ids)})
-    return [Running(job_id=row.id, claim_id=row.claim_id, worker_id=row.worker_id) for row in found]
+    """Read the running claims of workers, whatever state the workers are in."""
+    rows = await session.execute(text(_RUNNING), {"workers": list(worker_ids)})
+    return [Running(job_id=row.id, claim_id=row.claim_id, worker_id=row.worker_id) for row in rows]
 
 
 async def claim(
     session: AsyncSession, given: Assigned, *, claim_id: UUID, claimant: Claimant, lease_s: float
 ) -> tuple[JobView, Mark] | None:
-    """Take an assigned job. Taking it twice with one claim id changes nothing, so a lost answer can be repeated.
+    """Claim an assigned job; a second call with the same claim id has no effect, so the call can be repeated safely.
 
-    None: the assignment is stale, the run was cancelled or has ended; drop it silently.
+    None: the assignment is stale, or the run was cancelled or has ended; the caller drops it.
     """
     owner = await lock_of_job(session, given.job_id)
     if owner is None or owner.is_closing:
@@ -118,7 +118,7 @@ async def claim(
         "cores": sorted(claimant.ground.cores) if claimant.ground else None,
         "gpus": sorted(claimant.ground.gpus) if claimant.ground else None,
     }
-    if (await session.execute(text(_REMEMBER), values | evidence)).one_or_none() is None:
+    if (await session.execute(text(_ADD_CLAIM), values | evidence)).one_or_none() is None:
         return job, Mark(owner.id, owner.event_seq)
     if job.run_id is not None and await claim_phases.void_earlier(session, job.run_id, job.id, claim_id):
         job = view_of(JobView, (await session.execute(text(_RESTART), {"job": job.id})).one())
@@ -134,41 +134,41 @@ async def claim(
 
 
 async def renew(session: AsyncSession, *, job_id: UUID, claim_id: UUID, lease_s: float) -> Renewed | None:
-    """Extend the lease; None: the claim is lost."""
-    found = await session.execute(text(_RENEW), {"job": job_id, "claim": claim_id, "lease": lease_s})
-    row = found.one_or_none()
+    """Extend the lease; None if the claim is lost."""
+    renewed = await session.execute(text(_RENEW), {"job": job_id, "claim": claim_id, "lease": lease_s})
+    row = renewed.one_or_none()
     if row is None:
         return None
     return Renewed(is_cancelled=row.is_cancelled, is_paused=row.is_paused, is_stopping=row.is_stopping)
 
 
 async def hold(session: AsyncSession, *, job_id: UUID, claim_id: UUID) -> int | None:
-    """Lock the owner, then the job by its claim, and return the owner's `event_seq`; None: the claim is lost."""
+    """Lock the owner, then the job by its claim, and return the owner's `event_seq`; None if the claim is lost."""
     owner = await lock_of_job(session, job_id)
     if owner is None:
         return None
-    found = await session.execute(text(_HOLD), {"job": job_id, "claim": claim_id})
-    return None if found.one_or_none() is None else owner.event_seq
+    held = await session.execute(text(_HOLD), {"job": job_id, "claim": claim_id})
+    return None if held.one_or_none() is None else owner.event_seq
 
 
 async def event_seq(session: AsyncSession, stream_id: UUID) -> int:
-    """Read how far the events of a stream go."""
-    found = await session.execute(text(_EVENT_SEQ), {"id": stream_id})
-    return int(found.scalar_one())
+    """Read the number of the last event of a stream."""
+    result = await session.execute(text(_EVENT_SEQ), {"id": stream_id})
+    return int(result.scalar_one())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRecord:
-    """What cannot be recovered later; what is None leaves what is recorded already."""
+    """Evidence of a claim that cannot be recovered later; a field that is None leaves the recorded value as it is."""
 
     engine: JsonObject | None = None
     machine: JsonObject | None = None
     client: JsonObject | None = None
-    """What the load generator says of itself, and who else measured meanwhile."""
+    """The load generator's own cost, and the other inferences on the machine at that time."""
     resources: JsonObject | None = None
     anchor_monotonic_ns: int | None = None
     anchor_wall_ns: int | None = None
-    """The same instant by the two clocks of the machine."""
+    """The instant of `anchor_monotonic_ns` by the wall clock."""
     measured_at: Literal["engine", "gateway"] | None = None
     cores: Collection[int] | None = None
     sending_from_ns: int | None = None
@@ -176,7 +176,7 @@ class ClaimRecord:
 
 
 async def record(session: AsyncSession, claim_id: UUID, added: ClaimRecord) -> None:
-    """Add to what is recorded of a claim; the caller holds the job."""
+    """Add to the evidence of a claim; the caller holds the job."""
     values = asdict(added) | {"claim": claim_id, "cores": None if added.cores is None else sorted(added.cores)}
     for name in ("engine", "machine", "client", "resources"):
         values[name] = None if values[name] is None else json.dumps(values[name])
@@ -184,7 +184,7 @@ async def record(session: AsyncSession, claim_id: UUID, added: ClaimRecord) -> N
 
 
 async def set_resident(session: AsyncSession, worker_id: UUID, target_digests: Sequence[str]) -> None:
-    """Say which targets a worker holds loaded."""
+    """Record which targets a worker has loaded."""
     await session.execute(
         text("UPDATE worker SET resident = CAST(:targets AS varchar[]) WHERE id = :id"),
         {"id": worker_id, "targets": list(target_digests)},
@@ -192,17 +192,17 @@ async def set_resident(session: AsyncSession, worker_id: UUID, target_digests: S
 
 
 async def other_shards(session: AsyncSession, run_id: UUID, job_id: UUID) -> Shards:
-    """Sum up the other jobs that write the facts of a run."""
+    """Sum up the other jobs whose rows are answers of the run."""
     row = (await session.execute(text(_OTHER_SHARDS), {"run": run_id, "job": job_id})).one()
     return Shards(done=int(row.done), failed=int(row.failed), total=row.total)
 
 
 async def missing_ordinals(session: AsyncSession, job: JobView, *, phase: int | None = None) -> list[int]:
-    """Read the ordinals of a shard that have neither an own nor a kept row, in order; `phase` defaults to the job's."""
+    """Read the ordinals of a shard that have no row, measured or reused, in order; `phase` defaults to the job's."""
     if job.range_start is None or job.range_end is None:
         return []
-    asked = job.phase if phase is None else phase
-    values = {"run": job.run_id, "phase": asked, "start": job.range_start, "end": job.range_end}
+    number = job.phase if phase is None else phase
+    values = {"run": job.run_id, "phase": number, "start": job.range_start, "end": job.range_end}
     present = {row.ordinal for row in await session.execute(text(_PRESENT), values)}
     return [ordinal for ordinal in range(job.range_start, job.range_end) if ordinal not in present]
 
@@ -222,7 +222,7 @@ WHERE id = :job AND attempt_id = :attempt AND worker_id = :worker
 RETURNING *
 """
 
-_REMEMBER = """
+_ADD_CLAIM = """
 INSERT INTO claim (id, job_id, run_id, attempt_id, worker_id, host, boot_id, machine, packages, machine_id, cores, gpus)
 VALUES (:claim, :job, :run, :attempt, :worker, :host, :boot, CAST(:machine AS jsonb), CAST(:packages AS jsonb),
         :machine_id, CAST(:cores AS integer[]), CAST(:gpus AS varchar[]))
@@ -276,5 +276,5 @@ FROM job WHERE run_id = :run AND counts AND id <> :job
 _PRESENT = """
 SELECT ordinal FROM fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end
 UNION
-SELECT ordinal FROM kept_fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end
+SELECT ordinal FROM reused_fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end
 """

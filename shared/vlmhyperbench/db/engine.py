@@ -1,4 +1,4 @@
-"""The way into Postgres: one pool per process, one transaction per request or job."""
+"""Connections to Postgres: one pool per process, one transaction per request or step of a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDLE_IN_TRANSACTION_S = 60
 
 
 class Database:
-    """A pool of connections. Nothing is opened before the first transaction; one event loop uses it."""
+    """A pool of connections for one event loop; the first transaction opens the first connection."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Database:
         """Open a transaction: committed when the block ends, rolled back when it raises.
 
         Raises:
-            Unavailable: Postgres does not answer, ended the connection, ran out of time or space, or broke a
-                deadlock: nothing was committed as far as is known, and repeating may help.
+            Unavailable: Postgres does not answer, closed the connection, ran into a timeout or a full disk, or resolved
+                a deadlock. Repeating may help; if the connection broke during the commit, the outcome is unknown.
         """
         try:
             async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
@@ -68,10 +68,10 @@ class Database:
             raise _unavailable(error) from error
 
     async def check(self) -> None:
-        """See that Postgres answers and has our tables.
+        """Check that Postgres answers and has the tables.
 
         Raises:
-            Unavailable: as `transaction` does.
+            Unavailable: Postgres does not answer, as in `transaction`.
         """
         async with self.transaction() as session:
             await session.execute(text("SELECT 1 FROM run LIMIT 1"))
@@ -83,4 +83,4 @@ class Database:
 
 def _unavailable(error: Exception) -> Unavailable:
     reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return Unavailable(f"The database does not do its work: {reason[0] if reason else type(error).__name__}.")
+    return Unavailable(f"The database is not available: {reason[0] if reason else type(error).__name__}.")

@@ -1,4 +1,4 @@
-"""Events: appended with a gapless number per stream, read from a cursor."""
+"""Events: appended with a gapless number per stream, and read after a cursor."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ async def append(
     job_id: UUID | None = None,
     stage: str | None = None,
 ) -> int:
-    """Append an event to a run's (or an experiment's) stream and return its `seq`.
+    """Append an event to the stream of a run or an experiment and return its `seq`.
 
-    Counting locks the stream's row until the transaction ends, so numbers are given in the order of commits and a
-    rollback leaves no gap. Take that lock before a job's (lock order: experiment, run, job).
+    It locks the row of the run or experiment until the transaction ends. So numbers follow the order of commits, and a
+    rollback leaves no gap. Take this lock before that of a job (lock order: experiment, run, job).
 
     Raises:
         NotFound: the stream is neither a run nor an experiment.
     """
-    seq, project_id, run_id, experiment_id = await _count(session, stream_id)
+    seq, project_id, run_id, experiment_id = await _next_seq(session, stream_id)
     await session.execute(
         insert(_EVENT).values(
             stream_id=stream_id,
@@ -67,7 +67,7 @@ async def after(session: AsyncSession, stream_id: UUID, seq: int, limit: int = 1
     )
 
 
-async def _count(session: AsyncSession, stream_id: UUID) -> tuple[int, str, UUID | None, UUID | None]:
+async def _next_seq(session: AsyncSession, stream_id: UUID) -> tuple[int, str, UUID | None, UUID | None]:
     counted = (
         await session.execute(
             update(_RUN)

@@ -1,4 +1,4 @@
-"""What claims recorded, as reports and cards read it; `db.claims` writes it."""
+"""Read the evidence that claims recorded, for reports; `db.claims` writes it."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _RUN = table_of(RunRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimOfJob:
-    """A claim, and the job that it was taken on."""
+    """A claim with its job."""
 
     claim: ClaimView
     job: JobView
 
 
 async def of_run(session: AsyncSession, run_id: UUID) -> list[ClaimOfJob]:
-    """Read every claim on a run's jobs, oldest first."""
+    """Read every claim of a run's jobs, oldest first."""
     return await _read(session, _JOB.c.run_id == run_id)
 
 
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[ClaimOfJob]:
-    """Read every claim on the jobs of an experiment and of its runs, oldest first."""
+    """Read every claim of the jobs of an experiment and of its runs, oldest first."""
     return await _read(session, _JOB.c.experiment_id == experiment_id)
 
 
 async def of_claims(session: AsyncSession, claim_ids: Sequence[UUID]) -> list[ClaimOfJob]:
-    """Read some claims, oldest first: those behind rows that were kept of other runs, say."""
+    """Read the claims with these ids, oldest first, such as those that measured reused rows."""
     return await _read(session, _CLAIM.c.id.in_(claim_ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """A claim that sent requests on a machine, and whose it is."""
+class Neighbour:
+    """A claim that sent requests on a machine, and the run that it belongs to."""
 
     sending: Sending
     run_id: UUID
@@ -54,10 +54,10 @@ class Beside:
     project_id: str
 
 
-async def beside(session: AsyncSession, claims: Sequence[ClaimView]) -> list[Beside]:
-    """Read what sent requests on the machines of some claims while they were held: of every project, oldest first.
+async def neighbours(session: AsyncSession, claims: Sequence[ClaimView]) -> list[Neighbour]:
+    """Read which claims of any project sent requests on the same machines while `claims` ran, oldest first.
 
-    The claims are among them. Whether any of it disturbed a claim is for `domain.ground` to say.
+    The result includes `claims`. `domain.ground` decides whether one of them disturbed another.
     """
     machines = {claim.machine_id for claim in claims if claim.machine_id is not None}
     if not machines:
@@ -75,19 +75,19 @@ async def beside(session: AsyncSession, claims: Sequence[ClaimView]) -> list[Bes
         )
         .order_by(_CLAIM.c.started_at, _CLAIM.c.id)
     )
-    found = (await session.execute(statement)).all()
-    known = {view.id: view for view in await fetch_all(session, ClaimView, _by_id([row.id for row in found]))}
+    rows = (await session.execute(statement)).all()
+    known = {view.id: view for view in await fetch_all(session, ClaimView, _by_id([row.id for row in rows]))}
     return [
-        Beside(sending=sending, run_id=row.run_id, run_name=row.name, project_id=row.project_id)
-        for row in found
+        Neighbour(sending=sending, run_id=row.run_id, run_name=row.name, project_id=row.project_id)
+        for row in rows
         if (sending := sending_of(known[row.id])) is not None
     ]
 
 
 def sending_of(claim: ClaimView) -> Sending | None:
-    """Say when and where a claim sent requests; None where it sent none, or nobody recorded it.
+    """Return when and where a claim sent requests; None if it sent none, or if that was not recorded.
 
-    Of one that was killed the end is that of its claim: what came in between nobody knows.
+    A claim that was killed has not recorded when it stopped sending; the end of the claim stands for it.
     """
     if claim.machine_id is None or claim.sending_from_ns is None:
         return None

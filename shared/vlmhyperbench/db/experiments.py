@@ -1,4 +1,4 @@
-"""Experiments: added with their first event, listed, asked to stop. Their states follow from their runs'."""
+"""Experiments: added with their first event, listed, cancelled and paused. Their states follow from their runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events, runs
-from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_exactly_one, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import ExperimentRow, RunRow
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.states import ExperimentState
@@ -47,13 +47,11 @@ async def add(
     await events.append(
         session, stream_id=new_id, type=EventType.EXPERIMENT_OPENED, data={"name": name, "spec_digest": spec_digest}
     )
-    added = await get(session, new_id)
-    assert added is not None  # noqa: S101 - this transaction has just written it
-    return added
+    return await fetch_exactly_one(session, ExperimentView, select(_EXPERIMENT).where(_EXPERIMENT.c.id == new_id))
 
 
 async def get(session: AsyncSession, experiment_id: UUID, *, project_id: str | None = None) -> ExperimentView | None:
-    """Read an experiment; None where it does not exist, or belongs to another project than the one that is given."""
+    """Read an experiment; None if it does not exist, or does not belong to the given project."""
     statement = select(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment_id)
     if project_id is not None:
         statement = statement.where(_EXPERIMENT.c.project_id == project_id)
@@ -68,7 +66,7 @@ async def page(
     limit: int = 50,
     state: ExperimentState | None = None,
 ) -> list[ExperimentView]:
-    """Read a page of a project's experiments, newest first; the next one begins after the last row's key."""
+    """Read a page of a project's experiments, newest first; the next page begins after the key of the last row."""
     statement = select(_EXPERIMENT).where(_EXPERIMENT.c.project_id == project_id)
     if state is not None:
         statement = statement.where(_EXPERIMENT.c.state == state.value)
@@ -80,7 +78,7 @@ async def page(
 
 
 async def request_cancel(session: AsyncSession, experiment_id: UUID) -> ExperimentView | None:
-    """Ask for the end of an open experiment and of each of its open runs. None where there is no such experiment."""
+    """Request the cancellation of an open experiment and of its open runs; None if the experiment does not exist."""
     await session.execute(
         update(_EXPERIMENT)
         .where(
@@ -96,14 +94,14 @@ async def request_cancel(session: AsyncSession, experiment_id: UUID) -> Experime
 
 
 async def set_paused(session: AsyncSession, experiment_id: UUID, *, is_paused: bool) -> None:
-    """Pause the open runs of an experiment, or let them go on."""
+    """Pause or resume the open runs of an experiment."""
     for run_id in await _open_runs(session, experiment_id):
         await runs.set_paused(session, run_id, is_paused=is_paused)
 
 
 async def _open_runs(session: AsyncSession, experiment_id: UUID) -> Sequence[UUID]:
-    """Find the open runs of an experiment, in the order in which they are locked."""
-    found = await session.execute(
+    """Read the ids of an experiment's open runs, in the order in which they are locked."""
+    result = await session.execute(
         select(_RUN.c.id).where(_RUN.c.experiment_id == experiment_id, _RUN.c.finished_at.is_(None)).order_by(_RUN.c.id)
     )
-    return found.scalars().all()
+    return result.scalars().all()

@@ -1,4 +1,4 @@
-"""All rows of a run's facts, own and kept, in batches of plain tuples: `facts.read` joins them with their payloads."""
+"""Read all fact rows of a run, measured and reused, in batches of tuples; `facts.read` joins them with payloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FACT_COLUMNS: dict[str, str] = {
     "phase": "i4",
     "ordinal": "i8",
     "phase_kind": "str",
-    "is_kept": "bool",
+    "is_reused": "bool",
     "source_phase": "i4",  # the phase in the run that measured the row; that run is `run_id`
     **{column.name: _kind_of(column) for column in _FACT.columns if column.name not in {"phase", "ordinal", "error"}},
 }
@@ -36,7 +36,7 @@ _SAMPLES = ("sample", "repeat")
 _BATCH_ROWS = 10_000
 
 Phases: TypeAlias = Literal["counting", "all"] | Collection[int]
-"""Which phases are read: those that count, all, or the ones that are listed."""
+"""Which phases are read: the counting ones, all, or those with these numbers."""
 
 
 async def batches(
@@ -47,15 +47,16 @@ async def batches(
     samples: int,
     ordinals: Sequence[int] | None = None,
 ) -> AsyncIterator[list[tuple[Any, ...]]]:
-    """Yield rows with the columns of `FACT_COLUMNS`, in no order.
+    """Yield rows with the columns of `FACT_COLUMNS`, in no particular order.
 
     Args:
         session: the transaction to read in.
         run_id: the run.
-        phases: which of its phases. `counting` are those whose rows are answers of the run: COMPLETE or STOPPED ones
-            and open accuracy phases.
-        samples: rows of the run's sample manifest, which place a kept row in this run; 0 where there is none.
-        ordinals: read only these rows; None reads all.
+        phases: which of its phases. `counting` are those whose rows are answers of the run: COMPLETE and STOPPED
+            phases, and open accuracy phases.
+        samples: number of rows of the run's sample manifest, from which sample and repeat of a reused row follow; 0
+            without a manifest.
+        ordinals: read only rows with these ordinals; None reads all.
     """
     values: dict[str, object] = {
         "run": run_id,
@@ -74,19 +75,20 @@ async def batches(
 _COMMON = ", ".join(
     f"CAST(f.{name} AS text) AS {name}" if name in {"run_id", "claim_id"} else f"f.{name}"
     for name in FACT_COLUMNS
-    if name not in {"phase", "ordinal", "phase_kind", "is_kept", "source_phase", *_SAMPLES}
+    if name not in {"phase", "ordinal", "phase_kind", "is_reused", "source_phase", *_SAMPLES}
 )
 
 _SELECTED = ", ".join(FACT_COLUMNS)
 
 _FACTS = f"""
 WITH part AS (
-    SELECT no AS phase, kind AS phase_kind, counts, state, run_id AS source_run_id, no AS source_phase, false AS is_kept
+    SELECT no AS phase, kind AS phase_kind, counts, state, run_id AS source_run_id, no AS source_phase,
+           false AS is_reused
     FROM phase WHERE run_id = :run
     UNION ALL
     SELECT k.phase, coalesce(own.kind, source.kind), coalesce(own.counts, source.counts),
            coalesce(own.state, source.state), k.source_run_id, k.source_phase, true
-    FROM kept_phase k
+    FROM reused_phase k
     JOIN phase source ON source.run_id = k.source_run_id AND source.no = k.source_phase
     LEFT JOIN phase own ON own.run_id = k.run_id AND own.no = k.phase
     WHERE k.run_id = :run
@@ -96,16 +98,16 @@ WITH part AS (
         :mode = 'counting' AND counts
         AND (state IN ('COMPLETE', 'STOPPED') OR (state = 'OPEN' AND phase_kind = 'accuracy'))
     )
-), found AS (
-    SELECT c.phase, f.ordinal, c.phase_kind, c.is_kept, c.source_phase, f.sample, f.repeat, {_COMMON}
+), rows AS (
+    SELECT c.phase, f.ordinal, c.phase_kind, c.is_reused, c.source_phase, f.sample, f.repeat, {_COMMON}
     FROM chosen c JOIN fact f ON f.run_id = c.source_run_id AND f.phase = c.source_phase
     UNION ALL
     SELECT c.phase, k.ordinal, c.phase_kind, true, k.source_phase,
            CASE WHEN c.phase_kind = 'accuracy' AND :samples > 0 THEN k.ordinal % :samples ELSE f.sample END,
            CASE WHEN c.phase_kind = 'accuracy' AND :samples > 0 THEN k.ordinal / :samples ELSE f.repeat END, {_COMMON}
     FROM chosen c
-    JOIN kept_fact k ON k.run_id = :run AND k.phase = c.phase AND NOT c.is_kept
+    JOIN reused_fact k ON k.run_id = :run AND k.phase = c.phase AND NOT c.is_reused
     JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
 )
-SELECT {_SELECTED} FROM found"""  # noqa: S608 - made of this module's own column names
+SELECT {_SELECTED} FROM rows"""  # noqa: S608 - consists of this module's own column names
 _FACTS_OF_ORDINALS = f"{_FACTS} WHERE ordinal = ANY(CAST(:ordinals AS bigint[]))"

@@ -1,4 +1,4 @@
-"""Facts as readers see them, narrow and without payloads: `appending` writes them, `facts.read` joins them."""
+"""Read facts without their payloads; `appending` writes them, `facts.read` joins them with their payloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FACT = table_of(FactRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactCount:
-    """How many own rows of a phase have a status, and whose failure it was."""
+    """Number of measured rows of a phase with one status and one kind of failure."""
 
     phase: int
     status: FactStatus
@@ -28,7 +28,7 @@ class FactCount:
 
 
 async def get(session: AsyncSession, run_id: UUID, phase: int, ordinal: int) -> FactView | None:
-    """Read one of a run's own facts."""
+    """Read a fact that the run measured itself."""
     statement = select(_FACT).where(_FACT.c.run_id == run_id, _FACT.c.phase == phase, _FACT.c.ordinal == ordinal)
     return await fetch_one(session, FactView, statement)
 
@@ -42,7 +42,7 @@ async def page(
     phase: int | None = None,
     status: FactStatus | None = None,
 ) -> list[FactView]:
-    """Read a page of a run's own facts by (phase, ordinal); the next one begins after the last row's."""
+    """Read a page of the facts that a run measured, by (phase, ordinal); the next page begins after the last row."""
     statement = select(_FACT).where(_FACT.c.run_id == run_id)
     if phase is not None:
         statement = statement.where(_FACT.c.phase == phase)
@@ -56,19 +56,19 @@ async def page(
 
 
 async def present(session: AsyncSession, run_id: UUID, phase: int, ordinals: Sequence[int]) -> set[int]:
-    """Read which of these ordinals of a phase have a row, own or kept."""
-    found = await session.execute(text(_PRESENT), {"run": run_id, "phase": phase, "ordinals": list(ordinals)})
-    return set(found.scalars())
+    """Read which of these ordinals of a phase have a row, measured or reused."""
+    result = await session.execute(text(_PRESENT), {"run": run_id, "phase": phase, "ordinals": list(ordinals)})
+    return set(result.scalars())
 
 
 async def counts(session: AsyncSession, run_id: UUID) -> list[FactCount]:
-    """Count a run's own facts by phase, status and failure."""
+    """Count the facts that a run measured, by phase, status and failure."""
     keys = (_FACT.c.phase, _FACT.c.status, _FACT.c.failure)
-    found = await session.execute(
+    result = await session.execute(
         select(*keys, func.count().label("rows")).where(_FACT.c.run_id == run_id).group_by(*keys).order_by(*keys)
     )
     return [
-        FactCount(phase=row.phase, status=FactStatus(row.status), failure=row.failure, rows=row.rows) for row in found
+        FactCount(phase=row.phase, status=FactStatus(row.status), failure=row.failure, rows=row.rows) for row in result
     ]
 
 
@@ -76,6 +76,6 @@ _PRESENT = """
 SELECT ordinal FROM fact
 WHERE run_id = :run AND phase = :phase AND ordinal = ANY(CAST(:ordinals AS bigint[]))
 UNION
-SELECT ordinal FROM kept_fact
+SELECT ordinal FROM reused_fact
 WHERE run_id = :run AND phase = :phase AND ordinal = ANY(CAST(:ordinals AS bigint[]))
 """

@@ -1,4 +1,4 @@
-"""Count what failed of a run, by what was said: the most frequent first."""
+"""Count the failed requests of a run by their errors, most frequent first."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vlmhyperbench.domain.causes import FailedRequest, read_row
 from vlmhyperbench.domain.failures import Failure
 
 MAX_GROUPS = 100
-"""Maximum number of kinds of errors that are returned, the most frequent first."""
+"""Maximum number of different errors that are returned, most frequent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCount:
-    """Requests that failed alike: their errors differ in numbers at most."""
+    """Failed requests whose errors differ only in numbers."""
 
     error: str
-    """What one of them said: `code: message [words]`."""
+    """The error of one of them: `code: message [words]`."""
     error_code: str
     http_status: int | None
     failure: Failure
@@ -29,28 +29,28 @@ class FailureCount:
 
     @property
     def failed(self) -> FailedRequest:
-        """The failure as the table of causes takes it."""
+        """The failure in the form that the table of causes reads."""
         return read_row(error_code=self.error_code, http_status=self.http_status, error=self.error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCounts:
-    """What became of the requests that are there."""
+    """Numbers of answered and failed requests."""
 
     ok: int
     failures: Sequence[FailureCount]
 
     @property
     def done(self) -> int:
-        """All of them, as far as kinds of errors were told apart."""
+        """Number of requests; failures beyond `MAX_GROUPS` different errors are not included."""
         return self.ok + sum(group.count for group in self.failures)
 
 
 async def of_run(session: AsyncSession, run_id: UUID, *, phase: int | None = None) -> FailureCounts:
-    """Count the rows of a run, own and kept; of one phase, or of all whose rows are answers of the run."""
+    """Count the rows of a run, measured and reused, in one phase or in all counting phases."""
     values = {"run": run_id, "phase": phase}
     ok = int((await session.execute(text(_OK), values)).scalar_one())
-    found = await session.execute(text(_FAILED), values | {"limit": MAX_GROUPS})
+    rows = await session.execute(text(_FAILED), values | {"limit": MAX_GROUPS})
     groups = [
         FailureCount(
             error=row.error or "",
@@ -59,13 +59,13 @@ async def of_run(session: AsyncSession, run_id: UUID, *, phase: int | None = Non
             failure=row.failure,
             count=row.requests,
         )
-        for row in found
+        for row in rows
     ]
     return FailureCounts(ok=ok, failures=groups)
 
 
 async def planned(session: AsyncSession, run_id: UUID, phase: int) -> int:
-    """Count the requests that the jobs of a phase are to make together."""
+    """Count the requests that are planned for all jobs of a phase."""
     return int((await session.execute(text(_PLANNED), {"run": run_id, "phase": phase})).scalar_one())
 
 
@@ -83,15 +83,15 @@ WITH counted AS (
 ), rows AS (
     SELECT f.* FROM counted c JOIN fact f ON f.run_id = c.run_id AND f.phase = c.no
     UNION ALL
-    SELECT f.* FROM kept_phase k JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase
+    SELECT f.* FROM reused_phase k JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase
     WHERE k.run_id = :run AND (CAST(:phase AS integer) IS NULL OR k.phase = :phase)
     UNION ALL
-    SELECT f.* FROM counted c JOIN kept_fact k ON k.run_id = c.run_id AND k.phase = c.no
+    SELECT f.* FROM counted c JOIN reused_fact k ON k.run_id = c.run_id AND k.phase = c.no
     JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
 )
 """
 
-_OK = f"{_ROWS} SELECT count(*) FROM rows WHERE status = 'ok'"  # noqa: S608 - made of this module's own text
+_OK = f"{_ROWS} SELECT count(*) FROM rows WHERE status = 'ok'"  # noqa: S608 - consists of this module's own text
 
 _FAILED = f"""{_ROWS}
 SELECT min(error) AS error, coalesce(error_code, status) AS error_code, http_status,
@@ -99,4 +99,4 @@ SELECT min(error) AS error, coalesce(error_code, status) AS error_code, http_sta
 FROM rows WHERE status <> 'ok'
 GROUP BY 2, 3, regexp_replace(error, '[0-9]+', '#', 'g')
 ORDER BY count(*) DESC, 1 LIMIT :limit
-"""  # noqa: S608 - made of this module's own text
+"""  # noqa: S608 - consists of this module's own text

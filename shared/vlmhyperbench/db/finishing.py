@@ -1,4 +1,4 @@
-"""How a claim ends: by its worker's outcome, or because its lease ran out. Frees what the job held, with the event."""
+"""End a claim, with its worker's outcome or because its lease expired: write the job, free devices, append events."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from vlmhyperbench.db.owners import Mark, Owner, alert, job_event, lock_of_job, 
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
-from vlmhyperbench.domain.states import JobEvent, JobState, PhaseState, next_job_state
+from vlmhyperbench.domain.states import JOB_TABLE, JobEvent, JobState, PhaseState
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 LEASE_EXPIRED = "lease_expired"
 
 FULL_PAUSE_S = 10.0
-"""A job whose storage was full is looked at again after so long."""
+"""Pause before a job whose storage was full is tried again."""
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Where the job is now."""
+    """The new state of a job whose claim ended."""
 
     state: JobState
     mark: Mark
@@ -42,16 +42,16 @@ class _Ending:
     fails: int
     pause_s: float = 0.0
     alert: JsonObject | None = None
-    """An alert of the owner, besides the job's own event."""
+    """An alert that is raised on the run or experiment, in addition to the job's event."""
 
 
 async def finish(
     session: AsyncSession, *, job_id: UUID, claim_id: UUID, outcome: Outcome | Cancelled, draw: float
 ) -> Finished | None:
-    """End a claim with its outcome; None: the claim is lost and nothing was written.
+    """End a claim with its outcome; None if the claim is lost, in which case nothing is written.
 
-    A shard is complete only when every ordinal of its range has its row; otherwise the outcome becomes a failure that
-    is tried again. `draw` in [0, 1) spreads the pause before the next try.
+    A shard is complete only if every ordinal of its range has a row; otherwise the outcome becomes a failure that is
+    tried again. `draw` in [0, 1) spreads the pause before the next try.
     """
     owner = await lock_of_job(session, job_id)
     if owner is None:
@@ -65,17 +65,17 @@ async def finish(
 
 
 async def expire(session: AsyncSession, owner: Owner, job_id: UUID, *, grace_s: float, draw: float) -> Finished | None:
-    """End a claim whose lease ran out more than `grace_s` ago; the owner is locked.
+    """End a claim whose lease expired more than `grace_s` ago; the caller has locked the owner.
 
-    None: it was renewed or has ended.
+    None if the lease was renewed or the claim has ended.
     """
-    found = await session.execute(text(_EXPIRED), {"job": job_id, "grace": grace_s})
-    row = found.one_or_none()
+    result = await session.execute(text(_EXPIRED), {"job": job_id, "grace": grace_s})
+    row = result.one_or_none()
     if row is None:
         return None
     job = view_of(JobView, row)
-    lost = Failed(code=LEASE_EXPIRED, message="The worker that held the job was not heard of any more.")
-    return await _end(session, owner, job, _ending(job, owner, lost, draw))
+    failed = Failed(code=LEASE_EXPIRED, message="The worker that held the job did not renew its lease.")
+    return await _end(session, owner, job, _ending(job, owner, failed, draw))
 
 
 def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: float) -> _Ending:
@@ -84,7 +84,7 @@ def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: floa
             return _Ending(event=JobEvent.COMPLETE, outcome={"kind": "complete", "data": data}, fails=job.fails)
         case Stopped() if owner.stop is not None:
             return _Ending(event=JobEvent.STOP, outcome=jobs.stopped(owner.stop), fails=job.fails)
-        case Stopped():  # a worker cannot say by itself that enough is known
+        case Stopped():  # only the run's stop rule may stop a job
             return _ending(job, owner, Preempted(reason=_NO_RULE), draw)
         case Failed() if not owner.is_closing:
             return _failed(job, outcome, draw)
@@ -97,8 +97,8 @@ def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: floa
                 pause_s=FULL_PAUSE_S if is_full else 0.0,
                 alert=_FULL_ALERT if is_full else None,
             )
-        case Cancelled() if not owner.is_closing:  # a worker cannot cancel what nobody asked to cancel
-            return _ending(job, owner, Preempted(reason=_NOT_ASKED), draw)
+        case Cancelled() if not owner.is_closing:  # only a cancelled run may cancel a job
+            return _ending(job, owner, Preempted(reason=_NOT_CANCELLED), draw)
         case _:
             return _Ending(event=JobEvent.CANCEL, outcome={"kind": "cancelled"}, fails=job.fails)
 
@@ -114,8 +114,7 @@ def _failed(job: JobView, outcome: Failed, draw: float) -> _Ending:
 
 
 async def _end(session: AsyncSession, owner: Owner, job: JobView, ending: _Ending) -> Finished:
-    state = next_job_state(JobState.RUNNING, ending.event)
-    assert state is not None, "every ending has its row in the table"  # noqa: S101
+    state = JOB_TABLE[JobState.RUNNING, ending.event]
     if job.run_id is not None and job.claim_id is not None:
         phase = _PHASE_AFTER.get(ending.event, PhaseState.VOID)
         await claim_phases.close_of_claim(session, job.run_id, job.claim_id, phase)
@@ -144,7 +143,7 @@ async def _locked(session: AsyncSession, job_id: UUID, claim_id: UUID) -> JobVie
 
 
 async def _checked(session: AsyncSession, job: JobView, outcome: Complete) -> Complete | Failed:
-    """Count the rows of a shard's range, own and kept."""
+    """Turn the outcome into a failure if the range of a shard lacks rows, measured or reused."""
     if not STEPS[job.kind].writes_facts or job.range_start is None or job.range_end is None:
         return outcome
     values = {"run": job.run_id, "phase": job.phase, "start": job.range_start, "end": job.range_end}
@@ -156,7 +155,7 @@ async def _checked(session: AsyncSession, job: JobView, outcome: Complete) -> Co
 
 
 def _document(outcome: JsonObject) -> str:
-    """Write an outcome as JSON that Postgres can store: it refuses NUL and lone surrogates."""
+    """Write an outcome as JSON that Postgres accepts: NUL and lone surrogates are replaced."""
     written = json.dumps(outcome, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
     return _NUL.sub("\\1\N{REPLACEMENT CHARACTER}", written)
 
@@ -174,11 +173,11 @@ _EVENT_NAME = {
 
 _FULL_ALERT: JsonObject = {
     "code": STORAGE_FULL,
-    "message": "Storage is full. Free some space: the job goes on by itself.",
+    "message": "Storage is full. Free some space; the job then continues by itself.",
 }
 
-_NO_RULE = "The worker stopped; no rule had said so."
-_NOT_ASKED = "The worker took it for cancelled; nobody had asked for that."
+_NO_RULE = "The worker stopped the job, but the run has no decision of a stop rule."
+_NOT_CANCELLED = "The worker cancelled the job, but the run is not cancelled."
 
 _PHASE_AFTER = {JobEvent.COMPLETE: PhaseState.COMPLETE, JobEvent.STOP: PhaseState.STOPPED}
 
@@ -192,7 +191,8 @@ FOR NO KEY UPDATE SKIP LOCKED
 
 _ROWS = """
 SELECT (SELECT count(*) FROM fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end)
-     + (SELECT count(*) FROM kept_fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end)
+     + (SELECT count(*) FROM reused_fact
+        WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end)
 """
 
 _GIVE_BACK = """

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same key and body answer with the same thing, another body is a conflict."""
+"""Idempotency keys: a repeated key returns the resource of its first use, unless the body differs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _KEY = table_of(IdempotencyKeyRow)
 
 
 async def known(session: AsyncSession, *, principal: str, key: str, body_sha256: str) -> UUID | None:
-    """Return the id of what a key was taken for; None where nobody has taken it.
+    """Return the id of the resource that was created with a key; None if the key was not used.
 
     Raises:
         Conflict: the key was used with another body.
     """
-    found = (await session.execute(_row(principal, key))).one_or_none()
-    return None if found is None else _resource_of(found, body_sha256)
+    row = (await session.execute(_row(principal, key))).one_or_none()
+    return None if row is None else _resource_of(row, body_sha256)
 
 
 async def claim(
@@ -35,9 +35,9 @@ async def claim(
     resource: Literal["run", "experiment"],
     resource_id: UUID,
 ) -> UUID:
-    """Take a key for what this transaction is about to make; return its id, or that of what it was taken for before.
+    """Claim a key for the resource that this transaction creates; return its id, or that of the key's first resource.
 
-    A second request with the same key waits here until the first one's transaction has ended.
+    A second request with the same key waits here until the transaction of the first one has ended.
 
     Raises:
         Conflict: the key was used with another body.
@@ -57,12 +57,12 @@ def _row(principal: str, key: str) -> Select[Any]:
     return select(_KEY).where(_KEY.c.principal == principal, _KEY.c.key == key)
 
 
-def _resource_of(found: Row[Any], body_sha256: str) -> UUID:
-    if found.body_sha256 != body_sha256:
+def _resource_of(row: Row[Any], body_sha256: str) -> UUID:
+    if row.body_sha256 != body_sha256:
         raise Conflict(
             "This idempotency key was used with another body.",
             cure="Send a new key, or the body of the first request.",
             code="idempotency_conflict",
         )
-    resource_id: UUID = found.resource_id
+    resource_id: UUID = row.resource_id
     return resource_id

@@ -1,4 +1,4 @@
-"""What there is under an id of which only the first digits are known."""
+"""Look up runs, experiments and artifacts by the first digits of their ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS: tuple[NamedKind, ...] = get_args(NamedKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """One thing with an id."""
+    """A run, experiment or artifact."""
 
     kind: NamedKind
     id: UUID
@@ -27,14 +27,14 @@ class Named:
 async def between(
     session: AsyncSession, first: UUID, last: UUID, *, project_id: str, kinds: Collection[NamedKind], limit: int
 ) -> list[Named]:
-    """Find a project's things whose ids lie between two, the newest first."""
+    """Read what a project has with ids from `first` to `last`, newest first."""
     values = {"first": first, "last": last, "project": project_id, "kinds": list(kinds), "limit": limit}
-    found = await session.execute(text(_BETWEEN), values)
-    return [Named(kind=row.kind, id=row.id, name=row.name) for row in found]
+    rows = await session.execute(text(_BETWEEN), values)
+    return [Named(kind=row.kind, id=row.id, name=row.name) for row in rows]
 
 
 _BETWEEN = " UNION ALL ".join(
-    f"SELECT '{kind}' AS kind, id, name, created_at FROM {kind} "  # noqa: S608 - the names stand above
+    f"SELECT '{kind}' AS kind, id, name, created_at FROM {kind} "  # noqa: S608 - consists of the literal `NamedKind`
     f"WHERE '{kind}' = ANY(:kinds) AND project_id = :project AND id BETWEEN :first AND :last"
     for kind in KINDS
 )

@@ -1,4 +1,4 @@
-"""Jobs: added from a plan, read, and taken back before they are claimed. What a claim does is in `db.claims`."""
+"""Jobs: added from a plan, read, and ended before they are claimed. `db.claims` has what a claim does."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ async def add(
     target_digest: str | None = None,
     needs: Sequence[UUID] = (),
 ) -> list[UUID]:
-    """Add a plan's jobs, READY, and return their ids in the plan's order.
+    """Add the jobs of a plan, READY, and return their ids in the plan's order.
 
-    A run's jobs carry `run_id` (and `experiment_id` where the run has one), an experiment's own only `experiment_id`.
-    `needs` are added to those of every job.
+    Jobs of a run have its `run_id` (and `experiment_id` if it has one), jobs of an experiment only `experiment_id`.
+    `needs` are added to the needs of every job.
     """
     ids = [uuid4() for _ in planned]
     rows = [
@@ -43,7 +43,7 @@ async def add(
             "run_id": run_id if job.scope == "run" else None,
             "experiment_id": experiment_id,
             "project_id": project_id,
-            "needs": [*needs, *(ids[place] for place in job.needs)],
+            "needs": [*needs, *(ids[number] for number in job.needs)],
             "needs_state": job.needs_state,
             "phase": job.phase,
             "range_start": job.range_start,
@@ -61,36 +61,36 @@ async def add(
 
 async def get(session: AsyncSession, job_id: UUID) -> JobView | None:
     """Read a job."""
-    found = await session.execute(text("SELECT * FROM job WHERE id = :id"), {"id": job_id})
-    row = found.one_or_none()
+    result = await session.execute(text("SELECT * FROM job WHERE id = :id"), {"id": job_id})
+    row = result.one_or_none()
     return None if row is None else view_of(JobView, row)
 
 
 async def of_run(session: AsyncSession, run_id: UUID) -> list[JobView]:
-    """Read a run's own jobs in the order in which they were planned."""
-    found = await session.execute(text(_OF_RUN), {"id": run_id})
-    return [view_of(JobView, row) for row in found]
+    """Read the jobs of a run in the order in which they were planned."""
+    rows = await session.execute(text(_OF_RUN), {"id": run_id})
+    return [view_of(JobView, row) for row in rows]
 
 
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[JobView]:
-    """Read the jobs that belong to the experiment itself."""
-    found = await session.execute(text(_OF_EXPERIMENT), {"id": experiment_id})
-    return [view_of(JobView, row) for row in found]
+    """Read the jobs of an experiment itself."""
+    rows = await session.execute(text(_OF_EXPERIMENT), {"id": experiment_id})
+    return [view_of(JobView, row) for row in rows]
 
 
 async def cancel_waiting(session: AsyncSession, owner: Owner) -> Mark | None:
-    """Cancel the READY and ASSIGNED jobs of a locked run (or of an experiment itself)."""
+    """Cancel the READY and ASSIGNED jobs of a locked run, or of a locked experiment itself."""
     scope = "experiment" if owner.is_experiment else "run"
-    found = await session.execute(text(_CANCEL_WAITING), {"id": owner.id, "scope": scope})
+    cancelled = await session.execute(text(_CANCEL_WAITING), {"id": owner.id, "scope": scope})
     mark = None
-    for job in found.all():
+    for job in cancelled.all():
         await release(session, job.id)
         mark = await job_event(session, owner, job.id, job.kind, "cancelled", {})
     return mark
 
 
 async def stop_waiting(session: AsyncSession, owner: Owner) -> Mark | None:
-    """End the READY and ASSIGNED shards of a locked run whose stop rule said that enough is known."""
+    """End the READY and ASSIGNED shards of a locked run whose stop rule has decided."""
     if owner.stop is None:
         return None
     values = {"id": owner.id, "outcome": json.dumps(stopped(owner.stop))}
@@ -102,13 +102,13 @@ async def stop_waiting(session: AsyncSession, owner: Owner) -> Mark | None:
 
 
 def stopped(decision: JsonObject) -> JsonObject:
-    """Return the outcome of a shard that ended because of a rule: which rule, and the place where it was certain."""
-    place = {name: decision.get(name) for name in ("samples", "of")}
-    return {"kind": "stopped", "reason": decision.get("rule"), "at": place}
+    """Return the outcome of a shard that a rule stopped: the rule, and the number of samples when it decided."""
+    counts = {name: decision.get(name) for name in ("samples", "of")}
+    return {"kind": "stopped", "reason": decision.get("rule"), "at": counts}
 
 
 async def release(session: AsyncSession, job_id: UUID) -> None:
-    """Free whatever a job reserves."""
+    """Delete the reservations of a job."""
     await session.execute(text("DELETE FROM reservation WHERE job_id = :id"), {"id": job_id})
 
 

@@ -1,4 +1,4 @@
-"""Who leads: the process whose dedicated connection holds an advisory lock. Two leaders would do no harm."""
+"""Leader election by an advisory lock on a dedicated connection; two leaders at once would do no harm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNLOCK_S = 1.0
 
 
 class Leadership:
-    """A connection of its own, because the lock lives as long as the session that took it."""
+    """Holds a connection of its own, since the advisory lock ends with the session that took it."""
 
     def __init__(self, database_url: str) -> None:
         url = make_url(database_url).set(drivername="postgresql")
@@ -25,7 +25,7 @@ class Leadership:
         self._is_held = False
 
     async def hold(self) -> bool:
-        """Say whether this process leads now, taking the lead if nobody has it.
+        """Return whether this process leads, after trying to take a free lead.
 
         Raises:
             Unavailable: the database does not answer; the lead is lost with the connection.
@@ -48,7 +48,7 @@ class Leadership:
         return self._is_held
 
     async def close(self) -> None:
-        """Give the lead back, so that another takes it at once, and close the connection."""
+        """Release the lead, so that another process can take it at once, and close the connection."""
         connection, self._connection = self._connection, None
         is_held, self._is_held = self._is_held, False
         if connection is None:

@@ -1,4 +1,4 @@
-"""Sample manifests: stored by content, shared by every run of the same dataset."""
+"""Sample manifests: stored by content hash, shared by all runs of the same dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import fetch_one, table_of
+from vlmhyperbench.db.queries import fetch_exactly_one, fetch_one, table_of
 from vlmhyperbench.db.tables import SampleManifestRow
 from vlmhyperbench.db.views import SampleManifestView
 
@@ -26,7 +26,7 @@ async def add(
     unreadable: int,
     group_columns: Sequence[str],
 ) -> SampleManifestView:
-    """Add a manifest, or return the one that has the same content already."""
+    """Add a manifest, or return the existing one with the same content."""
     await session.execute(
         insert(_MANIFEST)
         .values(
@@ -40,9 +40,7 @@ async def add(
         )
         .on_conflict_do_nothing()
     )
-    known = await get(session, manifest_id)
-    assert known is not None  # noqa: S101 - it was there, or this transaction has just written it
-    return known
+    return await fetch_exactly_one(session, SampleManifestView, select(_MANIFEST).where(_MANIFEST.c.id == manifest_id))
 
 
 async def get(session: AsyncSession, manifest_id: str) -> SampleManifestView | None:

@@ -1,4 +1,4 @@
-"""Manifests of measures: one Parquet file each, keyed by the claim that wrote it."""
+"""Manifests of measures: one row per Parquet file of per-sample scores, keyed by the claim that wrote it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def add(
     evaluation_id: str,
     fingerprint: str | None,
 ) -> None:
-    """Add the manifest of a file that lies in storage already; the caller holds the job by its claim."""
+    """Add the manifest of a file that is already in storage; the caller holds the job by its claim."""
     await session.execute(
         insert(_MEASURES).values(
             run_id=run_id,
@@ -54,7 +54,7 @@ async def add(
 
 
 async def of_evaluation(session: AsyncSession, evaluation_id: str, *, project_id: str) -> MeasureManifestView | None:
-    """Read one file of measures with this evaluation identity, the newest."""
+    """Read the newest manifest with this evaluation identity."""
     statement = (
         select(_MEASURES)
         .join(_RUN, _RUN.c.id == _MEASURES.c.run_id)
@@ -66,7 +66,7 @@ async def of_evaluation(session: AsyncSession, evaluation_id: str, *, project_id
 
 
 async def of_run(session: AsyncSession, run_id: UUID) -> list[MeasureManifestView]:
-    """Read the measures that count: of each SCORE job, those of the newest claim that wrote any."""
+    """Read the valid manifests of a run: for each SCORE job, those of the newest claim that wrote any."""
     newest = (
         select(_MEASURES.c.job_id, _MEASURES.c.claim_id)
         .where(_MEASURES.c.run_id == run_id)

@@ -1,4 +1,4 @@
-"""The row that owns a job, its run or its experiment: locked before the job, and the stream of the job's events."""
+"""The owner of a job: its run or experiment, whose row is locked before the job and whose stream gets its events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 
 class Mark(NamedTuple):
-    """How far a stream's events go after a change: published once the change is committed."""
+    """The number of a stream's last event after a change, published once the change is committed."""
 
     stream_id: UUID
     seq: int
@@ -32,42 +32,42 @@ class Owner:
     is_cancelled: bool
     is_paused: bool
     reason: str | None
-    """Of a run that fails."""
+    """Why a run is failing."""
     stop: JsonObject | None
-    """What the stop rule of a run found; from then on nothing more is asked."""
+    """Decision of the run's stop rule; once it is there, no further request is sent."""
     is_ended: bool
     event_seq: int
 
     @property
     def is_closing(self) -> bool:
-        """It takes no new claim: it ended, fails, or was cancelled."""
+        """Whether its jobs may no longer be claimed: it has ended, is failing, or was cancelled."""
         return self.is_ended or self.is_cancelled or self.reason is not None
 
 
 async def lock_run(session: AsyncSession, run_id: UUID, *, skip_locked: bool = False) -> Owner | None:
-    """Lock a run; None where it does not exist (or, if asked to skip, where somebody else holds it)."""
+    """Lock a run; None if it does not exist, or with `skip_locked` if another transaction holds the lock."""
     return await _lock(session, _RUN, run_id, is_experiment=False, skip_locked=skip_locked)
 
 
 async def lock_experiment(session: AsyncSession, experiment_id: UUID, *, skip_locked: bool = False) -> Owner | None:
-    """Lock an experiment; None as for `lock_run`."""
+    """Lock an experiment; None in the same cases as `lock_run`."""
     return await _lock(session, _EXPERIMENT, experiment_id, is_experiment=True, skip_locked=skip_locked)
 
 
 async def lock_of_job(session: AsyncSession, job_id: UUID, *, skip_locked: bool = False) -> Owner | None:
-    """Lock the owner of a job; what owns a job never changes, so the job itself need not be locked to look."""
-    found = (
+    """Lock the owner of a job. The owner of a job never changes, so reading it needs no lock on the job."""
+    job = (
         await session.execute(text("SELECT scope, run_id, experiment_id FROM job WHERE id = :id"), {"id": job_id})
     ).one_or_none()
-    if found is None:
+    if job is None:
         return None
-    if found.scope == "experiment":
-        return await lock_experiment(session, found.experiment_id, skip_locked=skip_locked)
-    return await lock_run(session, found.run_id, skip_locked=skip_locked)
+    if job.scope == "experiment":
+        return await lock_experiment(session, job.experiment_id, skip_locked=skip_locked)
+    return await lock_run(session, job.run_id, skip_locked=skip_locked)
 
 
 async def mark_dirty(session: AsyncSession, owner: Owner) -> None:
-    """Ask the scheduler to advance the run, or every open run of the experiment; the owner is locked already."""
+    """Make the scheduler advance the run, or every open run of the experiment; the caller has locked the owner."""
     if owner.is_experiment:
         await session.execute(text(_DIRTY_RUNS), {"id": owner.id})
     else:
@@ -89,7 +89,7 @@ async def job_event(session: AsyncSession, owner: Owner, job_id: UUID, kind: str
 
 
 async def alert(session: AsyncSession, owner: Owner, job_id: UUID, data: JsonObject) -> Mark:
-    """Append `alert.raised` to the owner's stream: something that a person must mend."""
+    """Append `alert.raised` to the owner's stream: a problem that a person has to solve."""
     seq = await events.append(session, stream_id=owner.id, type=EventType.ALERT_RAISED, job_id=job_id, data=data)
     return Mark(owner.id, seq)
 
@@ -98,23 +98,23 @@ async def _lock(
     session: AsyncSession, statement: str, owner_id: UUID, *, is_experiment: bool, skip_locked: bool
 ) -> Owner | None:
     locking = f"{statement} FOR NO KEY UPDATE{' SKIP LOCKED' if skip_locked else ''}"
-    found = (await session.execute(text(locking), {"id": owner_id})).one_or_none()
-    if found is None:
+    row = (await session.execute(text(locking), {"id": owner_id})).one_or_none()
+    if row is None:
         return None
     return Owner(
-        id=found.id,
+        id=row.id,
         is_experiment=is_experiment,
-        state=found.state,
-        is_cancelled=found.is_cancelled,
-        is_paused=found.is_paused,
-        reason=found.reason,
-        stop=found.stop_decision,
-        is_ended=found.is_ended,
-        event_seq=found.event_seq,
+        state=row.state,
+        is_cancelled=row.is_cancelled,
+        is_paused=row.is_paused,
+        reason=row.reason,
+        stop=row.stop_decision,
+        is_ended=row.is_ended,
+        event_seq=row.event_seq,
     )
 
 
-# Locks leave the key alone: a row that refers to an experiment may be added while somebody else holds it.
+# FOR NO KEY UPDATE: another transaction may still add rows that refer to the locked row by a foreign key.
 _RUN = """
 SELECT id, state, event_seq, is_paused, reason, stop_decision,
        cancel_requested_at IS NOT NULL AS is_cancelled, finished_at IS NOT NULL AS is_ended

@@ -1,4 +1,4 @@
-"""Phases as readers see them. They are opened and closed with the jobs and claims that own them."""
+"""Read phases, and add those of a rescored run; `claim_phases` opens and closes all others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import events
 from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
 from vlmhyperbench.db.tables import PhaseRow
-from vlmhyperbench.db.views import PhaseView
+from vlmhyperbench.db.views import PhaseView, view_of
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.load import PhaseKind
@@ -32,13 +32,14 @@ async def add(
     claim_id: UUID | None = None,
     state: PhaseState = PhaseState.OPEN,
 ) -> PhaseView:
-    """Add a phase with its event `phase.opened`; one that keeps another's rows is as closed as that was."""
+    """Add a phase with its event `phase.opened`, and with the event of its state if that is terminal."""
     data: JsonObject = {"phase": no, "kind": kind, "count": count}
     await events.append(session, stream_id=run_id, type=EventType.PHASE_OPENED, data=data)
     if state.is_terminal:
         await events.append(session, stream_id=run_id, type=EventType(f"phase.{state.lower()}"), data=data)
-    await session.execute(
-        insert(_PHASE).values(
+    added = await session.execute(
+        insert(_PHASE)
+        .values(
             run_id=run_id,
             no=no,
             step=step,
@@ -50,10 +51,9 @@ async def add(
             count=count,
             closed_at=func.now() if state.is_terminal else None,
         )
+        .returning(*_PHASE.c)
     )
-    added = await get(session, run_id, no)
-    assert added is not None  # noqa: S101 - this transaction has just written it
-    return added
+    return view_of(PhaseView, added.one())
 
 
 async def get(session: AsyncSession, run_id: UUID, no: int) -> PhaseView | None:
@@ -62,5 +62,5 @@ async def get(session: AsyncSession, run_id: UUID, no: int) -> PhaseView | None:
 
 
 async def of_run(session: AsyncSession, run_id: UUID) -> list[PhaseView]:
-    """Read every phase of a run in order, void ones too."""
+    """Read all phases of a run in order, including void ones."""
     return await fetch_all(session, PhaseView, select(_PHASE).where(_PHASE.c.run_id == run_id).order_by(_PHASE.c.no))

@@ -1,4 +1,4 @@
-"""What repositories share: tables as Core objects, statements to views, keyset pages."""
+"""Helpers of all repositories: tables as Core objects, rows as views, keyset pagination."""
 
 from __future__ import annotations
 
@@ -16,25 +16,30 @@ from vlmhyperbench.db.views import View, view_of
 V = TypeVar("V", bound=View)
 
 PAGE_ROWS = 1000
-"""No page is longer, whatever is asked for."""
+"""Maximum length of a page."""
 
 
 class PageKey(NamedTuple):
-    """The last row of a page of things that are listed newest first: the next page begins after it."""
+    """Position of the last row of a page that is listed newest first; the next page begins after it."""
 
     created_at: datetime
     id: UUID
 
 
 def table_of(row: type[SQLModel]) -> Table:
-    """Return the Core table of a row class: statements on it never meet stale entities of the session."""
+    """Return the Core table of a row class; statements on it bypass the session's cached entities."""
     return metadata.tables[str(row.__tablename__)]
 
 
 async def fetch_one(session: AsyncSession, kind: type[V], statement: Executable) -> V | None:
-    """Run a statement that gives at most one row, and copy it."""
+    """Run a statement that returns at most one row, and copy the row."""
     row = (await session.execute(statement)).one_or_none()
     return None if row is None else view_of(kind, row)
+
+
+async def fetch_exactly_one(session: AsyncSession, kind: type[V], statement: Executable) -> V:
+    """Read a row that this transaction has written."""
+    return view_of(kind, (await session.execute(statement)).one())
 
 
 async def fetch_all(session: AsyncSession, kind: type[V], statement: Executable) -> list[V]:
@@ -43,10 +48,10 @@ async def fetch_all(session: AsyncSession, kind: type[V], statement: Executable)
 
 
 def after_key(created_at: Column[Any], row_id: Column[Any], key: PageKey | None) -> ColumnElement[bool] | None:
-    """Return the condition of the page after `key`, newest first; None on the first page."""
+    """Return the condition for the page after `key`, newest first; None for the first page."""
     return None if key is None else tuple_(created_at, row_id) < (key.created_at, key.id)
 
 
 def page_size(limit: int) -> int:
-    """Clamp a page's length."""
+    """Limit a page's length to 1 … `PAGE_ROWS`."""
     return max(1, min(limit, PAGE_ROWS))

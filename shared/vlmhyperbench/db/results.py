@@ -1,4 +1,4 @@
-"""Pages over a run's counting rows, own and kept, with where their payloads lie: what the API lists as results."""
+"""Pages of a run's counting rows, measured and reused, with the chunks of their payloads: the results of the API."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Outcome = Literal["answered", "model_failure", "infrastructure_failure"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
-    """A row that counts in a run."""
+    """A counting row of a run."""
 
     phase: int
     ordinal: int
-    """Its place in the run that was asked for; `fact` has its place where it was measured."""
+    """Ordinal in this run; `fact` has the phase and ordinal in the run that measured it."""
     sample: int
     repeat: int
-    """Likewise: another run may have asked the same of another sample."""
+    """Repeat in this run, as `sample` is the sample in this run: the run that measured it may number them otherwise."""
     fact: FactView
     storage_key: str | None
-    """The chunk with its payload."""
+    """Key of the chunk that has its payload."""
     chunk_sha256: str | None
 
 
@@ -43,7 +43,7 @@ async def page(
     outcome: Outcome | None = None,
     samples: Sequence[int] | None = None,
 ) -> list[ResultRow]:
-    """Read rows of counting phases by (phase, ordinal); the next page begins after the last row's."""
+    """Read rows of counting phases by (phase, ordinal); the next page begins after the last row."""
     values = {
         "run": run_id,
         "phase": after[0] if after else -1,
@@ -53,7 +53,7 @@ async def page(
         "outcome": outcome,
         "samples": list(samples) if samples is not None else None,
     }
-    found = await session.execute(text(_PAGE), values)
+    rows = await session.execute(text(_PAGE), values)
     return [
         ResultRow(
             phase=row.own_phase,
@@ -64,7 +64,7 @@ async def page(
             storage_key=row.storage_key,
             chunk_sha256=row.chunk_sha256,
         )
-        for row in found
+        for row in rows
     ]
 
 
@@ -74,11 +74,11 @@ WITH counting AS (
            ordinal AS source_ordinal
     FROM fact WHERE run_id = :run
     UNION ALL
-    SELECT source_run_id, phase, ordinal, source_phase, source_ordinal FROM kept_fact WHERE run_id = :run
+    SELECT source_run_id, phase, ordinal, source_phase, source_ordinal FROM reused_fact WHERE run_id = :run
     UNION ALL
-    SELECT kept.source_run_id, kept.phase, fact.ordinal, fact.phase, fact.ordinal
-    FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
-    WHERE kept.run_id = :run
+    SELECT reused.source_run_id, reused.phase, fact.ordinal, fact.phase, fact.ordinal
+    FROM reused_phase reused JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
+    WHERE reused.run_id = :run
 ), counted AS (
     SELECT coalesce(manifest.samples, 0) AS samples FROM run
     LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHERE run.id = :run

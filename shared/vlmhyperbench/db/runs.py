@@ -1,4 +1,4 @@
-"""Runs: added with their first event, listed, asked to stop. Their states are changed by the scheduler's own SQL."""
+"""Runs: added with their first event, listed, cancelled, paused, stopped. The scheduler's SQL changes their states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events
-from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_exactly_one, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import RunRow
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
@@ -34,9 +34,9 @@ async def add(
     position: int = 0,
     priority: int = 0,
 ) -> RunView:
-    """Add a QUEUED run with its event `run.queued`; the scheduler looks at it because it is dirty.
+    """Add a QUEUED run with its event `run.queued`; it is dirty, so that the scheduler advances it.
 
-    One that keeps another run's answers (`keeping.keep_answers`) is INDEXED at once.
+    `rescoring.reuse_answers` makes a run INDEXED at once.
     """
     new_id = run_id or uuid4()
     digest = digest_of(spec)
@@ -61,13 +61,11 @@ async def add(
     await events.append(
         session, stream_id=new_id, type=EventType.RUN_QUEUED, data={"name": name, "spec_digest": digest}
     )
-    added = await get(session, new_id)
-    assert added is not None  # noqa: S101 - this transaction has just written it
-    return added
+    return await fetch_exactly_one(session, RunView, select(_RUN).where(_RUN.c.id == new_id))
 
 
 async def get(session: AsyncSession, run_id: UUID, *, project_id: str | None = None) -> RunView | None:
-    """Read a run; None where it does not exist, or belongs to another project than the one that is given."""
+    """Read a run; None if it does not exist, or does not belong to the given project."""
     statement = select(_RUN).where(_RUN.c.id == run_id)
     if project_id is not None:
         statement = statement.where(_RUN.c.project_id == project_id)
@@ -84,7 +82,7 @@ async def page(
     experiment_id: UUID | None = None,
     parent_run_id: UUID | None = None,
 ) -> list[RunView]:
-    """Read a page of a project's runs, newest first; the next one begins after the last row's (created_at, id)."""
+    """Read a page of a project's runs, newest first; the next page begins after the key of the last row."""
     statement = select(_RUN).where(_RUN.c.project_id == project_id)
     if state is not None:
         statement = statement.where(_RUN.c.state == state.value)
@@ -100,21 +98,21 @@ async def page(
 
 
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[RunView]:
-    """Read every run of an experiment, the baseline first."""
+    """Read the runs of an experiment, baseline first."""
     statement = select(_RUN).where(_RUN.c.experiment_id == experiment_id).order_by(_RUN.c.position, _RUN.c.id)
     return await fetch_all(session, RunView, statement)
 
 
 async def of_ids(session: AsyncSession, run_ids: Collection[UUID]) -> list[RunView]:
-    """Read several open runs; ids of none, and of those that have ended, are passed over."""
+    """Read the open runs among these ids."""
     statement = select(_RUN).where(_RUN.c.id.in_(run_ids), _RUN.c.finished_at.is_(None)).order_by(_RUN.c.id)
     return await fetch_all(session, RunView, statement)
 
 
 async def request_cancel(session: AsyncSession, run_id: UUID) -> RunView | None:
-    """Ask for an open run's end, once: from here on no job of it is claimed. A run that has ended stays as it is.
+    """Request the cancellation of an open run: no job of it is claimed any more. A run that has ended stays as it is.
 
-    None where there is no such run.
+    None if there is no such run.
     """
     asked = (
         await session.execute(
@@ -130,7 +128,7 @@ async def request_cancel(session: AsyncSession, run_id: UUID) -> RunView | None:
 
 
 async def set_paused(session: AsyncSession, run_id: UUID, *, is_paused: bool) -> RunView | None:
-    """Pause an open run (its jobs are not assigned, running ones drain) or let it go on. None: no such run."""
+    """Pause an open run (no job is assigned, running ones drain) or resume it; None if there is no such run."""
     changed = (
         await session.execute(
             update(_RUN)
@@ -146,7 +144,7 @@ async def set_paused(session: AsyncSession, run_id: UUID, *, is_paused: bool) ->
 
 
 async def stop(session: AsyncSession, run_id: UUID, decision: JsonObject) -> bool:
-    """Write down what a run's stop rule found; from here on nothing more is asked. False: it was known already.
+    """Store the decision of a run's stop rule, after which no request is sent; False if it has one already.
 
     The caller holds the run by one of its jobs.
     """
@@ -163,5 +161,5 @@ async def stop(session: AsyncSession, run_id: UUID, decision: JsonObject) -> boo
 
 
 async def set_headline(session: AsyncSession, run_id: UUID, headline: JsonObject) -> None:
-    """Keep the scores of a run's newest report; the caller holds the run by its REPORT job."""
+    """Store the scores of a run's newest report; the caller holds the run by its REPORT job."""
     await session.execute(update(_RUN).where(_RUN.c.id == run_id).values(headline=dict(headline)))

@@ -1,4 +1,4 @@
-"""What the scheduler reads and writes about jobs: the window, assignments, what goes back, leases that ran out.
+"""What the scheduler reads and writes about jobs: the window of a decision, assignments, requeued jobs, expired leases.
 
 Every write is a compare-and-set in a transaction of its own, so that two leaders do no harm.
 """
@@ -25,7 +25,7 @@ from vlmhyperbench.errors import Conflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """A running job whose lease ran out."""
+    """A running job whose lease has expired."""
 
     job_id: UUID
     owner_id: UUID
@@ -38,11 +38,11 @@ async def now(session: AsyncSession) -> datetime:
 
 
 async def workers(session: AsyncSession, *, stale_s: float) -> tuple[WorkerNow, ...]:
-    """Read the live workers with what each could still take."""
+    """Read the live workers with their free slots and devices."""
     devices: dict[UUID, list[DeviceNow]] = defaultdict(list)
     for row in await session.execute(text(_DEVICES)):
         devices[row.worker_id].append(DeviceNow(no=row.no, memory_bytes=row.memory_bytes, is_free=row.is_free))
-    found = await session.execute(text(_WORKERS), {"stale": stale_s})
+    rows = await session.execute(text(_WORKERS), {"stale": stale_s})
     return tuple(
         WorkerNow(
             id=row.id,
@@ -54,14 +54,14 @@ async def workers(session: AsyncSession, *, stale_s: float) -> tuple[WorkerNow, 
             devices=tuple(devices[row.id]),
             ground=_ground(row),
         )
-        for row in found
+        for row in rows
     )
 
 
 async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
-    """Read which workers hold a job that sends requests, in whatever state they are."""
-    found = await session.execute(text(_INFERRING), {"asking": _ASKING})
-    return tuple(Inferring(worker_id=row.id, ground=_ground(row)) for row in found)
+    """Read the workers that hold a job which sends requests, whatever state the workers are in."""
+    rows = await session.execute(text(_INFERRING), {"asking": _ASKING})
+    return tuple(Inferring(worker_id=row.id, ground=_ground(row)) for row in rows)
 
 
 def _ground(row: Row[Any]) -> Ground:
@@ -69,8 +69,8 @@ def _ground(row: Row[Any]) -> Ground:
 
 
 async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, ...]:
-    """Read what was given to a worker and is not claimed, the oldest first."""
-    found = await session.execute(text(_ASSIGNED), {"limit": limit})
+    """Read the jobs that are assigned but not claimed, oldest first."""
+    rows = await session.execute(text(_ASSIGNED), {"limit": limit})
     return tuple(
         AssignedJob(
             id=row.id,
@@ -79,24 +79,24 @@ async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, .
             queue=row.queue,
             assigned_at=row.assigned_at,
         )
-        for row in found
+        for row in rows
     )
 
 
 async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit: int) -> tuple[WaitingJob, ...]:
-    """Read the jobs that could run now, at most `limit` of each kind and project: priority, fair share, age."""
+    """Read the jobs that could run now, at most `limit` per kind and project, by priority, fair share and age."""
     kinds = [kind.value for kind, step in STEPS.items() if step.worker in worker_kinds]
     if not kinds:
         return ()
-    found = await session.execute(text(_WAITING), {"kinds": kinds, "early": _EARLY, "limit": limit})
-    return tuple(WaitingJob(id=row.id, kind=StepKind(row.kind), target_digest=row.target_digest) for row in found)
+    rows = await session.execute(text(_WAITING), {"kinds": kinds, "early": _EARLY, "limit": limit})
+    return tuple(WaitingJob(id=row.id, kind=StepKind(row.kind), target_digest=row.target_digest) for row in rows)
 
 
 async def assign(session: AsyncSession, job_id: UUID, placement: Placement, *, attempt_id: UUID) -> Mark | None:
-    """Give a READY job to a worker and reserve its devices; None: the job or its run does not want it any more.
+    """Assign a READY job to a worker and reserve devices; None if the job is not READY, or its run closed or paused.
 
     Raises:
-        Conflict: a device is taken; the transaction must be rolled back.
+        Conflict: a device is reserved already; the transaction must be rolled back.
     """
     owner = await lock_of_job(session, job_id)
     if owner is None or owner.is_closing or owner.is_paused:
@@ -109,13 +109,13 @@ async def assign(session: AsyncSession, job_id: UUID, placement: Placement, *, a
         device = {"device": reservation.device, "bytes": reservation.bytes, "exclusive": reservation.is_exclusive}
         await session.execute(text(_LOCK_DEVICE), values | device)
         if (await session.execute(text(_RESERVE), values | device)).one_or_none() is None:
-            raise Conflict(f"The device {reservation.device} of the worker {placement.worker_id} is taken.")
+            raise Conflict(f"The device {reservation.device} of the worker {placement.worker_id} is reserved already.")
     data = {"attempt_id": str(attempt_id), "attempt": row.attempts, "worker_id": str(placement.worker_id)}
     return await job_event(session, owner, job_id, row.kind, "assigned", data)
 
 
 async def requeue(session: AsyncSession, job_id: UUID, *, attempt_id: UUID) -> Mark | None:
-    """Take an assignment back that nobody claimed; None: it was claimed, or is another one by now."""
+    """Take an unclaimed assignment back; None if it was claimed, or was replaced by another one."""
     owner = await lock_of_job(session, job_id)
     if owner is None:
         return None
@@ -127,21 +127,21 @@ async def requeue(session: AsyncSession, job_id: UUID, *, attempt_id: UUID) -> M
 
 
 async def expired(session: AsyncSession, *, grace_s: float, limit: int) -> list[Expired]:
-    """Find running jobs whose lease ran out more than `grace_s` ago; nothing is locked yet."""
-    found = await session.execute(text(_EXPIRED), {"grace": grace_s, "limit": limit})
+    """Read the running jobs whose lease expired more than `grace_s` ago, without locking them."""
+    rows = await session.execute(text(_EXPIRED), {"grace": grace_s, "limit": limit})
     return [
         Expired(
             job_id=row.id,
             owner_id=row.experiment_id if row.scope == "experiment" else row.run_id,
             is_of_experiment=row.scope == "experiment",
         )
-        for row in found
+        for row in rows
     ]
 
 
 _ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
 _EARLY = [kind.value for kind, step in STEPS.items() if step.writes_facts or step.expands]
-"""What may start while its run waits to be advanced; any other step reads phases, which are closed first."""
+"""Kinds of jobs that may start while their run is dirty; all others read phases, which are closed when it advances."""
 
 _DEVICES = """
 SELECT d.worker_id, d.no, d.memory_bytes,
@@ -156,7 +156,7 @@ _GROUND = """COALESCE(w.machine_id, w.host) AS machine, w.cores,
 _INFERRING = f"""
 SELECT DISTINCT w.id, {_GROUND} FROM job j JOIN worker w ON w.id = j.worker_id
 WHERE j.kind = ANY(CAST(:asking AS text[])) AND j.state IN ('ASSIGNED', 'RUNNING')
-"""  # noqa: S608 - made of this module's own text
+"""  # noqa: S608 - consists of this module's own text
 
 _WORKERS = f"""
 SELECT w.id, w.kind, w.queue, w.slots, w.resident, {_GROUND},
@@ -185,7 +185,7 @@ CROSS JOIN unnest(CAST(:kinds AS varchar[])) AS wanted (kind)
 CROSS JOIN LATERAL (
   SELECT first.*,
          row_number() OVER (ORDER BY first.priority DESC, first.created_at, first.position, first.range_start,
-                                     first.id) AS place
+                                     first.id) AS number
   FROM (
     SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start,
            COALESCE(r.position, 0) AS position
@@ -212,7 +212,7 @@ CROSS JOIN LATERAL (
   ) AS first
 ) AS candidate
 LEFT JOIN busy ON busy.project_id = project.project_id
-ORDER BY candidate.priority DESC, COALESCE(busy.jobs, 0) + candidate.place, candidate.created_at,
+ORDER BY candidate.priority DESC, COALESCE(busy.jobs, 0) + candidate.number, candidate.created_at,
          candidate.position, candidate.range_start, candidate.id
 """
 

@@ -1,4 +1,4 @@
-"""Counts over rows that lists and live feeds show: how far runs are, in which states an experiment's runs are."""
+"""Counts for lists and the live feed: the progress of runs, and the states of an experiment's runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Rows of a run's inference so far."""
+    """Number of rows of a run's inference so far."""
 
     done: int = 0
     failed: int = 0
-    """Those of them that are not `ok`."""
+    """Number of those rows that are not `ok`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """How far a stream goes, and whether it is still open."""
+    """Number of a stream's last event, and whether its run or experiment is still open."""
 
     seq: int
     is_open: bool
@@ -29,29 +29,29 @@ class Head:
 
 
 async def of_runs(session: AsyncSession, run_ids: Sequence[UUID]) -> dict[UUID, Tally]:
-    """Count the rows of several runs at once, kept ones too; a run without shards and kept phases is absent."""
-    found = await session.execute(text(_TALLIES), {"ids": list(run_ids)})
-    return {row.run_id: Tally(done=row.done, failed=row.failed) for row in found}
+    """Count the rows of several runs, including reused ones; a run without shards and reused phases is left out."""
+    rows = await session.execute(text(_TALLIES), {"ids": list(run_ids)})
+    return {row.run_id: Tally(done=row.done, failed=row.failed) for row in rows}
 
 
 async def run_states(session: AsyncSession, experiment_ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
     """Count the runs of several experiments by state."""
-    found = await session.execute(text(_STATES), {"ids": list(experiment_ids)})
+    rows = await session.execute(text(_STATES), {"ids": list(experiment_ids)})
     states: dict[UUID, dict[str, int]] = {}
-    for row in found:
+    for row in rows:
         states.setdefault(row.experiment_id, {})[row.state] = row.runs
     return states
 
 
 async def paused(session: AsyncSession, experiment_ids: Sequence[UUID]) -> set[UUID]:
-    """Find those of several experiments that have open runs, all of which are paused."""
+    """Return those of the experiments that have open runs, all of which are paused."""
     return set((await session.execute(text(_PAUSED), {"ids": list(experiment_ids)})).scalars())
 
 
 async def heads(session: AsyncSession, stream_ids: Sequence[UUID]) -> dict[UUID, Head]:
-    """Read how far several streams go; what does not exist is absent."""
-    found = await session.execute(text(_HEADS), {"ids": list(stream_ids)})
-    return {row.id: Head(seq=row.event_seq, is_open=row.is_open, total=row.total) for row in found}
+    """Read the heads of several streams; ids that do not exist are left out."""
+    rows = await session.execute(text(_HEADS), {"ids": list(stream_ids)})
+    return {row.id: Head(seq=row.event_seq, is_open=row.is_open, total=row.total) for row in rows}
 
 
 _TALLIES = """
@@ -59,13 +59,13 @@ WITH rows AS (
     SELECT run_id, done, failed FROM job
     WHERE run_id = ANY(:ids) AND counts
     UNION ALL
-    SELECT kept.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
-    FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
-    WHERE kept.run_id = ANY(:ids) GROUP BY kept.run_id
+    SELECT reused.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
+    FROM reused_phase reused JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
+    WHERE reused.run_id = ANY(:ids) GROUP BY reused.run_id
     UNION ALL
     SELECT row.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
-    FROM kept_fact row
-    JOIN kept_phase kept ON kept.run_id = row.run_id AND kept.phase = row.phase
+    FROM reused_fact row
+    JOIN reused_phase reused ON reused.run_id = row.run_id AND reused.phase = row.phase
     JOIN fact ON fact.run_id = row.source_run_id AND fact.phase = row.source_phase
              AND fact.ordinal = row.source_ordinal
     WHERE row.run_id = ANY(:ids) GROUP BY row.run_id

@@ -1,4 +1,4 @@
-"""What open runs wait for: read here, put into words by `domain.waiting`."""
+"""Read what open runs wait for; `domain.waiting` decides and words it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
 
 
 async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: float) -> dict[UUID, Wait]:
-    """Say of several runs what they wait for; those that wait for nothing are absent."""
+    """Return what each run waits for; runs that wait for nothing are left out."""
     waiting = [run for run in runs if not run.state.is_terminal and run.cancel_requested_at is None]
     if not waiting:
         return {}
     jobs = await _open_jobs(session, waiting)
     workers = await scheduling.workers(session, stale_s=stale_s)
     inferring = await scheduling.inferring(session)
-    taken = (await session.execute(text(_BUSY))).all()
+    held = (await session.execute(text(_BUSY))).all()
     waits = {}
     for run in waiting:
-        # What another project runs is not named.
+        # Runs of other projects are not disclosed.
         busy = [
             HeldJob(worker_id=row.worker_id, run_id=row.run_id if row.project_id == run.project_id else None)
-            for row in taken
+            for row in held
         ]
         wait = wait_of(run.id, jobs[run.id], is_paused=run.is_paused, workers=workers, busy=busy, inferring=inferring)
         if wait is not None:
@@ -40,7 +40,7 @@ async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: fl
 
 
 async def _open_jobs(session: AsyncSession, runs: Sequence[RunView]) -> dict[UUID, list[OpenJob]]:
-    """Read the jobs of each run that have not ended, and the INDEX that a queued one shares."""
+    """Read the open jobs of each run, including the INDEX job that a queued run shares with others."""
     jobs: dict[UUID, list[OpenJob]] = defaultdict(list)
     sharing: dict[tuple[UUID, str], list[UUID]] = defaultdict(list)
     for run in runs:

@@ -1,4 +1,4 @@
-"""What every pinned model is made of."""
+"""Base classes and field types of all pinned models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS = ("int", "float", "bool")
 
 
 def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
-    """Walk a core schema: dicts inside of dicts, lists and tuples."""
+    """Yield all dicts nested in a core schema."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
@@ -28,7 +28,7 @@ def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 class Refused(ValueError):
-    """What a model's own check refuses, with its cure: validators raise it, so that no refusal lacks one."""
+    """Raised by the validators of models: a refused value, always with its cure."""
 
     def __init__(self, message: str, *, cure: str) -> None:
         super().__init__(message)
@@ -36,9 +36,9 @@ class Refused(ValueError):
 
 
 class StrictNumbers(BaseModel):
-    """Base of models in which true is not 1, and "10" not 10: numbers and booleans are what they were written as.
+    """Base of models that do not convert between numbers, booleans and text: true is not 1, and "10" is not 10.
 
-    Pydantic's own strict mode would also refuse lists for tuples and text for ids, which is all that JSON has.
+    Pydantic's own strict mode would also refuse lists for tuples and text for ids, although JSON has nothing else.
     """
 
     @classmethod
@@ -51,6 +51,6 @@ class StrictNumbers(BaseModel):
 
 
 class Spec(StrictNumbers):
-    """Base of every pinned model: immutable, and unknown keys are errors."""
+    """Base of all pinned models: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,8 +1,8 @@
-"""Why a request failed, and whom that is held against: one table of rules over what a server said.
+"""The cause of a failed request: one table of rules over the server's error, and what each of them counts against.
 
-A rule is found by the HTTP status, by the words of the error body (`code`, `type`, `param`) and by its message; the
-first that fits counts. The share of the other requests that passed decides where the same words can mean either: what
-every request gets is a mistake in the request, what one of many gets lies in its prompt.
+A rule matches the HTTP status, the fields `code`, `type` and `param` of the error body, and the message; the first
+matching rule applies. The same error can have two causes: if almost all requests get it, the request's options are
+wrong; if few of many get it, their prompts are. So the cause can depend on the share of requests that passed.
 """
 
 from __future__ import annotations
@@ -16,82 +16,82 @@ from typing import Literal
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE, Failure
 
 Cause = Literal["configuration", "sample", "model", "infrastructure"]
-"""`configuration`: the request is wrong for everybody, which never counts against the model. `sample`: this prompt
-cannot be answered, which counts. `model`: it did not end in time, or said too much, which counts. `infrastructure`: a
-server or network was away or busy, which never counts."""
+"""`configuration`: every request of this form is refused; never counts against the model. `sample`: this prompt cannot
+be answered; counts. `model`: the answer did not end in time or was too large; counts. `infrastructure`: the server or
+the network failed or was busy; never counts."""
 
 MAX_CHARACTERS = 300
-"""Maximum length of an error's message, wherever it is shown or stored."""
+"""Maximum length of an error's message that is shown or stored."""
 MAX_ERROR = 600
-"""Maximum length of a whole error: its code, its message and the words of its body."""
-MAX_EVERYBODY = 0.5
-"""Where fewer of the requests passed than this, the refusal of the others is held to be everybody's."""
+"""Maximum length of a whole error: its code, its message and the fields of its body."""
+MIN_PASSED_SHARE = 0.5
+"""If a smaller share of the requests passed, a refusal is assumed to concern all requests."""
 
 _BUSY = frozenset({408, 409, 421, 425, 429, 502, 503, 504})
-_SAID = re.compile(r" \[(?P<words>[a-z]+=[^\]]*)\]$")
+_FIELDS = re.compile(r" \[(?P<words>[a-z]+=[^\]]*)\]$")
 _OF_PROMPT = re.compile(r"^(body\.)?(messages|input|prompt|image|content)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRequest:
-    """A request that failed, as its record says it."""
+    """A failed request, as its request record describes it."""
 
     code: str
-    """The load generator's: `http_400`, `timeout`, `connection_lost` …"""
+    """Code of the load generator: `http_400`, `timeout`, `connection_lost` …"""
     http_status: int | None
     """Status of the answer; for an error inside a stream, the status that it states, if any."""
     message: str
-    """What the server said, bounded and without control characters."""
+    """The server's message, bounded and without control characters."""
     words: Mapping[str, str]
-    """`code`, `type` and `param` of the error body, as far as it had them."""
+    """`code`, `type` and `param` of the error body, those that it had."""
 
     @property
     def error(self) -> str:
-        """The error as a record says it, of which the same failure can be read again."""
+        """The error as text, in the form of request records; `read_failure` reads it."""
         words = ", ".join(f"{name}={word}" for name, word in self.words.items())
         return f"{self.code}: {self.message}" + (f" [{words}]" if words else "")
 
     @property
     def is_refusal(self) -> bool:
-        """Whether a server answered that it will not serve the request."""
+        """Whether a server responded that it refuses the request."""
         return self.code.startswith("http_") or (self.code == "stream_error" and bool(self.words))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRule:
-    """One row of the table. A rule without `statuses` fits every status from 400 on; without words, every body."""
+    """A row of the table. Without `statuses` a rule matches every status from 400 on; without words, every body."""
 
     name: str
     means: str
     cause: Cause
-    """Where others pass."""
+    """The cause if enough other requests passed."""
     if_few_succeed: Cause | None = None
-    """Where too few others pass; None: the same."""
+    """The cause if too few other requests passed; None: the same."""
     few_succeed_below: float = 0.0
-    """`alone` holds where a smaller share passed; 0: only where none did."""
+    """`if_few_succeed` applies if a smaller share passed; 0: only if none passed."""
     statuses: frozenset[int] = frozenset()
     codes: frozenset[str] = frozenset()
     """Values of the body's `code` or `type`."""
     text: re.Pattern[str] | None = None
-    """Found in the message."""
+    """Searched in the message."""
     names_option: bool = False
-    """The body's `param` is a field of the request other than the prompt."""
+    """Matches if the body's `param` is a field of the request other than the prompt."""
     is_final: bool = False
-    """It is about the account: after one such answer no request passes any more."""
+    """It concerns the account: after one such response no request passes any more."""
     cure: str = ""
 
-    def fits(self, failed: FailedRequest) -> bool:
-        """Whether this rule is about such an answer."""
+    def matches(self, failed: FailedRequest) -> bool:
+        """Return whether the rule matches a failed request."""
         if self.statuses and failed.http_status not in self.statuses:
             return False
         if not (self.codes or self.text or self.names_option):
             return True
-        said = {failed.words.get("code", ""), failed.words.get("type", "")}
+        words = {failed.words.get("code", ""), failed.words.get("type", "")}
         is_named = self.names_option and "param" in failed.words and not _OF_PROMPT.match(failed.words["param"])
-        return bool(said & self.codes) or is_named or bool(self.text and self.text.search(failed.message))
+        return bool(words & self.codes) or is_named or bool(self.text and self.text.search(failed.message))
 
     def cause_where(self, passed: float) -> Cause:
-        """Whom it is held against, where this share of the requests passed."""
+        """Return the cause, given the share of requests that passed."""
         few_succeeded = passed < self.few_succeed_below if self.few_succeed_below else passed == 0
         return self.if_few_succeed if self.if_few_succeed is not None and few_succeeded else self.cause
 
@@ -103,7 +103,7 @@ def _text(pattern: str) -> re.Pattern[str]:
 RULES = (
     CauseRule(
         name="key_refused",
-        means="the endpoint refuses the key, or wants one",
+        means="the endpoint refuses the key, or requires one",
         cause="configuration",
         statuses=frozenset({401, 407}),
         is_final=True,
@@ -119,11 +119,11 @@ RULES = (
         ),
         text=_text(r"exceeded your current quota|insufficient (credit|balance|funds|quota)|payment required"),
         is_final=True,
-        cure="Look at the plan and the billing of the account that the key belongs to.",
+        cure="Check the plan and the billing of the key's account.",
     ),
     CauseRule(
         name="busy",
-        means="the server is busy, away or limits the rate",
+        means="the server is busy, not available, or limits the rate",
         cause="infrastructure",
         statuses=_BUSY,
     ),
@@ -141,14 +141,14 @@ RULES = (
     ),
     CauseRule(
         name="output_limit",
-        means="max_tokens is more than the model may ever write",
+        means="max_tokens is larger than the model's maximum output",
         cause="configuration",
         text=_text(r"supports at most \d+ completion tokens|max_tokens=\d+ cannot be greater than max_model_len"),
         cure="Lower max_tokens of the prompt's decoding.",
     ),
     CauseRule(
         name="context_exceeded",
-        means="prompt and answer do not fit into the context",
+        means="the prompt and the maximum answer exceed the context",
         cause="sample",
         if_few_succeed="configuration",
         codes=frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"}),
@@ -160,7 +160,7 @@ RULES = (
     ),
     CauseRule(
         name="images_unsupported",
-        means="the model, or the server as it was started, takes no images",
+        means="the model, or the server as it was started, does not accept images",
         cause="configuration",
         text=_text(
             r"(image|vision|multimodal)s?( inputs?)? (is|are) not supported|does not support (image|vision|multimodal)"
@@ -171,7 +171,7 @@ RULES = (
     ),
     CauseRule(
         name="unreadable_image",
-        means="the server cannot read an image of this prompt, or takes fewer of them",
+        means="the server cannot read an image of this prompt, or accepts fewer images",
         cause="sample",
         if_few_succeed="configuration",
         codes=frozenset({"invalid_image", "invalid_image_format", "invalid_image_url", "image_parse_error"}),
@@ -179,7 +179,7 @@ RULES = (
             r"(fail|cannot|could not|unable|error)[a-z]*( to)? (load|loading|decod|open|process|identify|pars|read)"
             r"[a-z]* .{0,20}image|(invalid|corrupt[a-z]*|unsupported|malformed) image|at most \d+ image"
         ),
-        cure="See whether the server reads this kind of image; the doctor names what it was sent.",
+        cure="Check whether the server reads this image format; `vlmhyperbench doctor` shows what was sent.",
     ),
     CauseRule(
         name="unknown_model",
@@ -190,11 +190,11 @@ RULES = (
             r"model\b.{0,200}\b(does not exist|not found|is not (available|served|loaded))"
             r"|(unknown|no such|invalid) model|server is pinned to"
         ),
-        cure="Correct the model's name; GET /v1/models of the endpoint lists those that it serves.",
+        cure="Correct the model's name; GET /v1/models of the endpoint lists the models that it serves.",
     ),
     CauseRule(
         name="unknown_field",
-        means="the endpoint does not know a field of the request, or does not take it for this model",
+        means="the endpoint does not know a field of the request, or does not accept it for this model",
         cause="configuration",
         codes=frozenset({"unsupported_parameter", "unknown_parameter", "extra_forbidden", "unsupported_value"}),
         text=_text(
@@ -205,7 +205,7 @@ RULES = (
     ),
     CauseRule(
         name="unsupported_format",
-        means="the endpoint does not take this response_format, or its schema",
+        means="the endpoint does not accept this response_format, or its schema",
         cause="configuration",
         codes=frozenset({"invalid_json_schema"}),
         text=_text(r"response_?format|json[ _]schema|\bgrammar\b|structured output|guided[ _]decoding"),
@@ -224,48 +224,46 @@ RULES = (
     ),
     CauseRule(
         name="wrong_address",
-        means="there is nothing at this path of the endpoint",
+        means="the path does not exist on the endpoint",
         cause="infrastructure",
         if_few_succeed="configuration",
-        few_succeed_below=MAX_EVERYBODY,
+        few_succeed_below=MIN_PASSED_SHARE,
         statuses=frozenset({404, 405, 410, 501}),
         cure="Correct the endpoint's URL: it ends with /v1 where the server has /v1/chat/completions.",
     ),
     CauseRule(
         name="forbidden",
-        means="the endpoint forbids it: the key may not, or a filter will not",
+        means="the endpoint forbids the request: the key lacks a permission, or a filter refuses it",
         cause="infrastructure",
         if_few_succeed="configuration",
-        few_succeed_below=MAX_EVERYBODY,
+        few_succeed_below=MIN_PASSED_SHARE,
         statuses=frozenset({403}),
-        cure="See what the key is allowed to ask for; where it is none, name one.",
+        cure="Check the permissions of the key; if the target has no key, name one.",
     ),
     CauseRule(
         name="refused",
-        means="any other refusal; nothing in it says that the prompt is the cause",
+        means="any other refusal that does not show that the prompt is the cause",
         cause="infrastructure",
         if_few_succeed="configuration",
-        few_succeed_below=MAX_EVERYBODY,
+        few_succeed_below=MIN_PASSED_SHARE,
         statuses=frozenset(range(400, 500)),
-        cure="Correct the target, or the options of the run, as the endpoint's sentence says.",
+        cure="Correct the target, or the options of the run, as the endpoint's message says.",
     ),
 )
-"""The table, in the order in which it is read."""
+"""The table; the first matching rule applies."""
 
 SERVER_ERROR = CauseRule(name="server_error", means="the server failed, or the network did", cause="infrastructure")
-"""What no rule is about."""
+"""Applies to an error that no rule matches."""
 NOT_ENDED = CauseRule(name="not_ended", means="the answer did not end in time, or was too large", cause="model")
 UNREADABLE = CauseRule(
     name=UNREADABLE_SAMPLE, means="the sample cannot be read, so nothing was sent", cause="infrastructure"
 )
 BAD_ANSWER = CauseRule(
     name="bad_answer",
-    means="what the server sent is no answer by the protocol",
+    means="the server's response is not an answer by the protocol",
     cause="infrastructure",
-    cure="See the page on what counts as an answer, and mend the server.",
+    cure="docs/answers.md says what counts as an answer; correct the server.",
 )
-UNRULED = (NOT_ENDED, UNREADABLE, BAD_ANSWER, SERVER_ERROR)
-"""What is no refusal."""
 _OF_CODE = {
     "timeout": NOT_ENDED,
     "answer_too_large": NOT_ENDED,
@@ -275,69 +273,66 @@ _OF_CODE = {
 
 
 def read_failure(*, status: str, http_status: int | None, error: str | None) -> FailedRequest | None:
-    """Read the record of one request; None where it is `ok`.
+    """Read the record of one request; None if its status is `ok`.
 
     Args:
-        status: `ok`, `error` or `timeout`, as the load record says.
-        http_status: of the answer, None when there was none.
-        error: `code: message [code=…, type=…, param=…]` of the load record.
+        status: `ok`, `error` or `timeout`, as in the request record.
+        http_status: status of the response, or None without a response.
+        error: `code: message [code=…, type=…, param=…]` of the request record.
     """
     if status == "ok":
         return None
     code, _, text = (error or "").partition(":")
-    said = _SAID.search(text)
-    words = dict(word.partition("=")[::2] for word in said["words"].split(", ")) if said else {}
-    if http_status is None or http_status < 400:
-        http_status = int(words["code"]) if re.fullmatch("[45][0-9]{2}", words.get("code", "")) else None
-    return FailedRequest(
-        code="timeout" if status == "timeout" else code or "unknown",
-        http_status=http_status,
-        message=clean(text[: said.start()] if said else text),
-        words=words,
-    )
+    return _read(code="timeout" if status == "timeout" else code or "unknown", http_status=http_status, text=text)
 
 
 def read_row(*, error_code: str | None, http_status: int | None, error: str | None) -> FailedRequest:
-    """Read a stored row of a request that failed; one that another tool recorded may say anything."""
-    code, said = error_code or "unknown", error or ""
-    described = said if said.startswith(f"{code}:") else f"{code}: {said}"
-    failed = read_failure(status="timeout" if code == "timeout" else "error", http_status=http_status, error=described)
-    assert failed is not None, "it is read as an error"  # noqa: S101
-    return failed
+    """Read a stored row of a failed request; the error of an imported row can have any form."""
+    code = error_code or "unknown"
+    return _read(code=code, http_status=http_status, text=(error or "").removeprefix(f"{code}:"))
+
+
+def _read(*, code: str, http_status: int | None, text: str) -> FailedRequest:
+    fields = _FIELDS.search(text)
+    words = dict(word.partition("=")[::2] for word in fields["words"].split(", ")) if fields else {}
+    if http_status is None or http_status < 400:
+        http_status = int(words["code"]) if re.fullmatch("[45][0-9]{2}", words.get("code", "")) else None
+    message = clean(text[: fields.start()] if fields else text)
+    return FailedRequest(code=code, http_status=http_status, message=message, words=words)
 
 
 def rule_of(failed: FailedRequest) -> CauseRule:
-    """Return the row of the table that is about this failure."""
+    """Return the rule that applies to a failed request."""
     if failed.code in _OF_CODE:
         return _OF_CODE[failed.code]
-    return next((rule for rule in RULES if failed.is_refusal and rule.fits(failed)), SERVER_ERROR)
+    return next((rule for rule in RULES if failed.is_refusal and rule.matches(failed)), SERVER_ERROR)
 
 
 def failure_of(failed: FailedRequest, *, passed: float = 1.0) -> Failure:
-    """Say whether it counts against the model, where this share of the requests passed."""
+    """Return whether a failure counts against the model, given the share of requests that passed."""
     return "model" if rule_of(failed).cause_where(passed) in {"sample", "model"} else "infrastructure"
 
 
 def say_refusal(failed: FailedRequest, host: str, means: str | None = None) -> str:
-    """Say who refuses what every request asks for, why, and in which words."""
+    """Return a sentence with the refusing host, the reason and the server's own message."""
     status = f"HTTP {failed.http_status}" if failed.http_status else failed.code
     return f"{host} refuses the requests: {means or rule_of(failed).means}. It said ({status}): “{failed.message}”."
 
 
 def word_of(failed: FailedRequest) -> str:
-    """Return the server's own word for the error, or the load generator's where it has none."""
+    """Return the server's own code or type of the error, or else the load generator's code."""
     words = (failed.words.get("code", ""), failed.words.get("type", ""))
     return next((word for word in words if word and not word.isdigit()), failed.code)
 
 
 def find_configuration_error(failures: Iterable[tuple[FailedRequest, int]], *, ok: int) -> FailedRequest | None:
-    """Return what shows that the run is misconfigured, if anything does: no score of such a run says anything.
+    """Return a refusal that shows that the run is misconfigured, so that its scores mean nothing; None without one.
 
-    That is a refusal that more requests got than were answered, and that the table holds against the configuration.
+    Such a refusal has the cause `configuration`, and more requests got it than were answered.
 
     Args:
-        failures: what failed, and how often each; the first of a rule stands for it.
-        ok: how many requests were answered.
+        failures: failed requests, with the number of requests of each; the first one of a rule is returned for it.
+        ok: number of answered requests.
     """
     counts: dict[str, int] = {}
     first: dict[str, FailedRequest] = {}
@@ -347,33 +342,33 @@ def find_configuration_error(failures: Iterable[tuple[FailedRequest, int]], *, o
         first.setdefault(name, failed)
     for name in sorted(counts, key=counts.__getitem__, reverse=True):
         passed = ok / (ok + counts[name])
-        if passed < MAX_EVERYBODY and rule_of(first[name]).cause_where(passed) == "configuration":
+        if passed < MIN_PASSED_SHARE and rule_of(first[name]).cause_where(passed) == "configuration":
             return first[name]
     return None
 
 
 def needs_another_probe(failed: FailedRequest) -> bool:
-    """Whether only another request can say if a refusal is this request's own or everybody's."""
+    """Return whether another request has to show if a refusal concerns one request or all of them."""
     rule = rule_of(failed)
     return rule.cause_where(1.0) != "configuration" and rule.if_few_succeed is not None
 
 
 def find_refusal_of_all(probes: Sequence[FailedRequest]) -> FailedRequest | None:
-    """Return the refusal that every request of a run would get, by what its probes got; None where they do not say.
+    """Return the refusal that every request of a run would get, judging by its probes; None if they do not show it.
 
     Args:
-        probes: how requests failed that were asked before the samples, in their order; none of them was answered.
+        probes: failures of the requests that were sent before the samples, in order; none of them was answered.
     """
     rules = [rule_of(failed) for failed in probes]
     for failed, rule in zip(probes, rules, strict=True):
         if rule.cause_where(1.0) == "configuration":
             return failed
-    is_of_all = all(rule.if_few_succeed is not None and rule.few_succeed_below == MAX_EVERYBODY for rule in rules)
+    is_of_all = all(rule.if_few_succeed is not None and rule.few_succeed_below == MIN_PASSED_SHARE for rule in rules)
     return probes[0] if probes and is_of_all else None
 
 
 def clean(text: str, *, limit: int = MAX_CHARACTERS) -> str:
-    """Return what a server said as one bounded line without control characters."""
+    """Return a server's message as one bounded line without control characters."""
     shown = "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text)
     line = " ".join(shown.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""Canonical JSON and its hash: the one way in which specs, manifests and requests get their identity."""
+"""Canonical JSON and its hash, which identifies specs, manifests and requests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import BaseModel, JsonValue
 
 
 def canonical_json(value: JsonValue | BaseModel) -> bytes:
-    """Serialise with sorted keys, no white space, UTF-8; NaN and infinities are refused.
+    """Serialise as UTF-8 with sorted keys and without white space.
 
     Raises:
-        ValueError: the value holds a number that JSON cannot.
+        ValueError: the value has a number that JSON cannot represent, such as NaN.
     """
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

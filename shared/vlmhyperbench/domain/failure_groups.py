@@ -1,4 +1,4 @@
-"""What requests failed with, counted: those whose messages differ in numbers only are one group."""
+"""Failed requests grouped by error; errors whose messages differ only in numbers are one group."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _NUMBERS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureGroup:
-    """Requests that failed alike."""
+    """Failed requests with the same error."""
 
     message: str
-    """What the server said to one of them, bounded, without control characters."""
+    """The server's message for one of them, bounded, without control characters."""
     code: str
-    """The server's own code or type of the error; else the load generator's, such as `timeout`."""
+    """The server's own code or type of the error; else the load generator's code, such as `timeout`."""
     http_status: int | None
     rule: str
-    """Row of the table of causes."""
+    """Name of the rule in the table of causes."""
     cause: Cause
     count: int
 
@@ -34,33 +34,33 @@ class FailureGroup:
 
     @property
     def in_words(self) -> str:
-        """One line: how often, what, and whether it counts."""
+        """One line with the count, the error, and whether it counts against the model."""
         status = f"HTTP {self.http_status}, {self.code}" if self.http_status else self.code
         against = "counts against the model" if self.is_of_model else f"{self.cause}, does not count against the model"
-        return f"{self.count} x {status} ({against}): {self.message or 'no word'}"
+        return f"{self.count} x {status} ({against}): {self.message or 'no message'}"
 
 
 def group_failures(failures: Iterable[tuple[FailedRequest, Failure, int]], *, ok: int) -> list[FailureGroup]:
-    """Count failures by what was said, the most frequent first.
+    """Group failures by error, most frequent first.
 
     Args:
-        failures: what failed, what is stored of it, and how often.
-        ok: how many requests were answered, which decides where a refusal can mean either.
+        failures: failed requests, their stored kind of failure, and the number of requests of each.
+        ok: number of answered requests, on which the cause of a refusal can depend.
     """
-    found = list(failures)
-    often = Counter[str]()
-    for failed, _, count in found:
-        often[rule_of(failed).name] += count
+    failed_requests = list(failures)
+    counts = Counter[str]()
+    for failed, _, count in failed_requests:
+        counts[rule_of(failed).name] += count
     groups: dict[tuple[object, ...], FailureGroup] = {}
-    for failed, failure, count in found:
+    for failed, failure, count in failed_requests:
         rule = rule_of(failed)
-        cause = rule.cause_where(ok / (ok + often[rule.name]))
+        cause = rule.cause_where(ok / (ok + counts[rule.name]))
         group = FailureGroup(
             message=failed.message,
             code=word_of(failed),
             http_status=failed.http_status,
             rule=rule.name,
-            # What another tool recorded is told as its file says it.
+            # An error that no rule matches keeps its stored kind, which an imported file may have given.
             cause=failure if rule is SERVER_ERROR else cause,
             count=count,
         )

@@ -1,7 +1,7 @@
-"""The graph of a run: which steps it takes, what each of them needs, and how many rows it brings. Pure.
+"""The graph of a run: its steps, the steps that each of them needs, and the number of rows that it writes. Pure.
 
-Whatever becomes a step of a run is drawn here; planning, scheduling and closing follow from the drawing and from the
-properties of the kinds (`domain.steps`).
+Every step of a run is created here; planning, scheduling and closing follow from the graph and from the properties of
+the step kinds (`domain.steps`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench_sdk.types import JsonObject
 
 ANSWERS: Final = 1
-"""Number of the step that brings a run's answers; INDEX is 0."""
+"""Number of the step that writes a run's answers; INDEX is 0."""
 
 STOPPABLE: Final = "is_stoppable"
-"""Param of a shard that a stop rule may end: its worker asks more often whether it did."""
+"""Parameter of a shard that a stop rule may end; its worker renews the lease more often, to learn of it soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,22 +29,22 @@ class Step:
     no: int
     kind: StepKind
     needs: tuple[int, ...] = ()
-    """Numbers of the steps that come before it."""
+    """Numbers of the steps whose jobs have to end, or to start, before it."""
     params: JsonObject = field(default_factory=dict)
-    """Of its jobs."""
+    """Parameters of its jobs."""
     target_digest: str | None = None
-    """Of a target that is not the run's own: a judge's."""
+    """Digest of its target if that is not the run's own: that of a judge."""
     rows: int = 1
-    """How many rows it brings for each answer of the run, if it writes facts."""
+    """Number of rows that it writes per answer of the run, if it writes facts."""
     shard_size: int | None = None
-    """Maximum number of rows of one of its jobs; None: one job brings them all."""
+    """Maximum number of rows of one of its jobs; None: one job writes all rows."""
     phase_params: JsonObject = field(default_factory=dict)
     restarts: bool = False
-    """What was interrupted starts anew as a whole: its phase is opened by the claim that measures it."""
+    """Whether it restarts as a whole after an interruption; its phase is then opened by the claim that measures it."""
 
 
 def steps_of(spec: RunSpec) -> tuple[Step, ...]:
-    """Draw a run's graph: INDEX, what brings the answers, the judges that read them, SCORE, then REPORT."""
+    """Return the steps of a run: INDEX, GENERATE or IMPORT, the judges of the answers, SCORE, REPORT."""
     steps = [Step(no=0, kind=StepKind.INDEX), _answers(spec)]
     for metric in filter(is_judge, spec.metrics):
         steps.append(_judge(spec, metric, no=len(steps)))
@@ -56,9 +56,9 @@ def steps_of(spec: RunSpec) -> tuple[Step, ...]:
 
 
 def _answers(spec: RunSpec) -> Step:
-    """Ask the target, or read the file that is imported.
+    """Return the step that asks the target, or imports a file.
 
-    A run that may stop early is one shard, since its samples are asked in one random order.
+    A run with a stop rule has one shard, since its samples are asked in one random order.
     """
     is_file = isinstance(spec.target, ImportTarget)
     is_one_job = is_file or spec.scenario.is_timed or spec.stop is not None

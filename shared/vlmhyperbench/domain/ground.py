@@ -1,7 +1,7 @@
-"""What of a machine an inference stands on, and which inferences disturb each other's times: pure.
+"""The ground of an inference (machine, accelerators, cores), and which inferences disturb each other's times. Pure.
 
-Two that share a machine are timed at once only where neither can take anything from the other: no GPU in common, and
-cores that both declared and do not share.
+Two inferences on one machine do not disturb each other only if they share no GPU, and if both have declared cores and
+share none of them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """Where the processes of a worker run."""
+    """The hardware on which the processes of a worker run."""
 
     machine: str
-    """One boot of one kernel: what containers of a host share, and no two hosts do."""
+    """Id of the kernel's boot: containers of a host share it, different hosts do not."""
     gpus: frozenset[str] = frozenset()
     cores: frozenset[int] = frozenset()
-    """Threads of the processors that they may run on, with their siblings; empty where nobody declared them."""
+    """Hardware threads on which the processes may run, with their siblings; empty if they are not declared."""
 
     def is_apart_from(self, other: Ground) -> bool:
-        """Whether neither can slow the other down."""
+        """Return whether inferences on the two grounds cannot slow each other down."""
         if self.gpus & other.gpus:
             return False
         if self.machine != other.machine:
@@ -33,34 +33,34 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """When a claim sent requests, from the first sent to the last end, by its machine's monotonic clock."""
+    """The time in which a claim sent requests, from the first request to the last answer, by the monotonic clock."""
 
     claim_id: str
     ground: Ground
     from_ns: int
     until_ns: int | None
-    """None while it goes on."""
+    """None while it still sends."""
 
     def is_disturbed_by(self, other: Sending) -> bool:
-        """Whether the other sent meanwhile on ground that is not apart; nobody disturbs itself."""
+        """Return whether another claim sent requests at the same time, on ground that is not apart."""
         if self.claim_id == other.claim_id or self.ground.is_apart_from(other.ground):
             return False
         return _is_before(other.from_ns, self.until_ns) and _is_before(self.from_ns, other.until_ns)
 
 
 def parse_cores(text: str) -> frozenset[int]:
-    """Read a list of cores as the kernel writes it, `0-3,8`; an empty one is no core.
+    """Parse a list of cores in the kernel's notation, such as `0-3,8`; an empty text is an empty list.
 
     Raises:
         ValueError: it is not such a list.
     """
-    found: set[int] = set()
+    cores: set[int] = set()
     for part in text.split(",") if text else ():
-        matched = _RANGE.fullmatch(part)
-        if matched is None or int(matched[1]) > int(matched[2] or matched[1]):
-            raise ValueError(f"{part!r} is no core and no range of cores, as in 0-3,8")
-        found.update(range(int(matched[1]), int(matched[2] or matched[1]) + 1))
-    return frozenset(found)
+        match = _RANGE.fullmatch(part)
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            raise ValueError(f"{part!r} is neither a core nor a range of cores, as in 0-3,8")
+        cores.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(cores)
 
 
 def _is_before(start_ns: int, end_ns: int | None) -> bool:

@@ -1,6 +1,6 @@
-"""The evaluation identity: everything that decides a quality number, and a short id for it.
+"""The evaluation identity: everything that determines a quality number, and a short id for it.
 
-Two numbers with one id were made alike, whoever made them and when; two ids are told apart by `differences`.
+Two numbers with the same id were computed in the same way. `differences` lists how two identities differ.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from vlmhyperbench.domain.specs import (
 
 ABSENT = "(absent)"
 SCORING = 2
-"""Raised where the same answers get other numbers though no metric and no extractor has another version."""
+"""Version of the scoring: increased when the same answers get other numbers by the same metrics and extractors."""
 _NOT_THE_LOAD = {"name", "version", "seed", "slo"}
-"""What a scenario is called, and what it should keep, drives nothing; another seed is another draw of the same."""
+"""Fields of a scenario that do not change its load: its name, its limits, and the seed of a draw."""
 _NOT_THE_VERDICT = {"in_flight", "prices", "unpriced"}
-"""What a judge costs, and how many of its requests are under way at once."""
+"""Parameters of a judge that do not change its verdicts: its concurrency and its cost."""
 
-_CUT = {"version", "package", "limit", "doc_classes", "question_types", "required_fields"}
-"""What of a data set says which of its samples are asked, and not which samples they are."""
+_SELECTION = {"version", "package", "limit", "doc_classes", "question_types", "required_fields"}
+"""Fields of a dataset that select its samples; the others determine what its samples are."""
 
 _ID_HEX = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One place at which two identities differ; a side that lacks it is `ABSENT`."""
+    """A component in which two identities differ; a side that lacks it is `ABSENT`."""
 
     path: str
     a: JsonValue
@@ -50,13 +50,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What two runs have to share so that their speeds can be compared."""
+    """Everything in which two runs have to agree if their speeds are compared."""
 
     scenario: ScenarioSpec
     manifest_id: str | None
     """Hash of the samples that were asked."""
     machines: frozenset[str]
-    """Kinds of the machines that measured; none where nobody knows."""
+    """Kinds of the machines that measured; empty if unknown."""
 
 
 def identify(
@@ -74,13 +74,13 @@ def identify(
     Args:
         spec: the run.
         metric: one of its metrics.
-        extractor: what read the answers for it.
-        manifest_id: hash of the samples that were really asked.
-        engines: name and version of every engine that answered.
+        extractor: the extractor that parsed the answers for it.
+        manifest_id: hash of the samples that were asked.
+        engines: name and version of each engine that answered.
         environment: digest of the packages that computed the metric.
-        judges: name and version of every engine that judged, for a judge; its target and prompt are its params.
+        judges: name and version of each engine that gave verdicts; a judge's target and prompt are its parameters.
     """
-    is_imported = isinstance(spec.target, ImportTarget)  # its file holds what was asked, and how
+    is_imported = isinstance(spec.target, ImportTarget)  # the hash of its file covers prompts and decoding
     return {
         "weights": _weights(spec),
         "engine": {
@@ -116,7 +116,7 @@ def identify(
 
 
 def _without_costs(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a judge's params as they were before its costs were recorded, so that ids stay the same."""
+    """Return a judge's parameters as they were before its costs were recorded, so that ids do not change."""
     return {name: value for name, value in params.items() if name != "unpriced"} | {"prices": None}
 
 
@@ -126,7 +126,7 @@ def id_of(components: Mapping[str, JsonValue]) -> str:
 
 
 def definition_of(metric: MetricSpec) -> str:
-    """Return a digest of what defines a metric's numbers beside its description: what it is made of, and its params."""
+    """Return a digest of a metric's class and parameters, which define its numbers together with its description."""
     params = {
         name: value for name, value in metric.params.items() if not (is_judge(metric) and name in _NOT_THE_VERDICT)
     }
@@ -135,27 +135,27 @@ def definition_of(metric: MetricSpec) -> str:
 
 
 def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[str | None, str | None]) -> bool:
-    """Say whether samples of one key are one sample in two runs: every data set numbers its own.
+    """Return whether samples of two runs that have the same key are the same sample.
 
-    They are where what was asked has one hash, and where one data set was cut otherwise: by a limit, by filters, at
-    another version. A file of answers is the data set that it names, wherever it lies.
+    They are if both runs asked the same sample manifest, or if their datasets differ only in the selection of samples
+    (limit, filters, version). A file of answers counts as the dataset that it names, whatever its path is.
 
     Args:
-        first: data set of the one.
-        second: data set of the other.
-        manifest_ids: hashes of the samples that were really asked.
+        first: dataset of the first run.
+        second: dataset of the second run.
+        manifest_ids: hashes of the samples that were asked, in the same order.
     """
     if manifest_ids[0] is not None and manifest_ids[0] == manifest_ids[1]:
         return True
     elsewhere = {"path"} if first.type == ANSWERS_DATASET else set[str]()
-    a, b = (spec.model_dump(exclude=_CUT | elsewhere) for spec in (first, second))
+    a, b = (spec.model_dump(exclude=_SELECTION | elsewhere) for spec in (first, second))
     return a == b
 
 
 def kind_of_machine(machine: Mapping[str, object]) -> str | None:
-    """Name what decides the speed of a machine, as a claim recorded it: processor, threads and accelerators.
+    """Return the kind of a machine that a claim recorded: processor, threads and accelerators.
 
-    None where the claim does not say: it ended before it measured, or was made before devices were recorded.
+    None if the claim ended before it measured, or is older than the recording of devices.
     """
     devices = machine.get("devices")
     if not machine.get("cpu_model") or not isinstance(devices, list):
@@ -167,12 +167,12 @@ def kind_of_machine(machine: Mapping[str, object]) -> str | None:
 
 
 def kinds_of_machines(machines: Iterable[Mapping[str, object]]) -> frozenset[str]:
-    """Name the kinds of machines, as far as they are known."""
+    """Return the known kinds of machines."""
     return frozenset(kind for machine in machines if (kind := kind_of_machine(machine)) is not None)
 
 
 def measured_apart(first: Measurement, second: Measurement) -> list[str]:
-    """Say in what two runs differ that makes their speeds those of two different measurements."""
+    """Return the differences between two runs because of which their speeds cannot be compared; empty if they can."""
     a, b = (
         {**spec.scenario.model_dump(mode="json", exclude=_NOT_THE_LOAD), "in_flight": spec.scenario.streams}
         for spec in (first, second)
@@ -184,11 +184,11 @@ def measured_apart(first: Measurement, second: Measurement) -> list[str]:
 
 
 def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Difference]:
-    """Yield the innermost places at which two values differ, in the order of their keys."""
+    """Yield the innermost differences between two values, in the order of their keys."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in sorted({*a, *b}):
-            place = f"{path}.{key}" if path else key
-            yield from differences(a.get(key, ABSENT), b.get(key, ABSENT), path=place)
+            inner_path = f"{path}.{key}" if path else key
+            yield from differences(a.get(key, ABSENT), b.get(key, ABSENT), path=inner_path)
     elif a != b or isinstance(a, bool) != isinstance(b, bool):
         yield Difference(path=path, a=a, b=b)
 

@@ -1,7 +1,7 @@
-"""An LLM judge: a pinned target that is asked about another target's answers, and how its verdicts are laid out. Pure.
+"""An LLM judge: a pinned target that is asked about the answers of a run, and the numbering of its verdicts. Pure.
 
-A judge's requests are an ordinary closed loop over samples that are made of the run's answers: one per answer and
-order in which the two texts are shown.
+A judge's requests are an ordinary closed loop over samples that are built from the run's answers: one per answer, order
+of the two shown texts, and repeat.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from vlmhyperbench_sdk.types import JsonValue
 
 CLASS_PATH: Final = "vlmhyperbench.scoring.judge:Judge"
 METRIC: Final = "metric"
-"""Param of a judge's jobs and of their phase: `name@profile` of the metric."""
+"""Parameter of a judge's jobs and of their phase: `name@profile` of the metric."""
 
 Order: TypeAlias = Literal["reference_first", "answer_first"]
 ORDERS: Final[tuple[Order, ...]] = ("reference_first", "answer_first")
 
 Worth: TypeAlias = Annotated[float, Field(ge=0, le=1)] | Literal["first", "second"]
-"""What a verdict is worth to the answer: a number, or everything where it prefers the place in which it was shown."""
+"""Value of a verdict for the answer: a number, or 1 if the answer was shown at the preferred position and else 0."""
 
 
 class Judging(Spec):
-    """The params of a judge, pinned."""
+    """The parameters of a judge, pinned."""
 
     target: Annotated[ModelTarget | EndpointTarget, Field(discriminator="kind")]
     prompt: AnyPrompt
-    """Templates see `question`, and in `metadata` those of the sample with `first`, `second`, `reference`,
-    `answer` and `order`."""
+    """Its templates see `question`, and `metadata` of the sample with the additional keys `first`, `second`,
+    `reference`, `answer` and `order`."""
     decoding: Decoding = Decoding(max_tokens=64)
-    """`n` is how often each verdict is asked for."""
+    """`n` is the number of verdicts per answer and order."""
     labels: Annotated[dict[str, Worth], Field(min_length=1)]
-    """Verdict, as the extractor reads it and in small letters, to its worth; another text is no verdict."""
+    """Verdict, as the extractor parses it and in lower case → its worth; any other text is not a verdict."""
     extractor: ExtractorSpec = ExtractorSpec()
-    """What reads the verdict out of what the judge writes."""
+    """Parses the verdict from the judge's text."""
     swap: bool = True
-    """Ask in both orders; the answer is worth the mean of both, and nothing unless both can be read."""
+    """Ask in both orders; the value of an answer is the mean of both, and is missing unless both can be parsed."""
     images: bool = False
     """Show the judge the sample's images."""
     in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
     prices: Prices | None = None
-    """Of its target."""
+    """Prices of its target."""
     unpriced: str | None = None
-    """Why there are no prices."""
+    """Why its target has no prices."""
     title: Name
 
     @field_validator("labels")
@@ -67,55 +67,55 @@ class Judging(Spec):
     def _labels_differ(cls, labels: dict[str, Worth]) -> dict[str, Worth]:
         read = [plain(label) for label in labels]
         if "" in read or len(set(read)) < len(read):
-            message = "labels are words that differ in more than case and punctuation"
-            raise Refused(message, cure="Name every verdict by a word of its own.")
+            message = "labels must differ in more than case and punctuation"
+            raise Refused(message, cure="Give each verdict a different word.")
         return labels
 
     @property
     def orders(self) -> tuple[Order, ...]:
-        """In which orders each answer is shown."""
+        """The orders in which each answer is shown."""
         return ORDERS if self.swap else ORDERS[:1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Which verdict a request of a judge asks for."""
+class VerdictRequest:
+    """The verdict that a request of a judge asks for."""
 
     answer: int
-    """Ordinal of the answer in the phase that is judged."""
+    """Ordinal of the answer in its phase."""
     order: Order
     repeat: int
 
 
 def plain(text: str) -> str:
-    """Return a verdict as it is compared: in small letters, without punctuation around it."""
+    """Return a verdict in the form in which verdicts are compared: lower case, without surrounding punctuation."""
     return text.strip(" \t\r\n.,;:!\"'`*").casefold()
 
 
 def is_judge(metric: MetricSpec) -> bool:
-    """Say whether a metric's values come from a judge."""
+    """Return whether a metric's values come from a judge."""
     return metric.class_path == CLASS_PATH
 
 
 def judging_of(metric: MetricSpec) -> Judging:
-    """Return a judge's params as what they are."""
+    """Return a judge's parameters, validated."""
     return Judging.model_validate(metric.params)
 
 
 def judge_of(spec: RunSpec, label: str) -> MetricSpec:
-    """Return the judge that a job or a phase names.
+    """Return the judge with this label, which jobs and phases name.
 
     Raises:
-        LookupError: the run has no such metric.
+        LookupError: the run has no such judge.
     """
-    found = next((metric for metric in spec.metrics if is_judge(metric) and metric.label == label), None)
-    if found is None:
+    judge = next((metric for metric in spec.metrics if is_judge(metric) and metric.label == label), None)
+    if judge is None:
         raise LookupError(f"The run has no judge {label}.")
-    return found
+    return judge
 
 
 def asked_spec(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]) -> RunSpec:
-    """Return the spec by which the requests of a step are made; `params` are those of its jobs.
+    """Return the spec from which the requests of a step are built; `params` are the parameters of its jobs.
 
     Raises:
         LookupError: the run has no such judge.
@@ -126,19 +126,19 @@ def asked_spec(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]) -
 
 
 def verdicts(judging: Judging, answers: int) -> int:
-    """Count the requests of a judge of so many answers."""
+    """Return the number of requests that a judge needs for this number of answers."""
     return answers * len(judging.orders) * judging.decoding.n
 
 
-def place_of(judging: Judging, ordinal: int, answers: int) -> Place:
-    """Say which verdict an ordinal asks for: repeat · orders · answers + order · answers + answer."""
+def verdict_request(judging: Judging, ordinal: int, answers: int) -> VerdictRequest:
+    """Return what an ordinal asks for: ordinal = repeat · orders · answers + order · answers + answer."""
     rest, answer = divmod(ordinal, answers)
     repeat, order = divmod(rest, len(judging.orders))
-    return Place(answer=answer, order=judging.orders[order], repeat=repeat)
+    return VerdictRequest(answer=answer, order=judging.orders[order], repeat=repeat)
 
 
 def judging_spec(spec: RunSpec, judging: Judging) -> RunSpec:
-    """Return the spec by which a judge is asked: it is a run like any other, on samples of its own."""
+    """Return the spec by which a judge is asked: an ordinary run on samples of its own."""
     return spec.model_copy(
         update={
             "target": judging.target,

@@ -1,4 +1,4 @@
-"""How a claim of a job ended: what a handler returns or raises, and what the finishing transaction writes."""
+"""Outcomes of a claim: what a handler returns, what an error that it raises means, and what is written at the end."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from vlmhyperbench_sdk.types import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complete:
-    """Everything of the job is done: for a shard, every ordinal of its range has its row."""
+    """The job is done; in a shard, every ordinal of its range has a row."""
 
     data: JsonObject = field(default_factory=dict)
-    """What the next stage needs to know; stored in the job's outcome."""
+    """Information for the next stage, stored in the job's outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The run's stop rule said that enough is known; which one, and where, is written on the run."""
+    """The run's stop rule has decided; the decision is stored with the run."""
 
 
 STORAGE_FULL = "storage_full"
-"""Reason of a preemption that raises an alert and waits a while: the disk is not free again at once."""
+"""Reason of a preemption because of a full disk: raises an alert, and the job pauses before the next try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preempted:
-    """The worker had to let go (drain, pause, a full disk); the job goes back and nothing is charged."""
+    """The worker had to release the job (drain, pause, full disk); it becomes READY, without counting a failure."""
 
     reason: str = "drain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """It did not work. What is not permanent is tried again after a pause, within the job's budget."""
+    """The job failed. Unless the failure is permanent, it is tried again after a pause, within the job's budget."""
 
     code: str
     message: str
     permanent: bool = False
     error: JsonObject | None = None
-    """What a server said, as `RequestError` of the API has it, where no row of the run says it."""
+    """A server's error in the form of the API's `RequestError`, if no row of the run has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
-    """The run was cancelled and the claim has seen it."""
+    """The run was cancelled, and the claim ended because of it."""
 
 
 Outcome: TypeAlias = Complete | Stopped | Preempted | Failed
-"""What a handler returns. A cancelled claim may return any of them: its runner writes `Cancelled`."""
+"""What a handler returns. After a cancellation it may return any of them; the claim runner writes `Cancelled`."""
 
 
 IS_FINAL: Final[Mapping[type[VlmHyperBenchError], bool]] = {
@@ -76,17 +76,17 @@ IS_FINAL: Final[Mapping[type[VlmHyperBenchError], bool]] = {
     Unavailable: False,
     VlmHyperBenchError: False,
 }
-"""Whether an error fails a job for good, by the nearest class; what is not final is tried again within the budget."""
+"""Whether an error fails a job permanently, by its nearest class; others are tried again within the job's budget."""
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def outcome_of(error: BaseException) -> Preempted | Failed | None:
-    """Say what an error that left a handler means for its job: the one table for every handler of every worker.
+    """Return what an error of a handler means for its job; the only such mapping, for all handlers of all workers.
 
     Returns:
-        None where the claim is lost and nothing may be written; `Preempted` where the disk is full; else `Failed`,
-        which is final as `IS_FINAL` says. Whatever was not raised on purpose is a crash, and is tried again.
+        None if the claim is lost, so that nothing may be written; `Preempted` if the disk is full; else `Failed`, which
+        is permanent by `IS_FINAL`. An error outside the project's error tree is a crash, which is tried again.
     """
     cause = cause_of(error)
     if isinstance(cause, Fenced):
@@ -106,7 +106,7 @@ def outcome_of(error: BaseException) -> Preempted | Failed | None:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """Return what a group of errors is about: a lost claim before all else, then what was raised on purpose."""
-    inner = getattr(error, "exceptions", None)  # of a group of errors
+    """Return the decisive error of an exception group: a lost claim first, then an error of the project's tree."""
+    inner = getattr(error, "exceptions", None)  # only an exception group has it
     leaves = [cause_of(leaf) for leaf in inner] if isinstance(inner, tuple) else [error]
     return min(leaves, key=lambda leaf: (not isinstance(leaf, Fenced), not isinstance(leaf, VlmHyperBenchError)))

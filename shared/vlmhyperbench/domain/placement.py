@@ -1,4 +1,4 @@
-"""Which worker takes a job, with its devices: pure, over what the database says is free."""
+"""Choose the worker and the devices of a job, from the free slots and devices that the database has. Pure."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from vlmhyperbench.domain.steps import STEPS, StepKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceNow:
-    """A device of a worker, as the reservations leave it."""
+    """A device of a worker, with its current reservations."""
 
     no: int
     memory_bytes: int
     is_free: bool
-    """Nobody reserves any of it."""
+    """Whether it has no reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerNow:
-    """A live worker and what it could still take."""
+    """A live worker with its current load."""
 
     id: UUID
     kind: str
     queue: str
     slots: int
     busy: int
-    """Jobs that are assigned to it or run on it."""
+    """Number of jobs that are assigned to it or run on it."""
     resident: frozenset[str] = frozenset()
-    """Digests of the targets that it holds loaded."""
+    """Digests of the targets that it has loaded."""
     devices: tuple[DeviceNow, ...] = ()
-    """Empty for workers of CPU jobs: there a slot is enough."""
+    """Empty for workers of CPU jobs, which only need a slot."""
     ground: Ground
-    """What of its machine its inferences stand on."""
+    """Machine, accelerators and cores of its inferences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inferring:
-    """A worker that holds a job which sends requests, claimed or not, whether it is live or not."""
+    """A worker, live or not, with an assigned or running job that sends requests."""
 
     worker_id: UUID
     ground: Ground
@@ -48,7 +48,7 @@ class Inferring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Bytes of one device; an exclusive one shares it with no other."""
+    """Reserved bytes of one device; an exclusive reservation excludes all others."""
 
     device: int
     bytes: int
@@ -57,7 +57,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a job goes."""
+    """The worker of a job, with the reserved devices."""
 
     worker_id: UUID
     queue: str
@@ -67,10 +67,10 @@ class Placement:
 def place(
     kind: StepKind, target_digest: str | None, workers: Iterable[WorkerNow], inferring: Collection[Inferring] = ()
 ) -> Placement | None:
-    """Choose a worker with a free slot and free devices: one that holds the target loaded, then the least busy.
+    """Choose a worker with a free slot and free devices: one with the target loaded, then the least busy; else None.
 
-    Whatever is measured gets all devices of its worker, since its engine sees all of them, and ground that no other
-    worker infers on: two inferences on one machine would time each other. None where nothing is free.
+    A job reserves all devices of its worker, since its engine sees all of them. A job that sends requests also needs
+    ground apart from that of all other inferences, since two inferences on one machine would slow each other down.
     """
     fitting = [worker for worker in workers if worker.kind == STEPS[kind].worker and _has_room(worker)]
     if STEPS[kind].asks is not None:

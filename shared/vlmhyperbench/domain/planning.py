@@ -1,4 +1,4 @@
-"""Which jobs and phases a run and an experiment consist of: pure values, from the spec and what INDEX found."""
+"""Plan the jobs and phases of runs and experiments, from the spec and the number of samples. Pure."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
 ACCURACY_PHASE = 1
-"""Number of the phase that the scheduler opens for all shards of a closed-loop run."""
+"""Number of the phase that all shards of a closed-loop run share."""
 
 NeedsState: TypeAlias = Literal["DONE", "ENDED", "STARTED"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job before it has an id: `needs` are places in the same plan."""
+    """A job before it has an id; `needs` are indices in the same plan."""
 
     step: int
     kind: StepKind
     scope: Literal["run", "experiment"] = "run"
     needs: tuple[int, ...] = ()
     needs_state: NeedsState = "DONE"
-    """`STARTED`: it works while the jobs that it needs still run, and waits for their end by itself."""
+    """State that the needed jobs must have reached; `STARTED` lets it run while they still run."""
     phase: int | None = None
     range_start: int | None = None
     range_end: int | None = None
     """Ordinals [start, end) of a job that writes facts."""
     params: JsonObject = field(default_factory=dict)
     target_digest: str | None = None
-    """Of a target that is not the run's own: a judge's."""
+    """Digest of its target if that is not the run's own: that of a judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class PlannedPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """What follows once the samples are known: the requests of the run, its phases and its remaining jobs."""
+    """The plan of a run whose samples are known: its number of requests, its phases and its remaining jobs."""
 
     total: int
     phases: tuple[PlannedPhase, ...]
@@ -64,38 +64,42 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentPlan:
-    """Jobs of the experiment itself, and of each run in the order of the specs."""
+    """Jobs of an experiment itself, and of each of its runs in the order of the specs."""
 
     jobs: tuple[PlannedJob, ...]
     runs: tuple[tuple[PlannedJob, ...], ...]
 
 
 def dataset_digest(spec: RunSpec) -> str:
-    """Return the digest of what INDEX reads: runs with equal ones share one INDEX job and one sample manifest."""
+    """Return the digest of the inputs of INDEX; runs with equal digests share one INDEX job and one sample manifest."""
     return digest_of(_index_inputs(spec))
 
 
 def target_digest(spec: RunSpec) -> str:
-    """Return the digest of the target: jobs with equal ones can use one loaded model."""
+    """Return the digest of the target; jobs with equal digests can use one loaded model."""
     return digest_of(spec.target)
 
 
-def are_paired(one: RunSpec, other: RunSpec) -> bool:
-    """Whether two runs ask the same samples, equally often, for the same task: one can be the other's baseline."""
-    return (one.task, one.decoding.n, dataset_digest(one)) == (other.task, other.decoding.n, dataset_digest(other))
+def are_paired(first: RunSpec, second: RunSpec) -> bool:
+    """Return whether two runs have the same task, samples and repeats, so that one can be the baseline of the other."""
+    return (first.task, first.decoding.n, dataset_digest(first)) == (
+        second.task,
+        second.decoding.n,
+        dataset_digest(second),
+    )
 
 
 def plan_run(spec: RunSpec, *, is_fresh: bool = False) -> list[PlannedJob]:
-    """Plan a run at submission: its INDEX job; the rest follows from what that finds (`expand_run`).
+    """Plan a run at submission: only its INDEX job; `expand_run` plans the rest once the samples are known.
 
-    `is_fresh` enumerates the dataset anew even where an earlier manifest would do.
+    `is_fresh` enumerates the dataset again even if an earlier manifest could be used.
     """
     index = _index(spec, "run")
     return [replace(index, params={**index.params, "is_fresh": True}) if is_fresh else index]
 
 
 def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:
-    """Plan an experiment at submission: one INDEX per distinct dataset, the experiment's own where runs share it."""
+    """Plan an experiment at submission: one INDEX job per dataset, which belongs to the experiment if runs share it."""
     shared = {digest for digest, uses in Counter(map(dataset_digest, specs)).items() if uses > 1}
     jobs = {dataset_digest(spec): _index(spec, "experiment") for spec in specs if dataset_digest(spec) in shared}
     runs = tuple(() if dataset_digest(spec) in shared else tuple(plan_run(spec)) for spec in specs)
@@ -103,38 +107,38 @@ def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:
 
 
 def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
-    """Plan what follows INDEX: the jobs and phases of all other steps.
+    """Plan the jobs and phases of all steps after INDEX.
 
     A closed-loop run has one accuracy phase for all its shards, with ordinal = repeat · samples + sample. A timed
-    scenario is one job that restarts whole: its phase is opened by the claim that measures it. SCORE watches a run
-    that may stop early.
+    scenario is one job that restarts as a whole; the claim that measures it opens its phase. In a run with a stop rule,
+    SCORE starts with the inference and watches it.
     """
     bound = spec.scenario.bound if spec.scenario.is_timed else None
     return _plan(spec, steps_of(spec)[ANSWERS:], bound or samples * spec.decoding.n, first_phase=ACCURACY_PHASE)
 
 
-def plan_rescoring(spec: RunSpec, *, total: int, kept: Sequence[int] = (ACCURACY_PHASE,)) -> Expansion:
-    """Plan a run that keeps another's answers, phases included: what follows the step that brought them.
+def plan_rescoring(spec: RunSpec, *, total: int, reused: Sequence[int] = (ACCURACY_PHASE,)) -> Expansion:
+    """Plan a run that reuses the answers of another run: the jobs and phases of all steps after the answers.
 
     Args:
-        spec: what it is now.
-        total: requests of the answers that are kept.
-        kept: numbers of the phases that they are in.
+        spec: spec of the new run.
+        total: number of requests of the reused answers.
+        reused: numbers of the reused phases.
     """
-    return _plan(spec, steps_of(spec)[ANSWERS + 1 :], total, first_phase=max(kept, default=0) + 1)
+    return _plan(spec, steps_of(spec)[ANSWERS + 1 :], total, first_phase=max(reused, default=0) + 1)
 
 
 def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int) -> Expansion:
-    """Plan the phases and jobs of steps; `total` is how many answers the run gets, or keeps."""
+    """Plan the phases and jobs of steps; `total` is the number of answers that the run gets or reuses."""
     phases: list[PlannedPhase] = []
     jobs: list[PlannedJob] = []
-    places: dict[int, range] = {}
+    job_numbers: dict[int, range] = {}
     for step in steps:
         needed = [other for other in steps if other.no in step.needs]
         job = PlannedJob(
             step=step.no,
             kind=step.kind,
-            needs=tuple(place for other in needed for place in places[other.no]),
+            needs=tuple(number for other in needed for number in job_numbers[other.no]),
             needs_state=_needs_state(spec, step, needed),
             params=step.params,
             target_digest=step.target_digest,
@@ -142,13 +146,13 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
         phase = _phase_of(step, total * step.rows, no=first_phase + len(phases))
         shards = [job] if phase is None else _shards(job, step, phase)
         phases += [phase] if phase is not None and not step.restarts else []
-        places[step.no] = range(len(jobs), len(jobs) + len(shards))
+        job_numbers[step.no] = range(len(jobs), len(jobs) + len(shards))
         jobs += shards
     return Expansion(total=total, phases=tuple(phases), jobs=tuple(jobs))
 
 
 def _phase_of(step: Step, count: int, *, no: int) -> PlannedPhase | None:
-    """Say in which phase a step's rows lie; None where it writes no facts."""
+    """Return the phase of a step's rows; None if it writes no facts."""
     kind, counts = STEPS[step.kind].phase, STEPS[step.kind].counts
     if kind is None:
         return None
@@ -156,7 +160,7 @@ def _phase_of(step: Step, count: int, *, no: int) -> PlannedPhase | None:
 
 
 def _shards(job: PlannedJob, step: Step, phase: PlannedPhase) -> list[PlannedJob]:
-    """Divide the rows of a phase among jobs."""
+    """Split the rows of a phase into jobs."""
     size = step.shard_size or max(phase.count, 1)
     no = None if step.restarts else phase.no
     starts = range(0, phase.count, size)
@@ -164,10 +168,11 @@ def _shards(job: PlannedJob, step: Step, phase: PlannedPhase) -> list[PlannedJob
 
 
 def _needs_state(spec: RunSpec, step: Step, needed: Sequence[Step]) -> NeedsState:
-    """Say when a step may begin: while inference runs that it watches, or after optional steps even if one failed."""
+    """Return the state that the needed jobs must have reached before a step starts."""
     reads, writes = STEPS[step.kind].samples == "answers", STEPS[step.kind].writes_facts
     if spec.stop is not None and reads and not writes and any(STEPS[other.kind].counts for other in needed):
-        return "STARTED"
+        return "STARTED"  # SCORE watches the inference
+    # An optional step that failed does not block the steps after it.
     return "ENDED" if any(STEPS[other.kind].is_optional for other in needed) else "DONE"
 
 

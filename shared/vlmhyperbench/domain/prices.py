@@ -1,4 +1,4 @@
-"""What a target's answers cost: by the token, or by the hour of the machine that gives them. Pure."""
+"""Prices of a target, per token or per hour of its machine. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vlmhyperbench.domain.base import Name, Refused, Spec
 
 
 def _day(value: object) -> datetime.date:
-    """Read a day as it is written; a number is none."""
+    """Parse an ISO date; numbers are refused."""
     if type(value) is datetime.date:
         return value
     try:
         return datetime.date.fromisoformat(str(value))
     except ValueError:
-        raise Refused("it is no day", cure="Write a day such as 2026-01-31.") from None
+        raise Refused("it is not a date", cure="Write a date such as 2026-01-31.") from None
 
 
 Day = Annotated[datetime.date, BeforeValidator(_day)]
@@ -25,40 +25,40 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Prices(Spec):
-    """The prices of one target, pinned with the run: either those of tokens, or that of an hour."""
+    """The prices of one target, pinned with the run: either per token or per hour."""
 
     currency: Name = "USD"
     prompt_per_million: Amount | None = None
     completion_per_million: Amount | None = None
     cached_prompt_per_million: Amount | None = None
-    """Of prompt tokens that the server says it had in its cache; without it they cost what the others do."""
+    """Price of prompt tokens that the server reports as cached; None: that of all other prompt tokens."""
     per_image: Amount | None = None
-    """On top of the tokens, for every image that is sent; most providers count images as tokens."""
+    """Price per sent image in addition to its tokens; most providers only count images as tokens."""
     max_prompt_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Longer prompts have another price, which nobody gave; None where one price holds for all."""
+    """Maximum length of a prompt to which these prices apply; the price of longer ones is unknown. None: no maximum."""
     per_hour: Amount | None = None
-    """Of the machine or the accelerator that the engine runs on."""
+    """Price per hour of the machine or the accelerator on which the engine runs."""
     source: Name | None = None
-    """Where the prices are from: an address, an invoice, a table and its version."""
+    """Source of the prices: an address, an invoice, or a table and its version."""
     date: Day | None = None
-    """The day on which they held."""
+    """The date on which they applied."""
 
     @model_validator(mode="after")
     def _are_of_one_kind(self) -> Self:
         tokens = (self.prompt_per_million, self.completion_per_million)
         extra = (self.cached_prompt_per_million, self.per_image, self.max_prompt_tokens)
         if self.per_hour is not None and any(value is not None for value in (*tokens, *extra)):
-            raise Refused("prices are either by the token or by the hour", cure="Leave out one of the two.")
+            raise Refused("prices are either per token or per hour", cure="Leave out one of the two.")
         if self.per_hour is None and None in tokens:
             raise Refused(
-                "prices by the token need both prompt_per_million and completion_per_million",
-                cure="Add what is missing, or write per_hour alone.",
+                "prices per token need both prompt_per_million and completion_per_million",
+                cure="Add the missing one, or write only per_hour.",
             )
         return self
 
     @property
     def origin(self) -> str:
-        """Where and of when they are, as reports say it."""
+        """Source and date of the prices, as reports show them."""
         known = [part for part in (self.source, self.date.isoformat() if self.date else None) if part]
         return ", ".join(known) or "no source recorded"
 

@@ -1,10 +1,11 @@
-"""What is really sent: the prompt of one sample, rendered from sandboxed templates; pure.
+"""Render the prompt of a sample from sandboxed templates. Pure.
 
-A template sees `question` and `metadata`, nothing else. It cannot call anything, reach an attribute of a Python object,
-assign, include or nest loops; what it makes has at most `MAX_PROMPT_CHARS` characters. Data is never rendered again.
+A template sees only `question` and `metadata`. It cannot call functions, read attributes of Python objects, assign,
+include or nest loops, and its result has at most `MAX_PROMPT_CHARS` characters. Data is never rendered as a template.
 
-A chain of filters can still double a text at every link, so only a template of `is_linear` is rendered by whoever must
-go on; `worker.rendering` renders the others in a child with bounded time and memory. Compiling evaluates nothing.
+A chain of filters can still double a text at every filter. So a worker itself renders only templates of which
+`is_linear` is true, and renders others in a child process with bounded time and memory. Compiling a template evaluates
+none of its expressions.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
-LONGEST_TEMPLATE: Final = 20_000
-"""Characters."""
+MAX_TEMPLATE_CHARS: Final = 20_000
 
 VARIABLES: Final = frozenset({"question", "metadata"})
 
@@ -45,13 +45,13 @@ TESTS: Final = (
 _LINEAR_FILTERS: Final = frozenset(
     {"capitalize", "count", "d", "default", "first", "last", "length", "lower", "tojson", "trim", "upper"}
 )
-"""What they make is at most a few times as long as what they are given; of a chain, `tojson` alone could double it."""
+"""Filters whose result is at most a few times longer than their input; in a chain, only `tojson` could double it."""
 _LINEAR_NODES: Final = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem),
     *(nodes.Filter, nodes.Test, nodes.Compare, nodes.Operand, nodes.If, nodes.CondExpr, nodes.And, nodes.Or, nodes.Not),
 )
-_MOST_WORKING: Final = 100
-"""Filters, tests and comparisons of a linear template: each may read the whole sample."""
+_MAX_OPERATIONS: Final = 100
+"""Maximum number of filters, tests and comparisons in a linear template, each of which may read the whole sample."""
 _CORRECT: Final = "Correct the template, or the samples' metadata."
 _SIMPLER: Final = "Write a simpler template."
 _LOOP_ATTRIBUTES: Final = frozenset({"index", "index0", "first", "last", "length"})
@@ -77,12 +77,13 @@ _NAMES: Final = {
 
 
 def render(spec: PromptSpec, *, question: str, metadata: JsonObject) -> Prompt:
-    """Render the prompt of one sample; per field: fixed, else the document type's, else the default.
+    """Render the prompt of one sample.
 
-    The document type is `metadata.doc_type`, else `metadata.doc_class`. A system prompt that comes out empty is none.
+    For each field the fixed template applies, else that of the document type, else the default. The document type is
+    `metadata.doc_type`, else `metadata.doc_class`. An empty system prompt is left out.
 
     Raises:
-        InvalidInput: a template is wrong, or asks for metadata that the sample does not have.
+        InvalidInput: a template is not valid, or uses metadata that the sample does not have.
     """
     mapped = _mapping_of(spec, metadata)
     user = _first(spec.fixed_prompt, mapped.user_prompt, spec.user_prompt)
@@ -95,18 +96,18 @@ def render(spec: PromptSpec, *, question: str, metadata: JsonObject) -> Prompt:
 
 
 def is_linear(spec: PromptSpec) -> bool:
-    """Say whether rendering takes time and memory in proportion to the templates and the sample, whatever they hold.
+    """Return whether the time and memory of rendering are linear in the templates and the sample.
 
-    Such a template has no loop, builds no list, and joins no filters to a chain that could multiply. Wrong templates
-    count as linear: they are refused before anything is rendered.
+    A linear template has no loop, builds no list, and has no chain of filters that could multiply a text. Templates
+    that are not valid count as linear, since they are refused before rendering.
     """
     return all(_is_linear(source) for _, source in _sources(spec))
 
 
 def check_templates(spec: PromptSpec) -> list[tuple[tuple[str, ...], str]]:
-    """Say what is wrong with a prompt's templates: (path of the field, message), empty where nothing is."""
-    found = ((path, _problem_of(source)) for path, source in _sources(spec))
-    return [(path, problem) for path, problem in found if problem is not None]
+    """Return the errors of a prompt's templates as (path of the field, message)."""
+    problems = ((path, _problem_of(source)) for path, source in _sources(spec))
+    return [(path, problem) for path, problem in problems if problem is not None]
 
 
 def _problem_of(source: str) -> str | None:
@@ -118,7 +119,7 @@ def _problem_of(source: str) -> str | None:
 
 
 def _sources(spec: PromptSpec) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every template of a prompt with the path of its field."""
+    """Yield each template of a prompt with the path of its field."""
     for name in ("user_prompt", "system_prompt", "fixed_prompt", "fixed_system_prompt"):
         source = getattr(spec, name)
         if source is not None:
@@ -154,21 +155,21 @@ def _fill(prompt: str, field: str, source: str, values: Mapping[str, object]) ->
         text = "".join(pieces)
         text.encode()
     except UnicodeEncodeError as error:
-        message = f"The {field} of {prompt!r} holds half a surrogate pair, which no request can carry."
+        message = f"The {field} of {prompt!r} has an unpaired surrogate, which no request can carry."
         raise InvalidInput(message, cure="Correct the template or the sample.", code="prompt") from error
     except (RecursionError, MemoryError) as error:
         message = f"The {field} of {prompt!r} cannot be rendered: it takes too much memory."
         raise InvalidInput(message, cure=_SIMPLER, code="prompt") from error
     except (InvalidInput, TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        message = f"The {field} of {prompt!r} cannot be rendered: {error}."
+        message = f"The {field} of {prompt!r} cannot be rendered: {str(error).removesuffix('.')}."
         raise InvalidInput(message, cure=_CORRECT, code="prompt") from error
     return text
 
 
 @lru_cache(maxsize=256)
 def _compile(source: str) -> Template:
-    if len(source) > LONGEST_TEMPLATE:
-        raise InvalidInput(f"a template is longer than {LONGEST_TEMPLATE} characters")
+    if len(source) > MAX_TEMPLATE_CHARS:
+        raise InvalidInput(f"a template is longer than {MAX_TEMPLATE_CHARS} characters")
     try:
         tree = _parse(source)
         problems = list(_problems(tree, inside_loop=False))
@@ -185,22 +186,22 @@ def _parse(source: str) -> nodes.Template:
     try:
         return _SANDBOX.parse(source)
     except ValueError as error:
-        raise InvalidInput("a number has too many digits, or an escape is none") from error
+        raise InvalidInput("a number has too many digits, or an escape sequence is not valid") from error
 
 
 @lru_cache(maxsize=256)
 def _is_linear(source: str) -> bool:
     try:
-        tree = _SANDBOX.parse(source[: LONGEST_TEMPLATE + 1])
-        found = list(tree.find_all(nodes.Node))
+        tree = _SANDBOX.parse(source[: MAX_TEMPLATE_CHARS + 1])
+        inner_nodes = list(tree.find_all(nodes.Node))
     except (TemplateSyntaxError, ValueError, RecursionError, SyntaxError, MemoryError):
         return True
-    working = sum(isinstance(node, (nodes.Filter, nodes.Test, nodes.Compare)) for node in found)
-    return working <= _MOST_WORKING and not any(_may_multiply(node) for node in found)
+    operations = sum(isinstance(node, (nodes.Filter, nodes.Test, nodes.Compare)) for node in inner_nodes)
+    return operations <= _MAX_OPERATIONS and not any(_may_multiply(node) for node in inner_nodes)
 
 
 def _may_multiply(node: nodes.Node) -> bool:
-    """A loop, a value that is built of values, and a filter whose result may be much longer than what it is given."""
+    """Return whether a node is a loop, builds a value from values, or is a filter whose result can be much longer."""
     if not isinstance(node, nodes.Filter):
         return not isinstance(node, _LINEAR_NODES)
     is_doubling = node.name == "tojson" and any(inner.name == "tojson" for inner in node.find_all(nodes.Filter))
@@ -208,7 +209,7 @@ def _may_multiply(node: nodes.Node) -> bool:
 
 
 def _problems(node: nodes.Node, *, inside_loop: bool, bound: frozenset[str] = VARIABLES) -> Iterator[str]:
-    """Walk the syntax tree and name everything that a template may not do."""
+    """Walk the syntax tree and yield everything that is not allowed in a template."""
     if not isinstance(node, _NODES):
         what = _NAMES.get(type(node), type(node).__name__.lower())
         yield f"line {node.lineno}: {what} is not allowed in a prompt"
@@ -216,7 +217,7 @@ def _problems(node: nodes.Node, *, inside_loop: bool, bound: frozenset[str] = VA
     if isinstance(node, nodes.Name) and node.ctx == "load" and node.name not in bound:
         yield f"line {node.lineno}: there is no variable {node.name!r}, only question and metadata"
     if isinstance(node, nodes.Const) and not _is_plain(node.value):
-        yield f"line {node.lineno}: a number is not finite, or a text holds half a surrogate pair"
+        yield f"line {node.lineno}: a number is not finite, or a text has an unpaired surrogate"
     if isinstance(node, nodes.For):
         if inside_loop or node.recursive:
             yield f"line {node.lineno}: a loop in a loop is not allowed in a prompt"
@@ -227,14 +228,14 @@ def _problems(node: nodes.Node, *, inside_loop: bool, bound: frozenset[str] = VA
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a constant is what every request can carry."""
+    """Return whether every request can carry a constant."""
     if isinstance(value, str):
         return not any("\ud800" <= character <= "\udfff" for character in value)
     return not isinstance(value, float) or math.isfinite(value)
 
 
 class _Generator(CodeGenerator):
-    """Compiles a template without evaluating a part of it: constants may be what never ends."""
+    """Compiles a template without evaluating constant expressions, which might never end."""
 
     def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
         if isinstance(node, nodes.TemplateData):
@@ -243,7 +244,7 @@ class _Generator(CodeGenerator):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Reaches keys of mappings and items of sequences, never an attribute of an object."""
+    """Gives access to keys of mappings and items of sequences, never to attributes of objects."""
 
     code_generator_class = _Generator
 

@@ -1,4 +1,4 @@
-"""What of a spec may be shown: addresses without what could be secret in them."""
+"""Specs without secrets, for display: addresses lose the parts that can be secret."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec, Targ
 
 
 def public_address(endpoint: str) -> str:
-    """Leave out of an address what could be secret: user, password and query."""
+    """Return an address without the parts that can be secret: user, password and query."""
     return endpoint.split("?")[0].rpartition("@")[2]
 
 
 def public_spec(spec: RunSpec) -> RunSpec:
-    """Return a spec whose addresses, a judge's too, hold nothing that could be secret."""
+    """Return a spec whose addresses, including those of judges, have no secret parts."""
     metrics = tuple(public_metric(metric) for metric in spec.metrics)
     return spec.model_copy(update={"target": _public_target(spec.target), "metrics": metrics})
 
 
 def public_metric(metric: MetricSpec) -> MetricSpec:
-    """Return a metric that may be shown: a judge without what could be secret in its address."""
+    """Return a metric for display: the address of a judge has no secret parts."""
     if not is_judge(metric):
         return metric
     target = _public_target(judging_of(metric).target)

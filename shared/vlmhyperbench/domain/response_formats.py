@@ -1,7 +1,7 @@
-"""Check a `response_format` before anybody asks a model with it: an engine refuses a useless one at every request.
+"""Check a `response_format` before a run starts, since an engine refuses each request with a malformed one.
 
-The forms are those of the chat protocol: `text`, `json_object`, `json_schema` with a schema, `regex` with a pattern.
-A schema is checked for its form (JSON Schema, draft 2020-12); which keywords an engine knows is the engine's to say.
+The types are those of the chat protocol: `text`, `json_object`, `json_schema` with a schema, `regex` with a pattern.
+The form of a schema is checked (JSON Schema, draft 2020-12), but not whether the engine supports its keywords.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.base import Refused
 
 MAX_PATTERN: Final = 4000
-"""Characters."""
+"""Maximum length of a pattern in characters."""
 MAX_DEPTH: Final = 64
 
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
@@ -44,10 +44,10 @@ _NUMBERS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiv
 
 
 def check_response_format(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a response format that engines can read.
+    """Return the response format if it is well formed.
 
     Raises:
-        Refused: its type is unknown, a member is missing or unknown, or its schema or pattern is none.
+        Refused: its type is unknown, a member is missing or unknown, or its schema or pattern is not valid.
     """
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _MEMBERS:
@@ -65,12 +65,12 @@ def check_response_format(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def _check_wrapper(wrapper: JsonValue) -> None:
     cure = "Write json_schema: {name: answer, schema: {type: object, …}}."
     if not isinstance(wrapper, dict) or not isinstance(wrapper.get("schema"), dict):
-        raise Refused("json_schema.schema is no JSON Schema", cure=cure)
+        raise Refused("json_schema.schema is not a JSON Schema", cure=cure)
     if odd := sorted(set(wrapper) - _SCHEMA_MEMBERS):
         raise Refused(f"json_schema has no {odd[0][:100]!r}", cure=cure)
     name = wrapper.get("name")
     if name is not None and (not isinstance(name, str) or _NAME.fullmatch(name) is None):
-        raise Refused("json_schema.name is no name", cure="Use letters, digits, '_' and '-', at most 64 of them.")
+        raise Refused("json_schema.name is not a name", cure="Use letters, digits, '_' and '-', at most 64 of them.")
     if not isinstance(wrapper.get("strict"), (bool, type(None))):
         raise Refused("json_schema.strict is not true or false", cure="Write true or false.")
     schema = wrapper["schema"]
@@ -78,59 +78,59 @@ def _check_wrapper(wrapper: JsonValue) -> None:
         raise Refused(message, cure=cure)
 
 
-def _check_pattern(pattern: JsonValue, place: str) -> None:
+def _check_pattern(pattern: JsonValue, path: str) -> None:
     if not isinstance(pattern, str) or not pattern:
-        raise Refused(f"{place} is no pattern", cure="Write a regular expression as text.")
+        raise Refused(f"{path} is not a pattern", cure="Write a regular expression as text.")
     if len(pattern) > MAX_PATTERN:
-        raise Refused(f"{place} is longer than {MAX_PATTERN:,} characters", cure="Write a shorter one.")
+        raise Refused(f"{path} is longer than {MAX_PATTERN:,} characters", cure="Write a shorter pattern.")
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Refused(f"{place} is no regular expression: {error}", cure="Correct the expression.") from error
+        raise Refused(f"{path} is not a regular expression: {error}", cure="Correct the expression.") from error
 
 
-def _problems(schema: JsonValue, place: str, *, root: JsonValue, depth: int) -> Iterator[tuple[str, str]]:
-    """Walk a schema and say what is malformed, and how it is cured."""
+def _problems(schema: JsonValue, path: str, *, root: JsonValue, depth: int) -> Iterator[tuple[str, str]]:
+    """Walk a schema and yield each error with its cure."""
     if depth > MAX_DEPTH:
-        yield f"{place[:100]}… is nested deeper than {MAX_DEPTH} levels", "Flatten it, or refer to $defs."
+        yield f"{path[:100]}… is nested deeper than {MAX_DEPTH} levels", "Flatten it, or refer to $defs."
     elif not isinstance(schema, (dict, bool)):
-        yield f"{place} is no JSON Schema", "Write an object, true or false."
+        yield f"{path} is not a JSON Schema", "Write an object, true or false."
     elif isinstance(schema, dict):
         for keyword, value in schema.items():
-            yield from _keyword_problems(keyword, value, f"{place}.{keyword[:100]}", root=root, depth=depth)
+            yield from _keyword_problems(keyword, value, f"{path}.{keyword[:100]}", root=root, depth=depth)
 
 
 def _keyword_problems(
-    keyword: str, value: JsonValue, place: str, *, root: JsonValue, depth: int
+    keyword: str, value: JsonValue, path: str, *, root: JsonValue, depth: int
 ) -> Iterator[tuple[str, str]]:
     inner = depth + 1
     if keyword in _ONE:
-        yield from _problems(value, place, root=root, depth=inner)
+        yield from _problems(value, path, root=root, depth=inner)
     elif keyword in _NAMED:
         if not isinstance(value, dict):
-            yield f"{place} is no object", "Write schemas by name."
+            yield f"{path} is not an object", "Write schemas by name."
         else:
             for name, part in value.items():
-                yield from _problems(part, f"{place}.{name[:100]}", root=root, depth=inner)
+                yield from _problems(part, f"{path}.{name[:100]}", root=root, depth=inner)
     elif keyword in _SEVERAL:
         if not isinstance(value, list) or not value:
-            yield f"{place} is no list of schemas", "Write at least one schema."
+            yield f"{path} is not a list of schemas", "Write at least one schema."
         else:
             for no, part in enumerate(value):
-                yield from _problems(part, f"{place}.{no}", root=root, depth=inner)
+                yield from _problems(part, f"{path}.{no}", root=root, depth=inner)
     elif (problem := _leaf_problem(keyword, value, root)) is not None:
-        yield f"{place} {problem[0]}", problem[1]
+        yield f"{path} {problem[0]}", problem[1]
 
 
 def _leaf_problem(keyword: str, value: JsonValue, root: JsonValue) -> tuple[str, str] | None:
-    """Check a keyword that holds no schema; one that is not known is the engine's to judge."""
+    """Return the error of a keyword whose value is not a schema, with its cure; unknown keywords are not checked."""
     if keyword == "pattern":
         try:
             _check_pattern(value, "it")
         except Refused as error:
             return f"cannot be used: {error}", error.cure
-    if keyword == "$ref" and not _leads_somewhere(value, root):
-        return "leads nowhere", "Refer to a part of this schema, such as #/$defs/name."
+    if keyword == "$ref" and not _is_resolvable(value, root):
+        return "does not refer to a part of this schema", "Refer to one, such as #/$defs/name."
     is_right, message, cure = _LEAVES.get(keyword, (_is_anything, "", ""))
     return None if is_right(value) else (message, cure)
 
@@ -161,16 +161,16 @@ def _is_number(value: JsonValue) -> bool:
 
 
 _LEAVES: Final[Mapping[str, tuple[Callable[[JsonValue], bool], str, str]]] = {
-    "type": (_is_type, "is no type", f"Write {', '.join(sorted(_TYPES))}, or a list of them."),
-    "required": (_is_names, "is no list of names", "Write a list of texts."),
-    "enum": (_is_values, "is no list of values", "Write at least one value."),
-    **dict.fromkeys(_COUNTS, (_is_count, "is no count", "Write a whole number, 0 or more.")),
-    **dict.fromkeys(_NUMBERS, (_is_number, "is no number", "Write a number.")),
+    "type": (_is_type, "is not a type", f"Write {', '.join(sorted(_TYPES))}, or a list of them."),
+    "required": (_is_names, "is not a list of names", "Write a list of texts."),
+    "enum": (_is_values, "is not a list of values", "Write at least one value."),
+    **dict.fromkeys(_COUNTS, (_is_count, "is not a count", "Write a whole number, 0 or more.")),
+    **dict.fromkeys(_NUMBERS, (_is_number, "is not a number", "Write a number.")),
 }
-"""Keyword → what its value must be, and what is said where it is not."""
+"""Keyword → check of its value, and the message and cure if the check fails."""
 
 
-def _leads_somewhere(reference: JsonValue, root: JsonValue) -> bool:
+def _is_resolvable(reference: JsonValue, root: JsonValue) -> bool:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return False
     for part in filter(None, reference[1:].split("/")):

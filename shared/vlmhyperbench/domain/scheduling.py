@@ -1,4 +1,4 @@
-"""What the scheduler does next: `decide` for jobs that wait, `advance` for a run, and the budget of failures. Pure."""
+"""The scheduler's decisions: `decide` for jobs, `advance` for a run, and the budget of failures of a job. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from vlmhyperbench.domain.states import JobState, PhaseState, RunEvent, RunState
 from vlmhyperbench.domain.steps import STEPS, StepKind
 
 FAILS_WITHOUT_ROW = 3
-"""A job that fails so often before its first row cannot start: its run fails with the reason."""
+"""Number of failures after which a job without a row is given up, and its run fails."""
 
 FAILS_WITHOUT_PROGRESS = 6
-"""A job that has rows is given up after so many failures in a row in which it got no further."""
+"""Number of consecutive failures without a new row after which a job with rows is given up."""
 
 MAX_BACKOFF_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A READY job whose needs are met, in the order of the window: priority, fair share, age."""
+    """A READY job whose needs are met; the window orders them by priority, fair share and age."""
 
     id: UUID
     kind: StepKind
@@ -32,7 +32,7 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedJob:
-    """A job that was given to a worker and is not claimed yet."""
+    """A job that is assigned to a worker but not claimed yet."""
 
     id: UUID
     attempt_id: UUID
@@ -43,20 +43,20 @@ class AssignedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What one decision looks at; SQL bounds it. `now` is the database's clock."""
+    """The input of one decision, whose size SQL limits; `now` is the database's clock."""
 
     now: datetime
     waiting: tuple[WaitingJob, ...] = ()
     assigned: tuple[AssignedJob, ...] = ()
     workers: tuple[WorkerNow, ...] = ()
-    """Live ones only."""
+    """Only live workers."""
     inferring: tuple[Inferring, ...] = ()
-    """Workers in any state count: one that drains or has died may still be sending."""
+    """Workers in any state, since one that drains or has died may still be sending requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign:
-    """Give a READY job to a worker."""
+    """Assign a READY job to a worker."""
 
     job_id: UUID
     placement: Placement
@@ -72,7 +72,7 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """Ring again for a job that is still unclaimed."""
+    """Send the ring for an unclaimed job again."""
 
     job_id: UUID
     queue: str
@@ -82,7 +82,7 @@ Decision: TypeAlias = Assign | Requeue | Ring
 
 
 def decide(window: Window, *, unclaimed_s: float, ring_again_s: float = 1.0) -> list[Decision]:
-    """Place what waits, take back what nobody claimed in time (or whose worker is gone), ring for the rest."""
+    """Assign waiting jobs, take back those unclaimed for too long or whose worker is gone, ring for the others."""
     decisions: list[Decision] = []
     live = {worker.id: worker for worker in window.workers}
     for job in window.assigned:
@@ -120,13 +120,13 @@ class RunNow:
 
     state: RunState
     is_cancelled: bool = False
-    """Cancelling was asked for."""
+    """Its cancellation was requested."""
     reason: str | None = None
-    """Set while the run is failing: the first reason stays."""
+    """The first reason why the run is failing; None while it is not."""
     is_stopping: bool = False
-    """Its stop rule said that enough is known."""
-    keeps_errors: bool = False
-    """A counting row that it keeps is an error, however the run ended that measured it; known once no job is open."""
+    """Its stop rule has decided."""
+    reuses_errors: bool = False
+    """A counting row that it reuses is an error; only determined once no job is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +165,14 @@ class CloseStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelWaiting:
-    """Cancel what is READY or ASSIGNED; `reason` marks a run that is failing, so that RUNNING claims see it."""
+    """Cancel the READY and ASSIGNED jobs; `reason` is stored for a failing run, so that running claims see it."""
 
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The run ends."""
+    """End the run."""
 
     event: RunEvent
     reason: str | None = None
@@ -182,7 +182,7 @@ Action: TypeAlias = Expand | StopWaiting | CloseStep | CancelWaiting | End
 
 
 def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Action]:
-    """Say what a run's jobs mean for the run, in order; nothing for a run that has ended."""
+    """Return the actions that follow from the states of a run's jobs, in order; none for a run that has ended."""
     if run.state.is_terminal:
         return []
     own = [job for job in jobs if not job.is_shared]
@@ -201,23 +201,23 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Action]:
         if all(map(_is_over, of_step)):
             actions.append(CloseStep(no=no, state=_phase_after(of_step)))
     if run.state is RunState.RUNNING and all(_is_over(job) for job in own):
-        has_errors = run.keeps_errors or any(job.failed for job in shards) or any(map(_is_lost, own))
+        has_errors = run.reuses_errors or any(job.failed for job in shards) or any(map(_is_lost, own))
         actions.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))
     return actions
 
 
 def _is_over(job: JobNow) -> bool:
-    """Whether a job keeps its run open no longer."""
+    """Return whether a job no longer keeps its run open."""
     return job.state is JobState.DONE or (STEPS[job.kind].is_optional and job.state.is_terminal)
 
 
 def _is_lost(job: JobNow) -> bool:
-    """Whether a job failed whose run goes on without its rows."""
+    """Return whether a job failed without failing its run, which continues without its rows."""
     return job.state is JobState.FAILED and STEPS[job.kind].is_optional
 
 
 def _phase_after(jobs: Sequence[JobNow]) -> PhaseState:
-    """Say what the phase of a step is once its jobs have ended: it counts as a whole, or not at all."""
+    """Return the state of a step's phase once its jobs have ended; a phase counts as a whole or not at all."""
     if any(job.state is not JobState.DONE for job in jobs):
         return PhaseState.VOID
     return PhaseState.STOPPED if any(job.is_stopped for job in jobs) else PhaseState.COMPLETE
@@ -240,13 +240,13 @@ def _failure(jobs: Sequence[JobNow]) -> str | None:
 
 
 def is_given_up(*, fails: int, done: int, is_permanent: bool = False) -> bool:
-    """Say whether a failed job ends here; `fails` counts this failure and those since it last got further."""
+    """Return whether a failed job is given up; `fails` is the number of failures since its last new row."""
     return is_permanent or fails >= (FAILS_WITHOUT_PROGRESS if done else FAILS_WITHOUT_ROW)
 
 
 def backoff_s(fails: int, draw: float) -> float:
-    """Return the pause before the next try: `draw` in [0, 1) of 5·2^fails seconds, at most 300 s.
+    """Return the pause before the next try: the share `draw` in [0, 1) of 5·2^fails seconds, at most 300 s.
 
-    The first failure has none: a worker that died is no fault of the job, and recovery stays within its bound.
+    There is no pause after the first failure, which is most often that of a worker that died.
     """
     return 0.0 if fails <= 1 else draw * min(MAX_BACKOFF_S, 5.0 * 2.0**fails)

@@ -1,4 +1,4 @@
-"""Ids that are given by their first digits, as commits are: which ids begin so."""
+"""Ids abbreviated to their first digits, as those of commits are."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from uuid import UUID
 from vlmhyperbench_sdk.errors import InvalidInput
 
 NamedKind = Literal["run", "experiment", "artifact"]
-"""What has an id that people give."""
+"""Kinds of things whose ids users write."""
 
 MIN_DIGITS = 4
 SHOWN_DIGITS = 8
-"""How many digits of an id are shown to people."""
+"""Number of digits of an id that users are shown."""
 _DIGITS = 32
 _HEX = frozenset("0123456789abcdef")
 
 
 def ids_from(text: str) -> tuple[UUID, UUID]:
-    """Return the first and the last id that begin with these digits; dashes are passed over.
+    """Return the first and the last id that begin with these digits; dashes are ignored.
 
     Raises:
-        InvalidInput: that is no beginning of an id, or too short a one.
+        InvalidInput: the text is not the beginning of an id, or is too short.
     """
     digits = text.lower().replace("-", "")
     if not digits or len(digits) > _DIGITS or not _HEX.issuperset(digits):
-        raise InvalidInput(f"{text[:80]!r} is no id.", cure="Copy it from `vlmhyperbench ls`; its first digits do.")
+        raise InvalidInput(f"{text[:80]!r} is not an id.", cure="Copy the first digits of one from `vlmhyperbench ls`.")
     if len(digits) < MIN_DIGITS:
-        raise InvalidInput(f"{text!r} is too short for an id.", cure=f"Give at least {MIN_DIGITS} of its digits.")
+        raise InvalidInput(f"{text!r} is too short for an id.", cure=f"Give at least {MIN_DIGITS} digits of the id.")
     return UUID(digits.ljust(_DIGITS, "0")), UUID(digits.ljust(_DIGITS, "f"))
 
 
 def short(value: UUID | str) -> str:
-    """Return the first digits of an id, by which people tell it from others."""
+    """Return the first digits of an id, for display."""
     return str(value)[:SHOWN_DIGITS]

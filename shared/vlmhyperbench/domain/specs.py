@@ -1,6 +1,6 @@
-"""What a run is, pinned: the frozen models that are hashed, stored with the run and read by every service.
+"""The pinned spec of a run: frozen models that are hashed, stored with the run and read by every service.
 
-Registry entries (`registry.schemas`) are what people write; `registry.resolution` turns names into these.
+Users write registry entries (`registry.schemas`); `registry.resolution` resolves their names into these models.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ PluginRef = PackageRef | SourceRef
 
 
 class ModelFile(Spec):
-    """One file of a model: where it is found, and what it must hash to."""
+    """One file of a model, with its location and hash."""
 
     role: Name
     location: str
-    """Absolute path, or `package:<distribution>/<path inside it>`."""
+    """Absolute path, or `package:<distribution>/<path in the distribution>`."""
     sha256: Sha256
 
 
 class ModelTarget(Spec):
-    """A model behind an adapter."""
+    """A model that an adapter runs."""
 
     kind: Literal["model"] = "model"
     model: Name
@@ -82,7 +82,7 @@ class ModelTarget(Spec):
 
 
 class EndpointTarget(Spec):
-    """An OpenAI-compatible endpoint that somebody else runs."""
+    """An OpenAI-compatible endpoint that is not run by the platform."""
 
     kind: Literal["endpoint"] = "endpoint"
     endpoint: Annotated[str, Field(max_length=2000)]
@@ -104,19 +104,19 @@ class EndpointTarget(Spec):
 
 
 class ImportTarget(Spec):
-    """Answers that another tool asked for; nothing is asked again, and nothing is timed."""
+    """Imported answers of another tool; no request is sent, and nothing is timed."""
 
     kind: Literal["import"] = "import"
     model_name: Name
-    """As the file says, or as its importer does."""
+    """Name from the file, or from the user who imports it."""
     format: Name
-    """What the file was: `lm-eval`, `inspect` …"""
+    """Format of the original file: `lm-eval`, `inspect` …"""
     tool: Annotated[str, Field(max_length=200)] | None = None
-    """Name and version of the tool, as the file says."""
+    """Name and version of the tool, if the file has them."""
     answers: Sha256
-    """Of the answers in the neutral form, by which storage keeps them."""
+    """Hash of the answers in the neutral format, which is part of their key in storage."""
     decoding: dict[str, JsonValue] = Field(default_factory=dict)
-    """How they were sampled, as far as the file says."""
+    """Sampling parameters, if the file has them."""
 
     @property
     def served_name(self) -> str:
@@ -130,12 +130,12 @@ class ImportTarget(Spec):
 
     @property
     def backend_class(self) -> str:
-        """Nothing of ours answered."""
+        """A constant, since no backend answered."""
         return "import"
 
     @property
     def engine_params(self) -> dict[str, JsonValue]:
-        """Nobody knows them."""
+        """Empty, since they are unknown."""
         return {}
 
 
@@ -143,11 +143,11 @@ Target = Annotated[ModelTarget | EndpointTarget | ImportTarget, Field(discrimina
 
 
 ANSWERS_DATASET = "vlmhyperbench.exchange.dataset:AnswersDataset"
-"""Type of a data set that is the questions of an imported file."""
+"""Type of a dataset that has the questions of an imported file."""
 
 
 class DatasetSpec(Spec):
-    """What INDEX enumerates; two runs with equal dataset specs share one sample manifest."""
+    """The input of INDEX; runs with equal dataset specs share one sample manifest."""
 
     name: Name
     version: str
@@ -160,25 +160,26 @@ class DatasetSpec(Spec):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     seed: int = 0
     limit: Annotated[int, Field(ge=1)] | None = None
-    """At most so many samples, the first in the dataset's order."""
+    """Maximum number of samples; the first ones in the dataset's order are taken."""
     doc_classes: tuple[str, ...] = ()
+    """Filter on metadata; empty means all, as for `question_types`."""
     question_types: tuple[str, ...] = ()
-    """Filters on metadata; empty means all."""
     required_fields: tuple[str, ...] = ()
-    """Metadata that the task needs on every sample."""
+    """Metadata that every sample must have."""
 
 
 class PromptText(Spec):
-    """Templates of one kind of document; None falls through to the next level."""
+    """Templates for one document type; if one is None, that of the next level applies."""
 
     system_prompt: str | None = None
     user_prompt: str | None = None
 
 
 class PromptSpec(Spec):
-    """Per field: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default.
+    """Prompt templates in sandboxed Jinja2.
 
-    Templates are sandboxed Jinja2.
+    For each field the fixed template applies, else that of the document type (`metadata.doc_type`, else
+    `metadata.doc_class`), else the default.
     """
 
     name: Name
@@ -191,7 +192,7 @@ class PromptSpec(Spec):
 
 
 class PromptStrategySpec(Spec):
-    """A prompt that a plugin makes of each sample."""
+    """A plugin that builds the prompt of each sample."""
 
     name: Name
     version: str
@@ -202,11 +203,11 @@ class PromptStrategySpec(Spec):
 
 
 AnyPrompt = PromptSpec | PromptStrategySpec
-"""Told apart by their fields, so that the digest of a run with templates stays what it was."""
+"""Distinguished by their fields instead of a tag, so that digests of runs with templates did not change."""
 
 
 class MetricSpec(Spec):
-    """One metric of a run; `(name, profile, version, package)` identify its numbers."""
+    """A metric of a run; `(name, profile, version, package)` identify its numbers."""
 
     name: Name
     profile: str
@@ -218,15 +219,15 @@ class MetricSpec(Spec):
 
     @property
     def label(self) -> str:
-        """How runs, tables and rules name it: `name@profile`."""
+        """Name in runs, tables and rules: `name@profile`."""
         return f"{self.name}@{self.profile}"
 
 
 class ReportWriterSpec(Spec):
-    """A form of report that a plugin writes."""
+    """A report format that a plugin writes."""
 
     name: Name
-    """Of the entry; the file is `report.<name>` and the suffix that the writer says."""
+    """Name of the entry; the file is `report.<name>` with the writer's suffix."""
     class_path: Name
     """Entry-point name or dotted path."""
     package: PackageRef | None = None
@@ -234,7 +235,7 @@ class ReportWriterSpec(Spec):
 
 
 class ExtractorSpec(Spec):
-    """How the parsed answer is read out of a model's text."""
+    """The extractor that parses the answer from a model's text."""
 
     name: Name = "text"
     version: Annotated[int, Field(ge=1)] = 1
@@ -242,7 +243,7 @@ class ExtractorSpec(Spec):
 
     @property
     def label(self) -> str:
-        """What keys the measures: `text@1`, and with params the beginning of their digest, `regex@1 5ab1c702`."""
+        """Key in measures: `text@1`; with parameters also the beginning of their digest, `regex@1 5ab1c702`."""
         label = f"{self.name}@{self.version}"
         return f"{label} {digest_of(self.params)[:8]}" if self.params else label
 
@@ -251,7 +252,7 @@ StopText = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Decoding(Spec):
-    """Sampling parameters; what is None is left to the engine."""
+    """Sampling parameters; None leaves the value to the engine."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -259,17 +260,17 @@ class Decoding(Spec):
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     stop: Annotated[tuple[StopText, ...], Field(max_length=16)] = ()
-    """As many as the engines' common ground allows."""
+    """Stop sequences; the maximum number is the smallest of the supported engines."""
     seed: int | None = None
     n: Annotated[int, Field(ge=1, le=64)] = 1
-    """Answers per sample: as many repeats of the request."""
+    """Number of answers per sample, each of which is a repeat of the request."""
 
 
 class StopRule(Spec):
-    """When enough is known: the gain of one metric over a baseline is certain, and no further sample is asked.
+    """A rule that stops a run early, once it is certain whether it holds for the gain of one metric over a baseline.
 
-    `better` gain > margin, `worse` gain < -margin, `not_worse` gain > -margin, `equivalent` both; certainty that the
-    rule does not hold stops as well (`analysis.sequential`).
+    `better`: gain > margin; `worse`: gain < -margin; `not_worse`: gain > -margin; `equivalent`: -margin < gain < margin
+    (`analysis.sequential`).
     """
 
     baseline: UUID | None = None
@@ -280,21 +281,21 @@ class StopRule(Spec):
     margin: Annotated[float, Field(ge=0)] = 0.0
     """In the metric's unit."""
     alpha: Annotated[float, Field(ge=1e-6, lt=1)] = 0.05
-    """Probability of ever stopping on what is not so."""
+    """Maximum probability of a wrong decision over the whole run."""
     min_samples: Annotated[int, Field(ge=1)] = 30
     seed: int = 0
-    """Of the random order in which samples are asked; it is fixed before an answer is known."""
+    """Seed of the random order in which samples are asked, which is fixed before any answer is known."""
 
     @model_validator(mode="after")
     def _needs_a_margin(self) -> StopRule:
         if self.rule in {"not_worse", "equivalent"} and self.margin == 0:
-            message = f"the rule {self.rule} needs a margin above 0: without one no sample can show it"
+            message = f"the rule {self.rule} needs a margin above 0, since no number of samples can show it with 0"
             raise Refused(message, cure="Add a margin, in the metric's unit.")
         return self
 
     @property
     def label(self) -> str:
-        """The rule in words, as events, jobs and reports name it: `not_worse by 0.02 on exact_match@v1`."""
+        """The rule in events, jobs and reports: `not_worse by 0.02 on exact_match@v1`."""
         return f"{self.rule} by {self.margin:g} on {self.metric}"
 
 
@@ -305,7 +306,7 @@ class Limits(Spec):
     request_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
     load_timeout_s: Annotated[float, Field(gt=0, le=7200)] = 300.0
     tries: Annotated[int, Field(ge=1, le=5)] = 5
-    """For transient errors in resumable closed-loop phases."""
+    """Maximum number of tries of a request after transient errors, in resumable closed-loop phases."""
     max_image_bytes: Annotated[int, Field(ge=1)] = 20_000_000
     max_image_pixels: Annotated[int, Field(ge=1)] = 50_000_000
 
@@ -322,26 +323,26 @@ class RunSpec(Spec):
     prompt: AnyPrompt
     metrics: tuple[MetricSpec, ...]
     extractors: Annotated[tuple[ExtractorSpec, ...], Field(min_length=1)] = (ExtractorSpec(),)
-    """Every metric is measured with each; the first is the one that tables show."""
+    """Every metric is computed with each extractor; tables show the first one."""
     decoding: Decoding = Decoding()
     scenario: ScenarioSpec = ScenarioSpec()
     group_by: tuple[str, ...] = ()
     reports: tuple[Name | ReportWriterSpec, ...] = ("markdown", "html", "json", "csv")
-    """A form of our own by its name, any other by the plugin that writes it."""
+    """Report formats: a built-in one by its name, others by their plugin."""
     response_format: dict[str, JsonValue] | None = None
     limits: Limits = Limits()
     secrets: tuple[Name, ...] = ()
-    """Names only; values live in 0600 files that the worker's supervisor reads."""
+    """Names only; the values are in files with mode 0600 that the worker's supervisor reads."""
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
-    """What an answer counts as in which nothing can be read, by an extractor or by a metric that reads it itself."""
+    """Policy for an answer that cannot be parsed, by an extractor or by a metric that parses it itself."""
     reuse: Literal["equal", "answers", "nothing", "cache"] = "equal"
-    """What is kept of other runs. `equal`: answers of a parent that are ok, to the same request, by the same target and
-    engine, and measures made of the same; `answers`: only those; `cache`: answers of any run of the project too, unless
-    they are sampled; or nothing."""
+    """What is reused from other runs. `equal`: the parent's answers that are ok, to the same request and by the same
+    target and engine, and measures of the same inputs; `answers`: only answers of the parent; `cache`: as `equal`, and
+    also unsampled answers of any run of the project; `nothing`."""
     stop: StopRule | None = None
-    """Ends the inference early; every sample is asked without one."""
+    """Ends the inference early; without it every sample is asked."""
     prices: Prices | None = None
-    """Of the target, as they were when the run was submitted. They change no answer, so no fingerprint holds them."""
+    """Prices of the target at submission. They change no answer, so they are not part of any fingerprint."""
     unpriced: str | None = None
-    """Why there are no prices."""
+    """Why the target has no prices."""

@@ -1,4 +1,4 @@
-"""State tables: `(state, event) -> state`, in one place. What is not in a table cannot happen."""
+"""State tables: `(state, event) -> state`. A transition that is not in a table is impossible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """States of a run; terminal ones are immutable."""
+    """States of a run; a terminal state never changes."""
 
     QUEUED = "QUEUED"
     INDEXED = "INDEXED"
@@ -23,7 +23,7 @@ class RunState(StrEnum):
 
 
 class RunEvent(StrEnum):
-    """What can happen to a run."""
+    """Events that can change the state of a run."""
 
     INDEX = "index"
     START = "start"
@@ -45,11 +45,11 @@ RUN_TABLE: dict[tuple[RunState, RunEvent], RunState] = {
     (RunState.RUNNING, RunEvent.FAIL): RunState.FAILED,
     (RunState.RUNNING, RunEvent.CANCEL): RunState.CANCELLED,
 }
-"""A run is RUNNING from the first claim of a job of its own after INDEX."""
+"""A run is RUNNING from the first claim of one of its jobs after INDEX."""
 
 
 class ExperimentState(StrEnum):
-    """Derived from an experiment's runs."""
+    """States of an experiment, derived from those of its runs."""
 
     OPEN = "OPEN"
     DONE = "DONE"
@@ -62,7 +62,7 @@ class ExperimentState(StrEnum):
 
 
 def experiment_state(runs: Collection[RunState]) -> ExperimentState:
-    """Derive an experiment's state from its runs: OPEN while one of them is; an experiment without runs is DONE."""
+    """Derive an experiment's state from those of its runs: OPEN while a run is open; DONE without runs."""
     if not all(state.is_terminal for state in runs):
         return ExperimentState.OPEN
     if all(state is RunState.SUCCEEDED for state in runs):
@@ -88,7 +88,7 @@ class JobState(StrEnum):
 
 
 class JobEvent(StrEnum):
-    """What can happen to a job."""
+    """Events that can change the state of a job."""
 
     ASSIGN = "assign"
     UNCLAIMED = "unclaimed"
@@ -120,11 +120,11 @@ JOB_TABLE: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
     (JobState.RUNNING, JobEvent.CANCEL): JobState.CANCELLED,
 }
-"""`CLAIM` on RUNNING is the same claim taken again after a lost answer; the repository compares the claim."""
+"""`CLAIM` on RUNNING is a repeated claim with the same id; the repository compares the ids."""
 
 
 class PhaseState(StrEnum):
-    """States of a phase; a phase counts or is void as a whole."""
+    """States of a phase, whose requests are counted or voided together."""
 
     OPEN = "OPEN"
     COMPLETE = "COMPLETE"
@@ -137,19 +137,14 @@ class PhaseState(StrEnum):
 
 
 class FactStatus(StrEnum):
-    """What a fact says of its request."""
+    """Outcome of a request in its fact."""
 
     OK = "ok"
     ERROR = "error"
     QUARANTINED = "quarantined"
-    """Used by the quarantine of samples that kill their engine, once there is one; nothing sets it yet."""
+    """Reserved for samples that crash their engine; nothing sets it yet."""
 
 
 def next_run_state(state: RunState, event: RunEvent) -> RunState | None:
-    """Return the state after an event, or None where the event does not apply."""
+    """Return the state after an event, or None if the event does not apply."""
     return RUN_TABLE.get((state, event))
-
-
-def next_job_state(state: JobState, event: JobEvent) -> JobState | None:
-    """Return the state after an event, or None where the event does not apply."""
-    return JOB_TABLE.get((state, event))

@@ -1,7 +1,7 @@
-"""The steps of a run: one table says of every kind who works on it, what the user sees of it and what its rows are.
+"""The kinds of steps: one table with the worker, the stage and the rows of each kind.
 
-A run is a short graph of steps (`domain.planning` draws it). Whoever plans, schedules, counts or shows jobs asks for a
-property of the step, never for the kind itself.
+A run is a short graph of steps (`domain.graph`). Code that plans, schedules, counts or shows jobs uses the properties
+of their step, never the kind itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WorkerKind: TypeAlias = Literal["evaluation", "inference", "reporting"]
 
 
 class Stage(StrEnum):
-    """What the user sees of a step."""
+    """The name of a step for users."""
 
     INDEX = "index"
     INFERENCE = "inference"
@@ -26,46 +26,46 @@ class Stage(StrEnum):
 
 
 class StepKind(StrEnum):
-    """Kinds of steps, in the order in which a run comes to them; a job is of the kind of its step."""
+    """Kinds of steps, in the order of a run; a job has the kind of its step."""
 
     INDEX = "INDEX"
-    """Makes the samples of a dataset."""
+    """Enumerates the samples of a dataset."""
     GENERATE = "GENERATE"
     """Asks the run's target."""
     IMPORT = "IMPORT"
-    """Takes answers out of a file instead of asking for them."""
+    """Reads answers from a file instead of asking a target."""
     JUDGE = "JUDGE"
     """Asks the target of a metric about the run's answers."""
     SCORE = "SCORE"
-    """Values answers, those of this run or those that it keeps of another."""
+    """Computes the metrics of the run's answers, measured or reused."""
     REPORT = "REPORT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepProperties:
-    """What a kind of step is."""
+    """Properties of a kind of step."""
 
     worker: WorkerKind
-    """Who works on it."""
+    """Kind of the workers that run its jobs."""
     stage: Stage
-    """What the user sees it as."""
+    """Name of the step for users."""
     samples: Literal["dataset", "answers"] | None = None
-    """What it works on: the samples of the dataset, or the answers of the steps that it needs."""
+    """Its input: the samples of the dataset, or the answers of the steps that it needs."""
     asks: Literal["run", "metric"] | None = None
-    """Whose target it sends requests to: the run's own, or the one that a metric pins; None: it sends none."""
+    """The target to which it sends requests: that of the run, or that of a metric; None: it sends none."""
     phase: PhaseKind | None = None
-    """Kind of the phase that its jobs fill with facts, one row per ordinal of their ranges, unless the run's scenario
-    is timed and has a kind of its own; None: it writes no facts."""
+    """Kind of the phase to which its jobs write facts, one row per ordinal of their ranges; a timed scenario has a kind
+    of its own. None: it writes no facts."""
     counts: bool = False
-    """Its rows are the run's answers."""
+    """Whether its rows are the run's answers."""
     expands: bool = False
-    """What follows is planned from what it finds: until then its run is not running."""
+    """Whether the steps after it are planned from its result; the run becomes RUNNING only after it."""
     is_optional: bool = False
-    """Its failure costs the run no more than its own rows."""
+    """Whether the run continues without its rows if it fails."""
 
     @property
     def writes_facts(self) -> bool:
-        """Whether each ordinal of its jobs' ranges gets its row."""
+        """Whether it writes a row for each ordinal of its jobs' ranges."""
         return self.phase is not None
 
     @property
@@ -102,5 +102,5 @@ STEPS: Final[Mapping[StepKind, StepProperties]] = {
 
 
 def asks_the_run(kind: str) -> bool:
-    """Say whether jobs of a kind ask the run's own target, so that what they record is a measurement of the run."""
+    """Return whether jobs of a kind ask the run's own target, so that they measure the run."""
     return STEPS[StepKind(kind)].asks == "run"

@@ -1,4 +1,4 @@
-"""Units of time: instants and durations are nanoseconds; people and limits use milliseconds and seconds."""
+"""Units of time: instants and durations are nanoseconds; output for users and limits use milliseconds and seconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an open run waits for while none of its jobs is worked on: pure, over what the database says.
+"""What an open run waits for while none of its jobs is assigned or running. Pure.
 
-Whether a job could start is asked of `placement.place`, as the scheduler does; this rule only finds the words.
+`placement.place` determines whether a job could start, as it does for the scheduler; this module words the reason.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ _ORDER = tuple(StepKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJob:
-    """A job of a run, or the INDEX that it shares with its experiment's other runs, that has not ended."""
+    """A job that has not ended, of a run or (a shared INDEX job) of its experiment."""
 
     kind: StepKind
     state: JobState
     is_shared: bool = False
     target_digest: str | None = None
     retry_in_s: float | None = None
-    """It failed, and is tried again after this pause."""
+    """Remaining pause before the next try after a failure."""
     fault: str | None = None
-    """Why it failed the last time."""
+    """Why the last claim failed."""
     is_blocked: bool = False
     """A job that it needs has not ended, or has not started."""
     needs_run: UUID | None = None
-    """The other run whose job it needs."""
+    """The run of the job that it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldJob:
-    """A job that a worker has."""
+    """An assigned or running job."""
 
     worker_id: UUID
     run_id: UUID | None
-    """Whose it is; None where it is an experiment's, or another project's."""
+    """Run of the job; None if it belongs to an experiment or to another project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Why nothing happens."""
+    """What a run waits for."""
 
     code: WaitCode
     message: str
     run_id: UUID | None = None
-    """The run that is in the way."""
+    """The run that blocks it."""
 
 
 def wait_of(
@@ -66,18 +66,18 @@ def wait_of(
     busy: Sequence[HeldJob],
     inferring: Sequence[Inferring] = (),
 ) -> Wait | None:
-    """Say what an open run waits for; None while one of its own jobs is given to a worker or runs.
+    """Return what an open run waits for; None while one of its own jobs is assigned or running.
 
-    `workers` are the live ones, `busy` is what they work on, and `inferring` who may send requests.
+    `workers` are the live workers, `busy` the jobs that they hold, `inferring` the workers that may send requests.
     """
     own = [job for job in jobs if not job.is_shared]
     if any(job.state is not JobState.READY for job in own):
         return None
     if is_paused:
-        return Wait(code="paused", message="it is paused, until somebody resumes it")
+        return Wait(code="paused", message="it is paused until it is resumed")
     index = next((job for job in jobs if job.is_shared), None)
     if index is not None and index.state is not JobState.READY:
-        return Wait(code="index", message="the index of its data set is not finished")
+        return Wait(code="index", message="the index of its dataset is not finished")
     ready = sorted(
         (job for job in jobs if job.state is JobState.READY and not job.is_blocked),
         key=lambda job: _ORDER.index(job.kind),
@@ -85,8 +85,8 @@ def wait_of(
     if not ready:
         other = next((job.needs_run for job in own if job.needs_run not in {None, run_id}), None)
         if other is not None:
-            return Wait(code="run", message=f"the run {short(other)} has to come further first", run_id=other)
-        return Wait(code="scheduler", message="the scheduler has yet to look at it")
+            return Wait(code="run", message=f"it needs a job of the run {short(other)}", run_id=other)
+        return Wait(code="scheduler", message="the scheduler has not advanced it yet")
     job = ready[0]
     if job.retry_in_s is not None and job.retry_in_s > 0:
         fault = f": {job.fault}" if job.fault else ""
@@ -101,22 +101,22 @@ def _worker_for(
     busy: Sequence[HeldJob],
     inferring: Sequence[Inferring],
 ) -> Wait:
-    """Say why no worker takes a job that could start."""
+    """Return why no worker takes a job that could start."""
     kind = STEPS[job.kind].worker
     fitting = [worker for worker in workers if worker.kind == kind]
     if not fitting:
         return Wait(code="no_worker", message=f"no {kind} worker is running")
     if place(job.kind, job.target_digest, workers, inferring) is not None:
-        return Wait(code="scheduler", message="a worker is free: the scheduler has yet to give it the job")
+        return Wait(code="scheduler", message="a worker is free, but the scheduler has not assigned the job yet")
     if place(job.kind, job.target_digest, workers) is not None:
         other = _holder(busy, {other.worker_id for other in inferring}, run_id)
         whose = f"run {short(other)}" if other else "another run"
-        return Wait(code="machine", message=f"{whose} is timed on the machine of the worker that is free", run_id=other)
+        return Wait(code="machine", message=f"{whose} is timed on the machine of the free worker", run_id=other)
     other = _holder(busy, {worker.id for worker in fitting}, run_id)
     if all(worker.busy >= worker.slots for worker in fitting):
         works = f": {'it works' if len(fitting) == 1 else 'they work'} on run {short(other)}" if other else ""
         return Wait(code="busy", message=f"no {kind} worker is free{works}", run_id=other)
-    owner = f"the device of run {short(other)}" if other else "a device that is free"
+    owner = f"the device of run {short(other)}" if other else "a free device"
     return Wait(code="device", message=f"it waits for {owner}", run_id=other)
 
 

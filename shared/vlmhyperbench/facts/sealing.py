@@ -11,7 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from vlmhyperbench.analysis.request_times import RequestTimes, times_of_record
-from vlmhyperbench.db.appending import NewChunk, NewFact
+from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.causes import MAX_ERROR, clean
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema, write_chunk

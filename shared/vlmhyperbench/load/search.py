@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vlmhyperbench.analysis.load_result import LoadResult
-from vlmhyperbench.domain.arrivals import MOST_RATE_PER_S
+from vlmhyperbench.domain.arrivals import MAX_RATE_PER_S
 from vlmhyperbench.domain.slo import slo_percent
 from vlmhyperbench.load.idle import MAX_WAIT_S, IdleProbe
 from vlmhyperbench.load.measure import Control
@@ -113,7 +113,7 @@ async def search_rate(
         rate = next_rate(
             probes,
             first_per_s=first,
-            max_per_s=MOST_RATE_PER_S,
+            max_per_s=MAX_RATE_PER_S,
             min_per_s=min_per_s,
             max_probes=max_probes,
         )

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from vlmhyperbench.domain.response_formats import check_response_format
-from vlmhyperbench.domain.scenarios import MOST_REQUESTS, ArrivalSpec, ScenarioKind, Slo
+from vlmhyperbench.domain.scenarios import MAX_REQUESTS, ArrivalSpec, ScenarioKind, Slo
 from vlmhyperbench.domain.specs import Decoding, Limits
 from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.values import (
@@ -87,7 +87,7 @@ class ScenarioChoice(Strict):
     kind: ScenarioKind | None = None
     in_flight: Annotated[int, Field(ge=1, le=4096)] | None = None
     warmup_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS)] | None = None
+    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = None
     duration_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     arrivals: ArrivalSpec | None = None
     baseline_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None

@@ -17,7 +17,7 @@ _ENDED = polars.max_horizontal("stream_end_ns", polars.col("scheduled_ns") + pol
 
 def own_rows(facts: polars.DataFrame) -> polars.DataFrame:
     """Return the requests that the run asked itself; answers kept, or of a cache or a file, never count."""
-    return facts.filter(~polars.col("is_kept") & (polars.col("origin") == "live"))
+    return facts.filter(~polars.col("is_reused") & (polars.col("origin") == "live"))
 
 
 def clock_offsets(claims: Sequence[ClaimEvidence]) -> dict[str, int]:

@@ -1,1 +1,1 @@
-"""The shape that every worker shares: a supervisor, its doorbell, claims and the children that do the work."""
+"""What all workers share: a supervisor, its doorbell, claims, and the child processes that do the work."""

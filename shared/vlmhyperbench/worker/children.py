@@ -1,6 +1,6 @@
-"""Children of a worker: CPU work in spawned processes that hold no credentials, end when idle and die with the worker.
+"""CPU work in spawned child processes that have no credentials, end when idle, and die with the worker.
 
-Everything else that a worker starts (gateway, load generator, doorbell) goes through `processes.start_child`.
+All other child processes of a worker (gateway, load generator, doorbell) are started by `processes.start_child`.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 IDLE_S = 20.0
-"""A child without work for so long is ended: it holds the memory of whatever libraries its work imported."""
+"""Idle time after which a child is ended, since it holds the memory of the libraries that its work imported."""
 
 STALLED = "stalled"
-"""Code of work that does not end by itself."""
+"""Code of work that exceeded its time limit."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 def forget_credentials() -> None:
-    """Remove everything that looks like a credential from this process's environment, so that no child inherits it.
+    """Remove all likely credentials from this process's environment, so that no child inherits them.
 
-    A worker calls it once, after its settings are read.
+    A worker calls it once, after it has read its settings.
     """
-    kept = child_environment()
-    for name in set(os.environ) - set(kept):
+    allowed = child_environment()
+    for name in set(os.environ) - set(allowed):
         del os.environ[name]
 
 
 class CpuChildren:
-    """Spawned processes, one per call at a time; an idle one is taken again, or ended after a while."""
+    """A pool of spawned processes, each with one call at a time; an idle process is reused, or ended after a while."""
 
     def __init__(
         self, *, max_running: int | None = None, idle_s: float = IDLE_S, limit_s: float = Timers().compute_s
     ) -> None:
-        """Bound the calls.
+        """Configure the pool.
 
         Args:
-            max_running: so many run at once, the others wait; None: as many as are asked for.
-            idle_s: a child without work for so long is ended.
-            limit_s: a call that takes longer is ended.
+            max_running: maximum number of calls at a time, others wait; None: no maximum.
+            idle_s: idle time after which a child is ended.
+            limit_s: maximum duration of a call.
         """
         self._free = asyncio.Semaphore(max_running) if max_running is not None else nullcontext()
         self._idle_s = idle_s
@@ -62,10 +62,10 @@ class CpuChildren:
         self._idle: dict[ProcessPoolExecutor, asyncio.TimerHandle] = {}
 
     async def run(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        """Run a module's function in a child and return what it returns; cancelling the await kills the child.
+        """Run a module's function in a child and return its result; cancelling the await kills the child.
 
         Raises:
-            Unavailable: the child died, or did not return within the limit and was killed (code `stalled`).
+            Unavailable: the child died, or exceeded the time limit and was killed (code `stalled`).
         """
         async with self._free:
             return await self._run(function, *args, **kwargs)
@@ -85,14 +85,14 @@ class CpuChildren:
         except BaseException as error:
             if limit.expired():
                 _kill(child)
-                raise Unavailable(f"The work was not done within {self._limit_s:g} s.", code=STALLED) from error
+                raise Unavailable(f"The work took longer than {self._limit_s:g} s.", code=STALLED) from error
             self._put_back(child)
             raise
         self._put_back(child)
         return result
 
     def close(self) -> None:
-        """End the idle children; calls that still run are cancelled by whoever awaits them."""
+        """End the idle children; running calls have to be cancelled by their callers."""
         for child, timer in list(self._idle.items()):
             timer.cancel()
             _kill(child)
@@ -115,7 +115,7 @@ class CpuChildren:
 
 
 def _start(parent: int) -> None:
-    """Tie the child to the worker: it dies with it, and leaves Ctrl-C to it."""
+    """Make the child die with the worker, and ignore Ctrl-C, which the worker handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -124,7 +124,7 @@ def _start(parent: int) -> None:
 
 
 def _kill(child: ProcessPoolExecutor) -> None:
-    """End a child at once, whatever it does; its manager thread then sees that it is broken and ends too."""
+    """Kill a child; its manager thread then detects the broken pool and ends, too."""
     for process in list((child._processes or {}).values()):  # noqa: SLF001 - the standard library offers no other way
         process.kill()
     child.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The life of one claim: run the handler, keep the lease, fence ourselves when it cannot be kept, write the outcome."""
+"""Run one claim: run the handler, renew the lease, end the handler when the lease is lost, write the outcome."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 _LOG = get_logger(__name__)
 _JITTER = 0.2
 _STOPPABLE_SHARE = 0.2
-"""Of the heartbeat: a shard that a rule may stop looks so often, so that its worker is soon free."""
+"""Interval of renewals of a shard that a stop rule may end, as a share of the heartbeat."""
 FULL_BYTES = 4 * 1024 * 1024
-"""A disk with less room than this is full: nothing can be concluded from a failure on it."""
-_DEADLINES_S = 0.05
-"""How exactly deadlines of cancelling and stalling are kept, as a share of the heartbeat."""
+"""A disk with less free space counts as full, so that a failure on it does not count against the job."""
+_WATCH_SHARE = 0.05
+"""Interval of checks for cancellation and stalling, as a share of the heartbeat."""
 
 
 class ClaimRunner:
-    """Runs one claim from the moment it was taken; `sent_at` is the monotonic instant at which the claim was sent."""
+    """Runs one claim to its end; `sent_at` is the monotonic instant just before the claim was sent to the database."""
 
     def __init__(self, job: ClaimedJob, handler: Handler, *, sent_at: float) -> None:
         self.job = job
@@ -41,10 +41,10 @@ class ClaimRunner:
         self._renewed_at = sent_at
         self._work: asyncio.Task[Outcome | None] | None = None
         self._verdict: Outcome | None = None
-        """What is written when the handler is cancelled, instead of what it would have returned."""
+        """The outcome if this runner cancels the handler."""
 
     async def run(self) -> finishing.Finished | None:
-        """Run the claim to its end and return where the job is then; None: the claim was lost, nothing was written."""
+        """Run the claim to its end and return the job's new state; None if the claim is lost, so nothing is written."""
         async with asyncio.TaskGroup() as group:
             self._work = group.create_task(self._handle())
             lease = group.create_task(self._keep_lease())
@@ -56,7 +56,7 @@ class ClaimRunner:
         return finished
 
     def preempt(self) -> None:
-        """End the handler now: the worker ends, and the time for draining is over."""
+        """Cancel the handler, since the worker ends and the time for draining is over."""
         self._end_with(Preempted(reason="drain"))
 
     def _end_with(self, verdict: Outcome | None) -> None:
@@ -69,16 +69,16 @@ class ClaimRunner:
         if self.job.cancelled.is_set():
             return Cancelled()
         if isinstance(outcome, Failed) and _is_full(self.job.settings.home):
-            # Whatever it was that failed, it failed on a full disk, and every child says that in its own words.
+            # A full disk makes any part of a job fail, with an error of its own.
             return Preempted(reason=STORAGE_FULL)
         return outcome or Failed(code="cancelled", message="The handler was cancelled by its own code.")
 
     async def _handle(self) -> Outcome | None:
-        """Run the handler; the one guard for whatever its code (and the plugins below it) may raise."""
+        """Run the handler and map any error of its code, or of the plugins that it calls, to an outcome."""
         try:
             outcome = await self._handler(self.job)
             json.dumps(asdict(outcome), allow_nan=False)
-        except Exception as error:  # noqa: BLE001 - the door behind which a plugin's code runs
+        except Exception as error:  # noqa: BLE001 - the code of plugins may raise anything
             return self._explain(error)
         return outcome
 
@@ -95,7 +95,7 @@ class ClaimRunner:
         return outcome
 
     async def _keep_lease(self) -> None:
-        """Renew until cancelled; a lease that cannot be renewed in time, or is another's, ends the handler."""
+        """Renew the lease until cancelled; cancel the handler if it cannot be renewed in time or the claim is lost."""
         timers = self._timers
         usual_s = timers.heartbeat_s * (_STOPPABLE_SHARE if self.job.job.params.get(STOPPABLE) else 1)
         pause_s = usual_s
@@ -104,7 +104,7 @@ class ClaimRunner:
             sent_at = time.monotonic()
             left_s = self._renewed_at + timers.self_fence_s - sent_at
             if left_s <= 0:
-                return self._fence("not renewed in time")
+                return self._fence("the lease was not renewed in time")
             try:
                 async with asyncio.timeout(min(timers.statement_timeout_s, left_s)):
                     renewed = await self._renew()
@@ -112,7 +112,7 @@ class ClaimRunner:
                 pause_s = min(RETRY_S, timers.heartbeat_s / 4)
                 continue
             if renewed is None:
-                return self._fence("held by another")
+                return self._fence("the claim is lost")
             self._renewed_at = sent_at
             pause_s = usual_s
             if renewed.is_cancelled:
@@ -134,12 +134,12 @@ class ClaimRunner:
         self._end_with(None)
 
     async def _watch(self) -> None:
-        """End a handler that does not stop after its run was cancelled, or that commits nothing for too long."""
+        """Cancel a handler that does not end after its run was cancelled, or that commits nothing for too long."""
         timers = self._timers
         cancelled_at: float | None = None
         limit_s: float | None = None
         while True:
-            await asyncio.sleep(timers.heartbeat_s * _DEADLINES_S)
+            await asyncio.sleep(timers.heartbeat_s * _WATCH_SHARE)
             now = time.monotonic()
             if self.job.cancelled.is_set():
                 cancelled_at = cancelled_at or now
@@ -149,11 +149,11 @@ class ClaimRunner:
                 if limit_s is not None:
                     message = f"No sample was committed for {limit_s:g} s."
                     return self._end_with(Failed(code=STALLED, message=message))
-                with suppress(Unavailable):  # asked again until the database is back, or the lease is lost
+                with suppress(Unavailable):  # tried again until the database is back, or the lease is lost
                     limit_s = max(timers.stall_s, await self._stall_limit_s())
 
     async def _stall_limit_s(self) -> float:
-        """Return for how long the requests of the job may keep it from committing; 0 where it sends none."""
+        """Return how long the job's requests may delay a commit; 0 if it sends none."""
         job = self.job.job
         if STEPS[job.kind].asks is None:
             return 0.0
@@ -164,10 +164,10 @@ class ClaimRunner:
         try:
             return stall_limit_s(run.pinned_spec(), job.kind, job.params, requests=job.range_end - job.range_start)
         except (InvalidInput, LookupError, ValueError):
-            return 0.0  # what is wrong with a spec is the handler's to say
+            return 0.0  # the handler reports an error in the spec
 
     async def _finish(self, outcome: Outcome | Cancelled) -> finishing.Finished | None:
-        """Write the outcome; tried again while the database is away, until the lease is lost."""
+        """Write the outcome, with further tries while the database is not available, until the lease is lost."""
         draw = random.random()  # noqa: S311 - spreads retries only
         while not self.job.fenced.is_set():
             with suppress(Unavailable):
@@ -183,4 +183,4 @@ def _is_full(folder: Path) -> bool:
     try:
         return shutil.disk_usage(folder).free < FULL_BYTES
     except OSError:
-        return False  # nobody can tell; the failure stands for itself
+        return False  # unknown, so the failure is reported as it is

@@ -1,4 +1,4 @@
-"""A job as its handler sees it: everything that is written for it goes through the claim, which is the fence."""
+"""A claimed job as its handler sees it; all writes go through the claim, which is the fencing token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from vlmhyperbench.bus import Progress, Resources, Speeds
 from vlmhyperbench.db import claim_phases, claims
-from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
+from vlmhyperbench.db.appending import Appended, append
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.states import PhaseState
@@ -25,7 +25,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
     from vlmhyperbench.db.engine import AsyncSession
-    from vlmhyperbench.db.views import JobView
+    from vlmhyperbench.db.views import JobView, NewChunk, NewFact
     from vlmhyperbench.runtime import Runtime
     from vlmhyperbench.settings import Settings
     from vlmhyperbench.worker.children import CpuChildren
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["ClaimedJob", "Complete", "Failed", "Fenced", "Handler", "Outcome", "Preempted", "Stopped", "WorkerContext"]
 
 RETRY_S = 0.5
-"""Pause between two tries while the database is away; the self-fence ends them."""
+"""Pause between two tries while the database is not available; the self-fence ends them."""
 
 PROGRESS_S = 0.5
-"""Progress is published at most so often; what comes sooner is dropped."""
+"""Minimum interval between two publications of progress; others are dropped."""
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerContext:
-    """What a worker's hooks and handlers know of the process that they live in."""
+    """The worker's process, for its hooks and handlers."""
 
     worker_id: UUID
     boot_id: UUID
@@ -52,17 +52,17 @@ class WorkerContext:
     runtime: Runtime
     settings: Settings
     label: Mapping[str, str]
-    """Environment that every child gets, so that the next boot of this worker can find what an older one left."""
+    """Environment variables of all children, by which the next boot of this worker finds orphan processes."""
     lock_fds: tuple[int, ...] = ()
-    """Locks of the worker's devices: what uses a device inherits them (`start_child(pass_fds=…)`)."""
+    """Open lock files of the worker's devices; processes that use a device inherit them (`start_child(pass_fds=…)`)."""
 
 
 class ClaimedJob:
-    """One claim of one job. Handlers get it, write through it, and return an `Outcome`.
+    """One claim of one job. A handler receives it, writes through it, and returns an `Outcome`.
 
-    Every write raises `Fenced` once the claim is lost: let it pass, write nothing more. `cancelled` says that the run
-    was cancelled: stop soon, return any outcome. `draining` says that the worker goes or the run is paused: finish the
-    chunk at hand, append it, return `Preempted`.
+    Every write raises `Fenced` once the claim is lost; a handler does not catch it. After `cancelled` the handler ends
+    soon, with any outcome. After `draining` (the worker ends, or the run is paused) it finishes and appends the current
+    chunk and returns `Preempted`.
     """
 
     def __init__(self, job: JobView, *, claim_id: UUID, context: WorkerContext, cpu: CpuChildren) -> None:
@@ -74,18 +74,18 @@ class ClaimedJob:
         self.cancelled = asyncio.Event()
         self.draining = asyncio.Event()
         self.stopping = asyncio.Event()
-        """The run's stop rule said that enough is known: ask nothing more and return `Stopped`."""
+        """The run's stop rule has decided: the handler sends no further request and returns `Stopped`."""
         self.fenced = asyncio.Event()
-        """The claim is lost and the handler is being cancelled: kill what it runs at once, without a grace."""
+        """The claim is lost and the handler is being cancelled: it kills its processes without a grace period."""
         self.committed_at = time.monotonic()
-        """When a chunk was last committed, or the claim was taken: a job that commits nothing for long has stalled."""
+        """Instant of the last commit of a chunk, or else of the claim; the stall limit counts from it."""
         self._cpu = cpu
         self._rate = Rate()
         self._published_at = float("-inf")
 
     @contextmanager
     def loading(self, limit_s: float) -> Iterator[None]:
-        """While its model is loaded a job commits nothing, and has not stalled until so many seconds later."""
+        """Extend the stall limit by `limit_s` while a model is loaded, since the job commits nothing meanwhile."""
         self.committed_at = time.monotonic() + limit_s
         try:
             yield
@@ -94,7 +94,7 @@ class ClaimedJob:
 
     @property
     def interruption(self) -> Preempted | Stopped | None:
-        """How the handler ends if it asks nothing more from now on; None where nothing speaks against going on."""
+        """The outcome of a handler that has to end now; None if it may continue."""
         if self.cancelled.is_set() or self.draining.is_set():
             return Preempted()
         return Stopped() if self.stopping.is_set() else None
@@ -112,15 +112,19 @@ class ClaimedJob:
 
     @property
     def stream_id(self) -> UUID:
-        """Where events of this job go: its run, or its experiment."""
-        owner = self.job.run_id if self.job.scope == "run" else self.job.experiment_id
-        assert owner is not None, "a job has an owner by construction"  # noqa: S101
-        return owner
+        """The stream of this job's events: its run, or its experiment.
+
+        Raises:
+            LookupError: the job has neither.
+        """
+        if self.job.scope == "run" or self.job.experiment_id is None:
+            return self.run_id
+        return self.job.experiment_id
 
     async def append(self, chunk: NewChunk, rows: Sequence[NewFact]) -> Appended:
-        """Commit a chunk that is already in storage, its rows and the lease in one transaction.
+        """Append a chunk that is already in storage, its rows and the renewed lease in one transaction.
 
-        Tried again while the database is away: appending the same chunk twice changes nothing.
+        It is tried again while the database is not available; appending the same chunk twice has no effect.
 
         Raises:
             Fenced: the claim is lost; nothing was written.
@@ -148,9 +152,9 @@ class ClaimedJob:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """Open a transaction that owns the job: the run (or experiment) is locked first, then the job by its claim.
+        """Open a transaction that locks the run (or experiment), then the job by its claim.
 
-        Commits on leaving; events that were appended inside are published afterwards.
+        It commits at the end of the block, and then publishes the events that were appended in it.
 
         Raises:
             Fenced: the claim is lost; nothing was written.
@@ -169,8 +173,8 @@ class ClaimedJob:
     ) -> int:
         """Open a phase that this claim measures and return its number.
 
-        Rows that are appended to the job's own phase are the job's, and count as it does; those of any other, such as
-        a warm-up or the baseline rows, count nowhere.
+        Rows of the job's own phase count if the job does; rows of any other phase, such as a warm-up or the baseline
+        rows, never count.
 
         Raises:
             Fenced: the claim is lost.
@@ -181,18 +185,18 @@ class ClaimedJob:
             )
 
     async def close_phase(self, no: int, state: PhaseState, *, count: int | None = None) -> None:
-        """Close a phase that this claim opened; a phase bounded by time gets its count here.
+        """Close a phase that this claim opened; a phase that is limited by time gets its count here.
 
-        Phases that are still open when the claim ends are closed with it: COMPLETE or STOPPED as the job, else VOID.
+        Phases that are still open at the end of the claim become COMPLETE or STOPPED as the job does, or else VOID.
 
         Raises:
             Fenced: the claim is lost.
         """
         async with self.transaction() as session:
-            await claim_phases.close_one(session, self.run_id, self.claim_id, no=no, state=state, count=count)
+            await claim_phases.close_phase(session, self.run_id, self.claim_id, no=no, state=state, count=count)
 
     async def record_claim(self, added: ClaimRecord) -> None:
-        """Record what cannot be recovered later, in steps.
+        """Add evidence that cannot be recovered later to the claim.
 
         Raises:
             Fenced: the claim is lost.
@@ -201,7 +205,7 @@ class ClaimedJob:
             await claims.record(session, self.claim_id, added)
 
     async def set_resident(self, target_digests: Sequence[str]) -> None:
-        """Say which targets this worker holds loaded now, so that the scheduler can give it jobs on them."""
+        """Record which targets this worker has loaded, so that the scheduler prefers it for their jobs."""
         async with self.runtime.database.transaction() as session:
             await claims.set_resident(session, self.context.worker_id, target_digests)
 
@@ -215,9 +219,9 @@ class ClaimedJob:
         speeds: Callable[[], Speeds] | None = None,
         resources: Callable[[], Resources | None] | None = None,
     ) -> None:
-        """Publish where the job is, with its rate and the time that is left; at most twice a second, never an event.
+        """Publish the job's progress with rate and remaining time, at most twice a second; it is never a durable event.
 
-        The numbers of a job that brings answers are its own shard's; the other shards of the run are added here.
+        `done`, `total` and `failed` are those of the job's own shard; those of the run's other shards are added here.
         """
         now = time.monotonic()
         if now - self._published_at < PROGRESS_S and done != total:
@@ -250,13 +254,13 @@ class ClaimedJob:
         )
 
     async def run_cpu(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        """Run a function of a module in a child process of its own (spawned, no credentials) and return its result.
+        """Run a function of a module in a child process (spawned, without credentials) and return its result.
 
-        Cancelling the await, or the run, kills the child. Whatever the function raises is raised here.
+        Cancelling the await, or the run, kills the child. Errors of the function are raised here.
 
         Raises:
-            Unavailable: the child died, as when the kernel takes its memory.
-            Conflict: the run was cancelled; let it pass.
+            Unavailable: the child died, for example because it ran out of memory, or exceeded the time limit.
+            Conflict: the run was cancelled; a handler does not catch it.
         """
         work = asyncio.ensure_future(self._cpu.run(function, *args, **kwargs))
         stop = asyncio.ensure_future(self.cancelled.wait())
@@ -275,4 +279,4 @@ class ClaimedJob:
 
 
 Handler: TypeAlias = Callable[[ClaimedJob], Awaitable[Outcome]]
-"""The work of one kind of job. It raises whatever goes wrong: `outcome_of` says what that means for the job."""
+"""Does one kind of job. It raises all errors: `outcome_of` maps them to outcomes."""

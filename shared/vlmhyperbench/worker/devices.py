@@ -1,4 +1,4 @@
-"""The devices of a worker: what it registers, and the file lock that says whose process tree uses one."""
+"""The devices of a worker, and the file locks of the GPUs that its process tree uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_AGAIN_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """A GPU, or the one CPU slot of a machine without."""
+    """A GPU, or the CPU slot of a machine without GPUs."""
 
     no: int
     kind: Literal["gpu", "cpu"]
@@ -29,10 +29,10 @@ class DeviceInfo:
 
 
 async def lock_devices(folder: Path, devices: Sequence[DeviceInfo]) -> list[int]:
-    """Take the lock of every GPU and return the open files; a CPU slot has none, because a CPU can be shared.
+    """Lock every GPU and return the open lock files; a CPU slot has no lock, since a CPU can be shared.
 
-    Children that inherit a file keep its lock: it lives as long as the process tree that uses the device. Waits while
-    an older tree still holds one.
+    Children that inherit a file share its lock, which lasts as long as the process tree that uses the device. Waits
+    while an earlier process tree holds a lock.
     """
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     names = [re.sub(r"[^A-Za-z0-9-]", "_", device.uuid) for device in devices if device.kind == "gpu"]

@@ -1,6 +1,6 @@
-"""The doorbell: a Celery process of its own that forwards each ring to the worker's supervisor, and does nothing else.
+"""The doorbell: a separate Celery process that only forwards each ring to the worker's supervisor.
 
-It rings once by itself when it listens: until then the supervisor looks often.
+It rings once when it starts to listen; until then the supervisor polls more often.
 
 `python -m vlmhyperbench.worker.doorbell SOCKET QUEUE`, with the broker's URL in `VLMHB_DOORBELL_REDIS_URL`.
 """
@@ -21,16 +21,16 @@ from vlmhyperbench.queues.contracts import DOORBELL_URL, RING
 
 
 def forward(path: str, job_id: str = "") -> None:
-    """Send a job's id to the supervisor's socket; a supervisor that is away looks by itself when it is back."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door, suppress(OSError):
-        door.setblocking(False)
-        door.sendto(job_id.encode()[:100], path)
+    """Send a job's id to the supervisor's socket; a supervisor that does not listen polls when it is back."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client, suppress(OSError):
+        client.setblocking(False)
+        client.sendto(job_id.encode()[:100], path)
 
 
 def main() -> None:
-    """Listen on the worker's private queue until the parent dies."""
+    """Listen to the worker's private queue until the parent process dies."""
     path, queue = sys.argv[1:3]
-    warnings.simplefilter("ignore", SecurityWarning)  # it warns root of pickle, which this app refuses anyway
+    warnings.simplefilter("ignore", SecurityWarning)  # it warns root about pickle, which this app refuses
     app = make_app(os.environ.pop(DOORBELL_URL))
 
     def ring(job_id: object = "", *_: object, **__: object) -> None:

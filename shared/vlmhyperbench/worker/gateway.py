@@ -1,6 +1,6 @@
-"""The client of a gateway: starts one as a child, loads a model into it, asks how it is, ends it.
+"""The client of a gateway: starts it as a child process, loads a model into it, reads its status, ends it.
 
-Used by the inference worker, and by `vlmhyperbench serve`.
+The inference worker and `vlmhyperbench serve` use it.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ KEY_VARIABLE = "VLMHB_GATEWAY_KEY"
 NAME_THE_KEY = (
     f"Set {KEY_PARAM} in the engine_params of the target to the name of its secret; `run` takes it by --api-key."
 )
-"""Cure where an endpoint wants a key and none is its own; a judge has a target too."""
+"""Cure if an endpoint requires a key and the target, which may be that of a judge, names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
-    """How a gateway is started; what it loads is said later, and secrets come with that."""
+    """Options with which a gateway is started; the model and its secrets come later, with the load request."""
 
     environment: EngineEnvironment
     log: Path
     policy: UrlPolicy = field(default_factory=UrlPolicy)
-    """Which endpoints it may speak to."""
+    """Endpoints to which it may connect."""
     host: str = "127.0.0.1"
     port: int = 0
-    """0: a port of the system's choice."""
+    """0: the system chooses a free port."""
     data_root: Path | None = None
-    """Images may be named as files below it."""
+    """Folder of files that requests may name as images."""
     engine_log: Path | None = None
-    """Where the engine's output is kept."""
+    """Log file of the engine's output."""
     lock_fds: tuple[int, ...] = ()
-    """Open locks that it inherits."""
+    """Open lock files that it inherits."""
 
     def flags(self) -> Sequence[str]:
         """Return the gateway's arguments."""
@@ -62,12 +62,12 @@ class GatewayOptions:
 
 
 class GatewayClient:
-    """A gateway that runs as a child of this process, and ends with it."""
+    """A gateway that runs as a child process and ends with this process."""
 
     def __init__(self, child: Child, base_url: str, key: str) -> None:
         self.base_url = base_url
         self.key = key
-        """What its clients must send."""
+        """Key that its clients must send."""
         self._child = child
         self._http = httpx2.AsyncClient(
             base_url=base_url, headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
@@ -75,10 +75,10 @@ class GatewayClient:
 
     @classmethod
     async def start(cls, options: GatewayOptions, *, key: str | None = None) -> Self:
-        """Start a gateway, with a new key where none is given, and wait until it listens.
+        """Start a gateway, by default with a new key, and wait until it listens.
 
         Raises:
-            Unavailable: it did not come up.
+            Unavailable: it did not start.
         """
         key = key or secrets.token_urlsafe(32)
         options.log.parent.mkdir(parents=True, exist_ok=True)
@@ -111,14 +111,16 @@ class GatewayClient:
             NotFound: adapter, file or secret does not exist.
             InvalidInput: a parameter is wrong, the adapter is not allowed, or the endpoint wants a key.
             PluginFailure: the adapter broke its contract.
-            Unavailable: the engine did not come up.
+            Unavailable: the engine did not start.
         """
         try:
             answer = await self._http.post(
                 "/v1/model/load", json=asdict(request), timeout=request.load_timeout_s + CONTROL_TIMEOUT_S
             )
         except httpx2.HTTPError as error:
-            raise Unavailable(f"The gateway did not answer the load of {request.model!r}: {error!r}.") from error
+            raise Unavailable(
+                f"The gateway did not answer the request to load {request.model!r}: {error!r}."
+            ) from error
         if answer.status_code >= 400:
             raise _refusal(answer, request)
         status = _parse_status(answer)
@@ -127,7 +129,7 @@ class GatewayClient:
         return status
 
     async def status(self) -> ModelStatus:
-        """Ask what is loaded.
+        """Read the status of the loaded model.
 
         Raises:
             Unavailable: the gateway does not answer.
@@ -137,24 +139,24 @@ class GatewayClient:
             answer.raise_for_status()
             return _parse_status(answer)
         except (httpx2.HTTPError, ValueError) as error:
-            raise Unavailable(f"The gateway does not answer any more: {error!r}.") from error
+            raise Unavailable(f"The gateway no longer answers: {error!r}.") from error
 
     async def close(self) -> None:
-        """Unload the model and end the process; where this was cut short, it may be called again."""
+        """Unload the model and end the process; after an interruption it may be called again."""
         if self.is_running and not self._http.is_closed:
-            with suppress(httpx2.HTTPError):  # the signal below ends it all the same
+            with suppress(httpx2.HTTPError):  # the process is ended below in any case
                 await self._http.post("/v1/model/unload")
         await self._http.aclose()
         await self._child.stop()
 
     def kill(self) -> None:
-        """End the process at once, and with it its engine."""
+        """Kill the process, with which its engine ends."""
         if self.is_running:
             self._child.send_signal(signal.SIGKILL)
 
 
 async def _port(child: Child, log: Path) -> int:
-    """Return the port that a gateway says it listens at; one that does not say so is ended."""
+    """Read the port on which a gateway listens from its stdout; a gateway that does not print it is ended."""
     try:
         async with timeout(START_TIMEOUT_S):
             line = await child.stdout.readline()
@@ -162,11 +164,11 @@ async def _port(child: Child, log: Path) -> int:
         await child.stop()
         raise Unavailable(f"The gateway did not listen within {START_TIMEOUT_S:.0f} s.") from error
     except BaseException:
-        child.send_signal(signal.SIGKILL)  # it would keep the locks of the devices
+        child.send_signal(signal.SIGKILL)  # it would hold the locks of the devices
         raise
     if not line:
         await child.stop()
-        raise Unavailable(f"The gateway ended at its start: {_last_line(log)}", cure=f"See {log}.")
+        raise Unavailable(f"The gateway ended while it started: {_last_line(log)}", cure=f"See {log}.")
     return int(json.loads(line)["port"])
 
 
@@ -180,7 +182,7 @@ def _parse_status(answer: httpx2.Response) -> ModelStatus:
 
 def _last_line(log: Path) -> str:
     lines = log.read_bytes()[-2000:].decode("utf-8", "replace").splitlines()
-    return lines[-1] if lines else "it said nothing."
+    return lines[-1] if lines else "its log is empty."
 
 
 def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchError:
@@ -194,7 +196,9 @@ def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchErro
     code = detail.get("code") if isinstance(detail.get("code"), str) else None
     if code == "endpoint_denied" and not request.env:
         url = request.engine_params.get("url")
-        return InvalidInput(f"The endpoint {url} was asked without a key and wants one.", cure=NAME_THE_KEY, code=code)
+        return InvalidInput(
+            f"The endpoint {url} requires a key, and the target names none.", cure=NAME_THE_KEY, code=code
+        )
     if code == "endpoint_denied":
         return InvalidInput(text, cure=f"Run: vlmhyperbench secret set {' or '.join(request.env)}", code=code)
     if answer.status_code == 404:

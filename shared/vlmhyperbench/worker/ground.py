@@ -1,7 +1,7 @@
-"""Which machine this process runs on, and which of its cores it and its children may use: asked of the kernel.
+"""Read the ground of this process from the kernel: its machine, and the cores that it and its children may use.
 
-A declaration that the kernel does not enforce would be a promise. So the cores of a worker are its affinity, which
-every child inherits, whether a setting, `taskset` or a container's set of cores made it narrow.
+The cores of a worker are its CPU affinity, since the kernel enforces it and all children inherit it, whether it was
+restricted by a setting, by `taskset` or by a container.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _CORES = Path("/sys/devices/system/cpu")
 
 
 def ground(devices: Sequence[DeviceInfo], *, pids: Iterable[int] = ()) -> Ground:
-    """Return what this process, its children and the processes `pids` stand on."""
-    found = frozenset().union(*(_affinity(pid) for pid in (0, *pids)))
-    cores = frozenset().union(*(_siblings(core) for core in found))
+    """Return the ground of this process, its children and the processes `pids`."""
+    cpus = frozenset().union(*(_affinity(pid) for pid in (0, *pids)))
+    cores = frozenset().union(*(_siblings(core) for core in cpus))
     return Ground(
         machine=machine_id(),
         gpus=frozenset(device.uuid for device in devices if device.kind == "gpu"),
@@ -31,7 +31,7 @@ def ground(devices: Sequence[DeviceInfo], *, pids: Iterable[int] = ()) -> Ground
 
 
 def machine_id(path: Path = _BOOT) -> str:
-    """Name this boot of this machine: the kernel's id, which containers share, else the host's name."""
+    """Return the id of the kernel's boot, which all containers of a machine share, or else the host's name."""
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:
@@ -39,10 +39,10 @@ def machine_id(path: Path = _BOOT) -> str:
 
 
 def pin(cores: frozenset[int]) -> None:
-    """Keep this process and the children that it will have on some cores.
+    """Restrict this process and its future children to these cores.
 
     Raises:
-        InvalidInput: the machine has no such cores, or this process may not use them.
+        InvalidInput: the machine does not have these cores, or this process may not use them.
     """
     if not cores:
         return
@@ -59,12 +59,12 @@ def pin(cores: frozenset[int]) -> None:
 def _affinity(pid: int) -> frozenset[int]:
     try:
         return frozenset(os.sched_getaffinity(pid))
-    except (OSError, AttributeError):  # it is gone, or this system knows no affinity
+    except (OSError, AttributeError):  # the process has ended, or this system has no CPU affinity
         return frozenset()
 
 
 def _siblings(core: int) -> frozenset[int]:
-    """Return the threads that share a core's arithmetic units, itself too."""
+    """Return the hardware threads of a core's physical core, including itself."""
     try:
         siblings = (_CORES / f"cpu{core}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
     except OSError:

@@ -1,4 +1,4 @@
-"""Hear the doorbell: the socket that rings come in by, and the Celery child that forwards them."""
+"""Receive rings: the supervisor's socket, and the doorbell process that forwards rings to it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _MAX_PATH_BYTES = 100
 
 
 @asynccontextmanager
-async def open_door(folder: Path, name: str, rung: Callable[[], None]) -> AsyncIterator[Path]:
-    """Listen on a private socket and call `rung` for every datagram; whatever it says, it only means "look".
+async def open_ring_socket(folder: Path, name: str, on_ring: Callable[[], None]) -> AsyncIterator[Path]:
+    """Listen on a private socket and call `on_ring` for every datagram, whose content is ignored.
 
-    The socket lies in `folder` (a private one elsewhere where that path is too long for a socket), and takes the place
-    of what an earlier boot left there.
+    The socket is a file in `folder`, or in a new private folder if that path is too long for a socket; the file of an
+    earlier boot is replaced.
     """
     with ExitStack() as stack:
-        path = folder / f"{name}.door"
+        path = folder / f"{name}.socket"
         if len(os.fsencode(path)) > _MAX_PATH_BYTES:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vlmhb-"))) / "door"
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vlmhb-"))) / "socket"
         await asyncio.to_thread(_make_room, path)
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: _Door(rung), local_addr=str(path), family=socket.AF_UNIX
+            lambda: _RingProtocol(on_ring), local_addr=str(path), family=socket.AF_UNIX
         )
         stack.callback(path.unlink, missing_ok=True)
         stack.callback(transport.close)
@@ -48,10 +48,10 @@ def _make_room(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-async def keep_doorbell(redis_url: str, queue: str, door: Path, label: Mapping[str, str]) -> None:
-    """Run the doorbell until cancelled; one that ends is started again after a pause that grows."""
+async def run_doorbell(redis_url: str, queue: str, ring_socket: Path, label: Mapping[str, str]) -> None:
+    """Run the doorbell process until cancelled, and restart it after a growing pause if it ends."""
     pause_s = _FIRST_PAUSE_S
-    argv = [sys.executable, "-m", "vlmhyperbench.worker.doorbell", str(door), queue]
+    argv = [sys.executable, "-m", "vlmhyperbench.worker.doorbell", str(ring_socket), queue]
     loop = asyncio.get_running_loop()
     while True:
         started_at = loop.time()
@@ -67,9 +67,9 @@ async def keep_doorbell(redis_url: str, queue: str, door: Path, label: Mapping[s
         pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
-class _Door(asyncio.DatagramProtocol):
-    def __init__(self, rung: Callable[[], None]) -> None:
-        self._rung = rung
+class _RingProtocol(asyncio.DatagramProtocol):
+    def __init__(self, on_ring: Callable[[], None]) -> None:
+        self._on_ring = on_ring
 
     def datagram_received(self, data: bytes, addr: object) -> None:  # noqa: ARG002 - the protocol's signature
-        self._rung()
+        self._on_ring()

@@ -1,4 +1,4 @@
-"""Orphan processes: what an earlier boot of the same worker left running, found by its label and killed."""
+"""Orphan processes: children of an earlier boot of the same worker, found by their label and killed."""
 
 from __future__ import annotations
 

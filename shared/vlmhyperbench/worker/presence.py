@@ -1,8 +1,8 @@
-"""A worker's sign of life: a locked file of its own, which its successor on the same machine finds free once it died.
+"""The presence lock of a worker: a locked file, by which its successor on the same machine detects that it has died.
 
-The kernel frees the lock with the process, however it ends, and never before: a worker that is stopped, swapped out or
-asleep keeps it. Nobody but its worker ever makes the file, so one that is missing says nothing: the worker may live on
-another machine, or under another home.
+The kernel releases the lock when the process ends, in whatever way, and never before: a worker that is stopped or
+swapped out holds it. Only the worker creates its file, so a missing file proves nothing: the worker may run on another
+machine, or with another home.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from uuid import UUID
 
 
 @contextmanager
-def present(home: Path, worker_id: UUID) -> Iterator[None]:
-    """Hold the lock of a worker; its file goes with it."""
+def hold_presence(home: Path, worker_id: UUID) -> Iterator[None]:
+    """Hold the presence lock of a worker during the block, then remove its file."""
     path = _path(home, worker_id)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -30,13 +30,13 @@ def present(home: Path, worker_id: UUID) -> Iterator[None]:
 
 
 def has_died(home: Path, worker_id: UUID) -> bool:
-    """Whether a worker of this home is known to be dead."""
+    """Return whether a worker of this home has died for certain."""
     try:
         descriptor = os.open(_path(home, worker_id), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # two that look do not mistake each other for it
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a shared lock, so that two observers do not interfere
     except BlockingIOError:
         return False
     finally:
@@ -44,8 +44,8 @@ def has_died(home: Path, worker_id: UUID) -> bool:
     return True
 
 
-def forget(home: Path, worker_id: UUID) -> None:
-    """Remove what a dead worker left."""
+def remove_presence(home: Path, worker_id: UUID) -> None:
+    """Remove the file of a dead worker."""
     _path(home, worker_id).unlink(missing_ok=True)
 
 

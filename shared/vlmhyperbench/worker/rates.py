@@ -1,4 +1,4 @@
-"""How fast the work goes and when it will end, from the last seconds: for people who watch, never a measurement."""
+"""Rate and remaining time of a job, from the last seconds: for display, never a measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Rate:
         self._seen: deque[tuple[float, int]] = deque()
 
     def update(self, now_s: float, done: int, total: int | None) -> tuple[float | None, float | None]:
-        """Take an observation and return (rate per second, seconds left); None where nothing can be said yet."""
+        """Add an observation and return (rate per second, remaining seconds); None if they are not known yet."""
         self._seen.append((now_s, done))
         while len(self._seen) > 2 and now_s - self._seen[0][0] > WINDOW_S:
             self._seen.popleft()

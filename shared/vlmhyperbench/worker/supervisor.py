@@ -1,7 +1,7 @@
-"""The supervisor: one long-lived process that registers a worker, finds its jobs, claims and runs them, and drains.
+"""The supervisor of a worker: a long-lived process that registers the worker, claims and runs its jobs, and drains.
 
-It never forks work into itself: CPU work runs in spawned children, models in engines behind a gateway. Only the
-database decides what is ours; a ring merely says "look now".
+It does no work in its own process: CPU work runs in spawned children, models run in engines behind a gateway. Only the
+database determines which jobs it has; a ring only makes it look at once.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.ground import ground
-from vlmhyperbench.worker.listening import keep_doorbell, open_door
+from vlmhyperbench.worker.listening import open_ring_socket, run_doorbell
 from vlmhyperbench.worker.orphans import kill_orphans, label
-from vlmhyperbench.worker.presence import forget, has_died, present
+from vlmhyperbench.worker.presence import has_died, hold_presence, remove_presence
 from vlmhyperbench.worker.signals import open_stop
 
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 
 _LOG = get_logger(__name__)
 WORKER_DIED = "worker_died"
-"""Code of a claim whose process was found dead by the next boot of its worker."""
-_DEAF_POLL_S = 0.5
-"""How often a worker looks while its doorbell still starts, which takes seconds."""
+"""Code of the failure of a claim whose worker process had died when its successor started."""
+_STARTING_POLL_S = 0.5
+"""Polling interval until the doorbell listens, which takes seconds."""
 
 
 async def run_worker(
@@ -60,13 +60,13 @@ async def run_worker(
 ) -> None:
     """Run a worker until SIGTERM or SIGINT, then drain it.
 
-    `slots` is how many jobs it takes at once, `children` how many processes compute for them. `on_start` is awaited
-    once the worker is registered, `on_stop` when its last job has ended.
+    `slots` is the maximum number of jobs at a time, `children` that of their CPU processes. `on_start` is awaited once
+    the worker is registered, `on_stop` when its last job has ended.
     """
     forget_credentials()
     boot_id = uuid4()
-    mark = label(settings.home, kind, settings.worker_name, boot_id)
-    for pid in kill_orphans(mark):
+    own_label = label(settings.home, kind, settings.worker_name, boot_id)
+    for pid in kill_orphans(own_label):
         _LOG.warning("worker.orphan_killed", pid=pid)
     async with open_runtime(settings, name=f"{kind}-worker") as runtime, open_stop() as stop:
         context = WorkerContext(
@@ -75,11 +75,11 @@ async def run_worker(
             name=settings.worker_name,
             runtime=runtime,
             settings=settings,
-            label=mark,
+            label=own_label,
             lock_fds=tuple(await lock_devices(settings.home / "locks", devices)),
         )
         worker = Worker(context, kind=kind, handlers=handlers, devices=devices, slots=slots, children=children)
-        with present(settings.home, context.worker_id):
+        with hold_presence(settings.home, context.worker_id):
             await worker.register()
             if on_start is not None:
                 await on_start(context)
@@ -92,7 +92,7 @@ async def run_worker(
 
 
 class Worker:
-    """What the supervisor knows of itself while it runs."""
+    """The state of a running supervisor."""
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class Worker:
         self._devices = devices
         self._slots = slots
         self._cpu = CpuChildren(max_running=children, limit_s=self._timers.compute_s)
-        self._look = asyncio.Event()
-        self._hears = False
+        self._is_due = asyncio.Event()
+        self._has_rung = False
         self._attempts: set[UUID] = set()
         self._runners: dict[UUID, ClaimRunner] = {}
         self._is_leaving = False
@@ -128,11 +128,11 @@ class Worker:
         )
 
     async def register(self) -> None:
-        """Write this boot's row and end what died with an earlier one; waits while the database is away."""
-        while not await self._try_register():  # noqa: ASYNC110 - the database rings no bell
+        """Register this boot and end the claims of dead earlier boots; waits while the database is not available."""
+        while not await self._try_register():  # noqa: ASYNC110 - the database sends no event when it is back
             await asyncio.sleep(self._timers.poll_s)
-        with suppress(Unavailable):  # what stays is ended by its lease
-            await self._end_claims_of_the_dead()
+        with suppress(Unavailable):  # otherwise these claims end when their leases expire
+            await self._end_claims_of_dead_boots()
         _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
         await self._wake()
 
@@ -158,8 +158,8 @@ class Worker:
             return False
         return True
 
-    async def _end_claims_of_the_dead(self) -> None:
-        """End the claims of this worker's earlier boots whose processes are dead for certain, without their leases."""
+    async def _end_claims_of_dead_boots(self) -> None:
+        """End the claims of earlier boots of this worker that have died for certain, before their leases expire."""
         home = self._context.settings.home
         async with self._runtime.database.transaction() as session:
             earlier = await workers.earlier_boots(session, self._context.worker_id)
@@ -180,15 +180,15 @@ class Worker:
                 _LOG.warning("worker.ended_claim_of_the_dead", job_id=str(claim.job_id), worker_id=str(claim.worker_id))
                 await self._runtime.bus.publish(*finished.mark)
         for worker_id in dead:
-            forget(home, worker_id)
+            remove_presence(home, worker_id)
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and run jobs until `stop` is set and the last one has ended."""
         folder, name = self._context.settings.home / "run", f"{self._kind}-{self._context.boot_id.hex[:8]}"
-        async with open_door(folder, name, self._rung) as door, asyncio.TaskGroup() as group:
+        async with open_ring_socket(folder, name, self._on_ring) as ring_socket, asyncio.TaskGroup() as group:
             redis_url = self._context.settings.redis_url.get_secret_value()
             loops = [
-                group.create_task(keep_doorbell(redis_url, self._queue, door, self._context.label)),
+                group.create_task(run_doorbell(redis_url, self._queue, ring_socket, self._context.label)),
                 group.create_task(self._beat(stop)),
                 group.create_task(self._poll(group)),
             ]
@@ -199,35 +199,35 @@ class Worker:
         self._cpu.close()
 
     async def leave(self) -> None:
-        """Say that this boot is gone."""
+        """Record that this boot is GONE."""
         await self._set_state("GONE")
 
-    def _rung(self) -> None:
-        self._hears = True
-        self._look.set()
+    def _on_ring(self) -> None:
+        self._has_rung = True
+        self._is_due.set()
 
     async def _poll(self, group: asyncio.TaskGroup) -> None:
-        """Look for own assignments: after a ring, after a job has ended, and every few seconds anyway."""
+        """Look for assignments to this worker after a ring, after the end of a job, and every few seconds."""
         while True:
-            self._look.clear()
+            self._is_due.clear()
             if not self._is_leaving and len(self._attempts) < self._slots:
                 with suppress(Unavailable):
                     async with self._runtime.database.transaction() as session:
-                        given = await claims.assigned(session, self._context.worker_id)
-                    for job in [job for job in given if job.attempt_id not in self._attempts]:
+                        assigned = await claims.assigned(session, self._context.worker_id)
+                    for job in [job for job in assigned if job.attempt_id not in self._attempts]:
                         if len(self._attempts) < self._slots and not self._is_leaving:
                             self._attempts.add(job.attempt_id)
                             group.create_task(self._serve(job))
-            pause_s = self._timers.poll_s if self._hears else min(_DEAF_POLL_S, self._timers.poll_s)
+            pause_s = self._timers.poll_s if self._has_rung else min(_STARTING_POLL_S, self._timers.poll_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s * random.uniform(0.8, 1.0)):  # noqa: S311 - spreads load only
-                    await self._look.wait()
+                    await self._is_due.wait()
 
-    async def _serve(self, given: Assigned) -> None:
+    async def _serve(self, assigned: Assigned) -> None:
         try:
-            runner = await self._claim(given)
+            runner = await self._claim(assigned)
             if runner is not None:
-                self._runners[given.attempt_id] = runner
+                self._runners[assigned.attempt_id] = runner
                 if self._is_leaving:
                     runner.job.draining.set()
                 finished = await runner.run()
@@ -235,27 +235,27 @@ class Worker:
                     await self._runtime.bus.publish(*finished.mark)
                     await self._wake()
         finally:
-            self._attempts.discard(given.attempt_id)
-            self._runners.pop(given.attempt_id, None)
-            self._look.set()
+            self._attempts.discard(assigned.attempt_id)
+            self._runners.pop(assigned.attempt_id, None)
+            self._is_due.set()
 
-    async def _claim(self, given: Assigned) -> ClaimRunner | None:
-        """Take the job; with one claim id for every try, so that an answer that was lost does no harm."""
+    async def _claim(self, assigned: Assigned) -> ClaimRunner | None:
+        """Claim the job, with the same claim id in each try, so that a lost response does no harm."""
         claim_id = uuid4()
         give_up_at = time.monotonic() + self._timers.self_fence_s
         while time.monotonic() < give_up_at:
             sent_at = time.monotonic()
             try:
                 async with self._runtime.database.transaction() as session:
-                    taken = await claims.claim(
-                        session, given, claim_id=claim_id, claimant=self._claimant, lease_s=self._timers.lease_s
+                    result = await claims.claim(
+                        session, assigned, claim_id=claim_id, claimant=self._claimant, lease_s=self._timers.lease_s
                     )
             except Unavailable:
                 await asyncio.sleep(RETRY_S)
                 continue
-            if taken is None:
+            if result is None:
                 return None
-            job, mark = taken
+            job, mark = result
             await self._runtime.bus.publish(*mark)
             _LOG.info("job.claimed", job_id=str(job.id), kind=job.kind, claim_id=str(claim_id))
             claimed = ClaimedJob(job, claim_id=claim_id, context=self._context, cpu=self._cpu)
@@ -263,7 +263,7 @@ class Worker:
         return None
 
     async def _beat(self, stop: asyncio.Event) -> None:
-        """Keep the worker's row fresh; a worker that was replaced by a newer boot of its name stops."""
+        """Send heartbeats, and stop the worker if a newer boot has replaced it."""
         while True:
             await asyncio.sleep(self._timers.heartbeat_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
             with suppress(Unavailable):
@@ -274,7 +274,7 @@ class Worker:
                     stop.set()
 
     async def _drain(self) -> None:
-        """Take nothing more, let the jobs finish their chunk, and end what does not stop in time."""
+        """Claim no more jobs, let the running ones finish their chunk, and cancel those that do not end in time."""
         self._is_leaving = True
         _LOG.info("worker.drains", jobs=len(self._runners))
         await self._set_state("DRAINING")
@@ -284,8 +284,8 @@ class Worker:
             with suppress(TimeoutError):
                 async with asyncio.timeout(limit_s):
                     while self._attempts:
-                        self._look.clear()
-                        await self._look.wait()
+                        self._is_due.clear()
+                        await self._is_due.wait()
             for runner in self._runners.values():
                 runner.preempt()
 

@@ -103,7 +103,7 @@ def test_an_answer_that_is_no_problem_is_described_by_its_status() -> None:
 
 
 def test_an_id_that_is_none_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(InvalidInput, match="is no id"):
+    with pytest.raises(InvalidInput, match="passwd"):
         calls.get_run("../../etc/passwd")
 
 

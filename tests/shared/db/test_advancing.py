@@ -9,6 +9,7 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
+from tests.support.wording import Wording
 from vlmhyperbench.db import advancing, experiments, phases, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import ExperimentView
@@ -107,12 +108,12 @@ async def test_a_row_that_is_an_error_makes_the_run_partial(room: EngineRoom) ->
     assert (await room.run(run.id)).state is RunState.PARTIAL
 
 
-async def test_a_dataset_without_samples_fails_the_run(room: EngineRoom) -> None:
+async def test_a_dataset_without_samples_fails_the_run(room: EngineRoom, wording: Wording) -> None:
     run = await room.add_run()
     await room.index(run.id, samples=0)
     failed = await room.run(run.id)
     assert failed.state is RunState.FAILED
-    assert failed.reason == "index: The dataset has no samples that the run could ask about."
+    wording(failed.reason)
 
 
 async def test_an_index_that_says_nothing_fails_the_run(room: EngineRoom) -> None:
@@ -151,7 +152,7 @@ async def test_a_failing_run_tells_the_jobs_that_still_run_to_stop(room: EngineR
     run, [first, second] = await room.shards(run_spec(samples_per_shard=2))
     running = await room.take(second.id, await room.add_worker())
     bad = await room.take(first.id, await room.add_worker())
-    await room.finish(bad, Failed(code="x", message="No such image.", permanent=True))
+    await room.finish(bad, Failed(code="x", message="reason", permanent=True))
     await room.advance()
     renewed = await room.renew(running)
     assert renewed is not None
@@ -159,7 +160,7 @@ async def test_a_failing_run_tells_the_jobs_that_still_run_to_stop(room: EngineR
     await room.finish(running, Cancelled())
     await room.advance()
     ended = await room.run(run.id)
-    assert (ended.state, ended.reason) == (RunState.FAILED, "inference: No such image.")
+    assert (ended.state, ended.reason) == (RunState.FAILED, "inference: reason")
 
 
 async def test_runs_of_an_experiment_expand_from_one_index(room: EngineRoom) -> None:
@@ -188,9 +189,9 @@ async def test_a_shared_index_that_fails_fails_every_run_and_there_is_no_report(
     experiment_id, added = await room.add_experiment(run_spec(model="a"), run_spec(model="b"))
     [index] = await room.jobs_of(experiment_id)
     held = await room.take(index.id, await room.add_worker("evaluation"))
-    await room.finish(held, Failed(code="not_found", message="No such folder.", permanent=True))
+    await room.finish(held, Failed(code="not_found", message="reason", permanent=True))
     await room.advance()
-    assert {(await room.run(run.id)).reason for run in added} == {"index: No such folder."}
+    assert {(await room.run(run.id)).reason for run in added} == {"index: reason"}
     ended = await experiment(room, experiment_id)
     assert ended.state is ExperimentState.PARTIAL
     assert await room.jobs_of(experiment_id, StepKind.REPORT) == []

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.builders import Shard, add_shard, new_fact, open_shard, unstored_chunk
-from vlmhyperbench.db import chunks, facts, jobs, kept, runs
-from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
+from vlmhyperbench.db import chunks, facts, jobs, reuse, runs
+from vlmhyperbench.db.appending import Appended, append
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.db.views import KeptFactView
+from vlmhyperbench.db.views import NewChunk, NewFact, ReusedFactView
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.errors import Conflict, InvalidInput
 
@@ -110,10 +110,10 @@ async def test_the_worker_learns_of_a_cancellation(database: Database) -> None:
 async def test_a_kept_row_is_not_measured_again(database: Database) -> None:
     source, shard = await open_shard(database), await open_shard(database)
     async with database.transaction() as session:
-        await kept.add_facts(
+        await reuse.add_facts(
             session,
             [
-                KeptFactView(
+                ReusedFactView(
                     run_id=shard.run.id,
                     phase=1,
                     ordinal=0,
@@ -169,7 +169,7 @@ async def test_a_phase_of_another_claim_takes_no_rows(database: Database) -> Non
 async def test_a_number_of_a_chunk_is_used_once(database: Database) -> None:
     shard = await open_shard(database)
     await _append(database, shard, unstored_chunk(shard), [new_fact(0)])
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="chunk 1-0"):
         await _append(database, shard, unstored_chunk(shard, sha256="b" * 64), [new_fact(1)])
     assert await _facts(database, shard) == [(0, "ok")]
 
@@ -184,9 +184,7 @@ async def test_chunks_that_are_appended_at_once_count_every_row_once(database: D
     shard = await open_shard(database, end=80)
 
     async def one(no: int) -> Appended | None:
-        rows = [
-            new_fact(ordinal, row=place) for place, ordinal in enumerate(range(no * 10, no * 10 + 15)) if ordinal < 80
-        ]
+        rows = [new_fact(ordinal, row=row) for row, ordinal in enumerate(range(no * 10, no * 10 + 15)) if ordinal < 80]
         return await _append(database, shard, unstored_chunk(shard, no=no, rows=len(rows)), rows)
 
     results = await asyncio.gather(*(one(no) for no in range(8)))

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from tests.support.builders import PROJECT, SHA, add_shard, new_fact, unstored_chunk
-from vlmhyperbench.db import kept
+from vlmhyperbench.db import reuse
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
@@ -75,7 +75,9 @@ async def found(
 ) -> list[UUID]:
     """Runs whose answers may serve."""
     async with database.transaction() as session:
-        rows = await kept.cached(session, project_id=project, target_digest=target, request_sha256=[request], kind=kind)
+        rows = await reuse.cached(
+            session, project_id=project, target_digest=target, request_sha256=[request], kind=kind
+        )
     return [row.source_run_id for row in rows]
 
 

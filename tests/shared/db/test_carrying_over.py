@@ -1,4 +1,4 @@
-"""Rows that an older version wrote are what this one would have written."""
+"""Migrations of a filled database: its rows become those that the current version writes, and back."""
 
 from __future__ import annotations
 
@@ -51,12 +51,18 @@ def add_phase(connection: Connection, run_id: UUID, no: int, kind: str, params: 
 
 
 def add_job(
-    connection: Connection, run_id: UUID, kind: str, *, phase: int | None = None, params: JsonObject | None = None
+    connection: Connection,
+    run_id: UUID,
+    kind: str,
+    *,
+    phase: int | None = None,
+    params: JsonObject | None = None,
+    **columns: object,
 ) -> None:
     states = {"scope": "run", "project_id": "p", "state": "READY", "needs_state": "DONE"}
     counters = dict.fromkeys(("priority", "attempts", "fails", "done", "failed"), 0)
-    place = {"id": uuid4(), "run_id": run_id, "kind": kind, "phase": phase}
-    insert(connection, "job", params=json.dumps(params or {}), **place, **states, **counters)
+    keys = {"id": uuid4(), "run_id": run_id, "kind": kind, "phase": phase}
+    insert(connection, "job", params=json.dumps(params or {}), **keys, **states, **counters, **columns)
 
 
 @pytest.fixture
@@ -71,7 +77,7 @@ def read(url: str, query: str, run_id: UUID) -> Sequence[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(text(query), {"run": run_id})]
 
 
-def test_a_judged_run_is_the_graph_that_would_be_planned_for_it_now(old_url: str) -> None:
+def test_a_judged_run_gets_the_steps_that_are_planned_for_it_now(old_url: str) -> None:
     with connected(old_url) as connection:
         run_id = add_run(connection)
         add_phase(connection, run_id, 1, "accuracy", {"in_flight": 1, "scenario": "quality"})
@@ -112,7 +118,7 @@ def test_only_the_phase_that_a_job_is_about_counts(old_url: str) -> None:
     assert read(old_url, phases, run_id) == [(1, False), (1, False), (1, True)]
 
 
-def test_a_run_of_kept_answers_has_its_judge_behind_them(old_url: str) -> None:
+def test_the_judge_of_a_rescored_run_comes_after_the_reused_answers(old_url: str) -> None:
     with connected(old_url) as connection:
         run_id = add_run(connection)
         add_phase(connection, run_id, 1, "accuracy")
@@ -122,3 +128,41 @@ def test_a_run_of_kept_answers_has_its_judge_behind_them(old_url: str) -> None:
     migrations.upgrade(old_url)
     jobs = "SELECT kind, step, counts FROM job WHERE run_id = :run ORDER BY step"
     assert read(old_url, jobs, run_id) == [("JUDGE", 2, False), ("SCORE", 3, False)]
+
+
+def test_what_a_run_reuses_is_the_same_under_its_new_and_its_old_names(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrations.upgrade(url, "0010")
+    outcome: JsonObject = {"kind": "complete", "data": {"metrics": 2, "kept": ["anls@paper"]}}
+    indexed: JsonObject = {"manifest_id": None, "total": 3, "kept_of": str(uuid4())}
+    with connected(url) as connection:
+        source_id, run_id = add_run(connection), add_run(connection)
+        phase = {"run_id": run_id, "phase": 1, "source_run_id": source_id, "source_phase": 4}
+        insert(connection, "kept_phase", **phase)
+        insert(connection, "kept_fact", **phase, ordinal=7, source_ordinal=9)
+        add_job(connection, run_id, "SCORE", step=2, counts=False, outcome=json.dumps(outcome))
+        add_job(connection, run_id, "REPORT", step=3, counts=False, outcome=json.dumps({"kind": "complete"}))
+        event = {"stream_id": run_id, "run_id": run_id, "project_id": "p", "data": json.dumps(indexed)}
+        insert(connection, "event", id=uuid4(), seq=1, type="run.indexed", **event)
+    before = _reused(url, run_id, "kept")
+    migrations.upgrade(url)
+    after = _reused(url, run_id, "reused")
+    assert after[:2] == before[:2] == ([(source_id, 4)], [(7, source_id, 4, 9)])
+    data = {"metrics": 2, "reused": ["anls@paper"]}
+    assert after[2] == [({"kind": "complete", "data": data},), ({"kind": "complete"},)]
+    assert after[3] == [({"manifest_id": None, "total": 3, "reused_from": indexed["kept_of"]},)]
+    migrations.downgrade(url, "0010")
+    assert _reused(url, run_id, "kept") == before
+    migrations.upgrade(url)
+    migrations.check(url)
+
+
+def _reused(url: str, run_id: UUID, name: str) -> tuple[Sequence[tuple[Any, ...]], ...]:
+    """Read everything that names what a run reuses: phases, rows, outcomes and events."""
+    statements = (
+        f"SELECT source_run_id, source_phase FROM {name}_phase WHERE run_id = :run",
+        f"SELECT ordinal, source_run_id, source_phase, source_ordinal FROM {name}_fact WHERE run_id = :run",
+        "SELECT outcome FROM job WHERE run_id = :run ORDER BY step",
+        "SELECT data FROM event WHERE run_id = :run",
+    )
+    return tuple(read(url, statement, run_id) for statement in statements)

@@ -48,7 +48,7 @@ async def states(room: EngineRoom, held: Held) -> object:
 
 async def close(room: EngineRoom, held: Held, no: int, state: PhaseState = PhaseState.COMPLETE) -> None:
     async with room.database.transaction() as session:
-        await claim_phases.close_one(session, run_of(held), held.claim_id, no=no, state=state)
+        await claim_phases.close_phase(session, run_of(held), held.claim_id, no=no, state=state)
 
 
 async def test_a_claim_closes_no_phase_of_another_and_none_of_the_run(room: EngineRoom) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
+from tests.support.wording import Wording
 from vlmhyperbench.db import claim_phases, claims, finishing, runs
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.engine import Database
@@ -109,7 +110,7 @@ async def _lose(room: EngineRoom, held: Held) -> None:
     await room.reap()
 
 
-async def test_whoever_lost_the_claim_can_write_nothing(room: EngineRoom) -> None:
+async def test_a_lost_claim_writes_nothing(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     await _lose(room, held)
@@ -122,17 +123,15 @@ async def test_whoever_lost_the_claim_can_write_nothing(room: EngineRoom) -> Non
     assert await room.scalar("SELECT count(*) FROM fact WHERE run_id = :run", run=shard.run_id) == 0
 
 
-async def test_a_shard_is_complete_only_when_every_row_is_there(room: EngineRoom) -> None:
+async def test_a_shard_is_complete_only_when_it_has_every_row(room: EngineRoom, wording: Wording) -> None:
     _, [shard] = await room.shards(samples=3)
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, [0, 1])
     assert await room.finish(held, Complete()) is JobState.READY
-    assert (await room.job(shard.id)).outcome == {
-        "kind": "failed",
-        "code": "incomplete",
-        "message": "1 of 3 rows are missing.",
-        "fails": 1,
-    }
+    outcome = (await room.job(shard.id)).outcome
+    assert outcome is not None
+    assert (outcome["kind"], outcome["code"], outcome["fails"]) == ("failed", "incomplete", 1)
+    wording(outcome["message"])
     held = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
         assert await claims.missing_ordinals(session, held.job) == [2]
@@ -140,12 +139,12 @@ async def test_a_shard_is_complete_only_when_every_row_is_there(room: EngineRoom
     assert await room.finish(held, Complete()) is JobState.DONE
 
 
-async def test_kept_rows_count_as_present(room: EngineRoom) -> None:
+async def test_reused_rows_count_as_present(room: EngineRoom) -> None:
     run, [shard] = await room.shards(samples=2)
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, [0])
     await room.execute(
-        "INSERT INTO kept_fact (run_id, phase, ordinal, source_run_id, source_phase, source_ordinal)"
+        "INSERT INTO reused_fact (run_id, phase, ordinal, source_run_id, source_phase, source_ordinal)"
         " VALUES (:run, 1, 1, :run, 1, 0)",
         run=run.id,
     )
@@ -178,11 +177,11 @@ async def test_a_job_that_never_starts_fails_at_the_third_time_and_with_it_its_r
     worker, states = await room.add_worker(), []
     for _ in range(3):
         held = await room.take(shard.id, worker)
-        states.append(await room.finish(held, Failed(code="load_failed", message="No such weights.")))
+        states.append(await room.finish(held, Failed(code="load_failed", message="reason")))
     assert states == [JobState.READY, JobState.READY, JobState.FAILED]
     await room.advance()
     failed = await room.run(run.id)
-    assert (failed.state, failed.reason) == (RunState.FAILED, "inference: No such weights.")
+    assert (failed.state, failed.reason) == (RunState.FAILED, "inference: reason")
     assert {job.state for job in await room.jobs_of(run.id) if job.kind in {"SCORE", "REPORT"}} == {JobState.CANCELLED}
 
 
@@ -291,10 +290,10 @@ async def _close(room: EngineRoom, held: Held, no: int, state: PhaseState) -> No
     assert held.job.run_id is not None
     async with room.database.transaction() as session:
         await claims.hold(session, job_id=held.job.id, claim_id=held.claim_id)
-        await claim_phases.close_one(session, held.job.run_id, held.claim_id, no=no, state=state, count=2)
+        await claim_phases.close_phase(session, held.job.run_id, held.claim_id, no=no, state=state, count=2)
 
 
-async def test_what_a_claim_recorded_is_told_in_steps(room: EngineRoom) -> None:
+async def test_evidence_of_a_claim_is_added_in_steps(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
@@ -305,7 +304,7 @@ async def test_what_a_claim_recorded_is_told_in_steps(room: EngineRoom) -> None:
     assert await room.scalar("SELECT measured_at FROM claim WHERE id = :id", id=held.claim_id) == "engine"
 
 
-async def test_what_a_claim_records_is_said_of_no_earlier_claim_of_its_job(room: EngineRoom) -> None:
+async def test_evidence_of_a_claim_does_not_change_an_earlier_claim_of_its_job(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     first = await room.take(shard.id, await room.add_worker())
     await _lose(room, first)
@@ -367,7 +366,7 @@ async def test_the_other_shards_are_summed_up(room: EngineRoom) -> None:
         assert await claims.other_shards(session, run.id, shards[1].id) == claims.Shards(done=2, failed=0, total=4)
 
 
-async def test_a_worker_says_what_it_holds_loaded(room: EngineRoom) -> None:
+async def test_a_worker_records_which_targets_it_has_loaded(room: EngineRoom) -> None:
     worker = await room.add_worker()
     async with room.database.transaction() as session:
         await claims.set_resident(session, worker, ["t"])

@@ -28,7 +28,7 @@ from vlmhyperbench.db import scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.scheduling import is_given_up
-from vlmhyperbench.domain.states import JobEvent, JobState, next_job_state
+from vlmhyperbench.domain.states import JOB_TABLE, JobEvent, JobState
 
 SAMPLES = 3
 OUTCOMES: list[Outcome | Cancelled] = [
@@ -59,7 +59,7 @@ class Model:
         return self.is_cancelled or self.is_failing or self.is_ended
 
     def happens(self, event: JobEvent) -> None:
-        following = next_job_state(self.state, event)
+        following = JOB_TABLE.get((self.state, event))
         assert following is not None
         self.state = following
         if following is JobState.READY:

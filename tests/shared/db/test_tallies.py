@@ -12,7 +12,7 @@ from tests.support.engine_room import EngineRoom, Held
 from vlmhyperbench.db import claims, tallies
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
-from vlmhyperbench.db.tables import KeptFactRow, KeptPhaseRow
+from vlmhyperbench.db.tables import ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.outcomes import Complete
 
@@ -45,10 +45,10 @@ async def keep(room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int]
     async with room.database.transaction() as session:
         place = {"run_id": run_id, "phase": 9, "source_run_id": source, "source_phase": 1}
         if ordinals is None:
-            await session.execute(insert(table_of(KeptPhaseRow)).values(**place))
+            await session.execute(insert(table_of(ReusedPhaseRow)).values(**place))
         else:
             rows = [{**place, "ordinal": ordinal, "source_ordinal": ordinal} for ordinal in ordinals]
-            await session.execute(insert(table_of(KeptFactRow)), rows)
+            await session.execute(insert(table_of(ReusedFactRow)), rows)
 
 
 async def test_the_rows_of_all_shards_are_counted_and_those_of_other_runs_are_not(room: EngineRoom) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.wording import Wording
 from vlmhyperbench.domain.arrivals import (
-    MOST_SECONDS,
+    MAX_DURATION_S,
     Arrivals,
     Process,
     arrivals_within,
@@ -96,20 +97,21 @@ def test_a_trace_that_is_none_is_refused(timestamps: list[float]) -> None:
 
 
 @pytest.mark.parametrize("process", ["constant", "poisson", "gamma", "burst", "ramp"])
-def test_arrivals_that_no_clock_holds_are_refused(process: Process) -> None:
+def test_arrivals_beyond_the_maximum_duration_are_refused(process: Process) -> None:
     slow = Arrivals(process=process, rate_per_s=1e-6, last_rate_per_s=1e-6)
-    with pytest.raises(InvalidInput, match=r"100000 arrivals at 1e-06 a second would take \S+e\+1[01] s") as refused:
+    with pytest.raises(InvalidInput, match=r"100000 .* 1e-06 .* \S+e\+1[01] s") as refused:
         draw_arrivals(slow, count=100_000, seed=1)
-    assert refused.value.cure == "Ask for fewer requests, or a larger rate."
+    assert "larger rate" in refused.value.cure
 
 
-def test_the_longest_schedule_is_whole() -> None:
+def test_a_schedule_may_last_as_long_as_the_maximum(wording: Wording) -> None:
     slow = Arrivals(process="constant", rate_per_s=1e-6)
-    assert draw_arrivals(slow, count=1001, seed=0)[-1] == MOST_SECONDS * S
-    with pytest.raises(InvalidInput, match="1002 arrivals"):
+    assert draw_arrivals(slow, count=1001, seed=0)[-1] == MAX_DURATION_S * S
+    with pytest.raises(InvalidInput, match="1002 arrivals") as refused:
         draw_arrivals(slow, count=1002, seed=0)
-    assert trace_instants([-MOST_SECONDS / 2, MOST_SECONDS / 2])[-1] == MOST_SECONDS * S
-    assert trace_instants([0.0, 2 * MOST_SECONDS], speed=2.0)[-1] == MOST_SECONDS * S
+    wording(refused.value)
+    assert trace_instants([-MAX_DURATION_S / 2, MAX_DURATION_S / 2])[-1] == MAX_DURATION_S * S
+    assert trace_instants([0.0, 2 * MAX_DURATION_S], speed=2.0)[-1] == MAX_DURATION_S * S
 
 
 @pytest.mark.parametrize(
@@ -119,38 +121,45 @@ def test_the_longest_schedule_is_whole() -> None:
         Arrivals(process="gamma", rate_per_s=1e-6, cv=100.0),
     ],
 )
-def test_what_is_drawn_beyond_a_duration_need_fit_no_clock(slow: Arrivals) -> None:
+def test_arrivals_that_are_drawn_beyond_a_duration_may_exceed_an_int64(slow: Arrivals, wording: Wording) -> None:
     within = arrivals_within(slow, duration_s=86_400.0, seed=0)
     assert ((within >= 0) & (within < 86_400 * S)).all()
-    with pytest.raises(InvalidInput, match="the duration in seconds must lie between"):
+    with pytest.raises(InvalidInput) as refused:
         arrivals_within(slow, duration_s=1e10, seed=0)
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(
     ("timestamps", "speed"),
     [([0.0, 1e10, 2e10], 1.0), ([-1e308, 1e308], 1.0), ([0.0, 1e308], 1e-3), ([0.0, 2e6], 1e-3)],
 )
-def test_a_trace_that_no_clock_holds_is_refused(timestamps: list[float], speed: float) -> None:
-    with pytest.raises(InvalidInput, match="trace would last") as refused:
+def test_a_trace_beyond_the_maximum_duration_is_refused(
+    timestamps: list[float], speed: float, wording: Wording
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
         trace_instants(timestamps, speed=speed)
-    assert "in seconds, not in milliseconds" in refused.value.cure
+    wording(refused.value)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, 1e9, float("nan")])
-def test_a_rate_that_nobody_can_send_is_refused(rate: float) -> None:
-    with pytest.raises(InvalidInput, match="rate_per_s must lie between"):
+def test_a_rate_out_of_range_is_refused(rate: float) -> None:
+    with pytest.raises(InvalidInput, match="rate_per_s"):
         Arrivals(process="poisson", rate_per_s=rate)
 
 
-def test_wrong_parameters_are_named() -> None:
-    with pytest.raises(InvalidInput, match="no arrival process 'tea'"):
+def test_wrong_parameters_are_named(wording: Wording) -> None:
+    with pytest.raises(InvalidInput, match="'tea'") as refused:
         Arrivals(process="tea", rate_per_s=1.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="rate at its end"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         Arrivals(process="ramp", rate_per_s=1.0)
-    with pytest.raises(InvalidInput, match="number of arrivals"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         arrivals_within(Arrivals(process="poisson", rate_per_s=1e5), duration_s=1e5, seed=0)
-    with pytest.raises(InvalidInput, match="read, not drawn"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         draw_arrivals(Arrivals(process="trace", rate_per_s=1.0), count=1, seed=0)
+    wording(refused.value)
 
 
 def test_too_few_arrivals_have_no_shape() -> None:

@@ -11,9 +11,12 @@ import pytest
 from tests.loadgen.driving import chat_body, drive, respond, serving
 from tests.refusals import Refusal, refusals
 from vlmhyperbench.domain.causes import (
+    BAD_ANSWER,
     MAX_CHARACTERS,
+    NOT_ENDED,
     RULES,
-    UNRULED,
+    SERVER_ERROR,
+    UNREADABLE,
     FailedRequest,
     clean,
     failure_of,
@@ -117,8 +120,10 @@ def test_an_option_is_refused_by_its_name_where_the_message_begins_with_it(said:
 def test_the_page_for_users_has_the_table_in_its_order() -> None:
     page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    rules = [*RULES, *UNRULED]
-    assert rows == [f"| `{it.name}` | {it.means} | {it.cause} | {it.if_few_succeed or it.cause} |" for it in rules]
+    rules = [*RULES, NOT_ENDED, UNREADABLE, BAD_ANSWER, SERVER_ERROR]
+    assert rows == [
+        f"| `{rule.name}` | {rule.means} | {rule.cause} | {rule.if_few_succeed or rule.cause} |" for rule in rules
+    ]
 
 
 def test_an_answer_is_no_failure() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import JUDGING, METRIC, judge_metric, run_spec
+from tests.support.wording import Wording
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.graph import STOPPABLE, steps_of
 from vlmhyperbench.domain.planning import (
@@ -101,18 +102,15 @@ def test_a_single_stream_is_one_job_whose_phase_its_claim_opens() -> None:
     assert (generate.phase, generate.range_start, generate.range_end) == (None, 0, 7)
 
 
-def test_every_timed_scenario_is_one_job_and_a_duration_bounds_it() -> None:
+def test_every_timed_scenario_is_one_job_and_a_duration_bounds_it(wording: Wording) -> None:
     server = ScenarioSpec(name="x", kind="server", arrivals=ArrivalSpec(rate_per_s=2.5), duration_s=10)
     streams = ScenarioSpec(name="y", kind="multi_stream", in_flight=4, requests=40, baseline_requests=8)
     talks = ScenarioSpec(name="z", kind="interactive", in_flight=2, turns=3, think_s=0.5)
     expansions = [expand_run(run_spec(scenario=scenario), samples=5) for scenario in (server, streams, talks)]
-    assert [(one.total, one.phases) for one in expansions] == [(25, ()), (40, ()), (5, ())]
-    assert [[job.kind for job in one.jobs].count(StepKind.GENERATE) for one in expansions] == [1, 1, 1]
-    assert [scenario.in_words for scenario in (server, streams, talks)] == [
-        "an open loop with poisson arrivals at 2.5 requests per second",
-        "a closed loop with 4 requests in flight",
-        "2 conversations at a time of up to 3 questions, 0.5 s between them",
-    ]
+    assert [(expansion.total, expansion.phases) for expansion in expansions] == [(25, ()), (40, ()), (5, ())]
+    assert [[job.kind for job in expansion.jobs].count(StepKind.GENERATE) for expansion in expansions] == [1, 1, 1]
+    for scenario in (server, streams, talks):
+        wording(scenario.in_words)
 
 
 def test_a_single_stream_without_a_bound_asks_every_sample_once() -> None:
@@ -154,7 +152,7 @@ def test_runs_are_paired_that_ask_the_same_samples_equally_often() -> None:
 
 @pytest.mark.parametrize("rule", ["not_worse", "equivalent"])
 def test_a_rule_that_bounds_a_loss_needs_a_margin(rule: str) -> None:
-    with pytest.raises(ValueError, match="needs a margin above 0"):
+    with pytest.raises(ValueError, match="margin above 0"):
         StopRule.model_validate({"metric": "m@v1", "rule": rule})
     assert StopRule.model_validate({"metric": "m@v1", "rule": rule, "margin": 0.02}).label == f"{rule} by 0.02 on m@v1"
 
@@ -177,7 +175,7 @@ def test_a_judge_is_asked_after_the_inference_and_before_scoring() -> None:
 
 
 def test_judges_of_kept_answers_have_phases_of_their_own() -> None:
-    planned = plan_rescoring(run_spec(metrics=(judge_metric(),)), total=3, kept=(1, 4))
+    planned = plan_rescoring(run_spec(metrics=(judge_metric(),)), total=3, reused=(1, 4))
     assert [(phase.no, phase.count) for phase in planned.phases] == [(5, 6)]
     judge, score, _ = planned.jobs
     assert (judge.phase, judge.needs, score.needs) == (5, (), (0,))

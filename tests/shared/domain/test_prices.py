@@ -1,4 +1,4 @@
-"""Prices are by the token or by the hour, and say where they are from."""
+"""Prices are per token or per hour, and name their source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.support.wording import Wording
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.prices import Prices
 
@@ -36,16 +37,16 @@ def test_nothing_may_cost_nothing() -> None:
     assert Prices(per_hour=0.0).per_hour == 0.0
 
 
-def test_prices_by_the_hour_are_said_in_words() -> None:
+def test_prices_per_hour_are_described_in_words(wording: Wording) -> None:
     prices = Prices(per_hour=2.5, currency="EUR", source="the rent", date=DAY)
-    assert prices.in_words == "2.5 EUR per hour"
+    wording(prices.in_words)
     assert prices.origin == "the rent, 2026-11-01"
 
 
-def test_prices_by_the_token_are_said_in_words() -> None:
+def test_prices_per_token_are_described_in_words(wording: Wording) -> None:
     plain = Prices(prompt_per_million=2.5, completion_per_million=10.0)
-    assert plain.in_words == "2.5 / 10 USD per million prompt / completion tokens"
-    assert plain.origin == "no source recorded"
+    wording(plain.in_words)
+    wording(plain.origin)
     whole = Prices(
         prompt_per_million=2.5,
         completion_per_million=10.0,
@@ -53,9 +54,7 @@ def test_prices_by_the_token_are_said_in_words() -> None:
         per_image=0.002,
         max_prompt_tokens=200_000,
     )
-    assert whole.in_words.removeprefix(plain.in_words) == (
-        ", 0.25 of cached prompt tokens, 0.002 per image, for prompts of at most 200,000 tokens"
-    )
+    wording(whole.in_words)
 
 
 def test_a_date_survives_storage() -> None:
@@ -65,6 +64,6 @@ def test_a_date_survives_storage() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, "", "1st of May", "2026-13-01"])
-def test_what_is_no_day_is_refused(value: object) -> None:
+def test_a_value_that_is_not_a_date_is_refused(value: object) -> None:
     with pytest.raises(ValidationError):
         Prices.model_validate({"per_hour": 1.0, "date": value})

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.domain.prompts import LONGEST_TEMPLATE, check_templates, is_linear, render
+from tests.support.wording import Wording
+from vlmhyperbench.domain.prompts import MAX_TEMPLATE_CHARS, check_templates, is_linear, render
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
 from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -77,59 +78,64 @@ def test_data_is_never_rendered_again() -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
-def test_any_question_comes_out_as_it_went_in(question: str) -> None:
+def test_rendering_does_not_change_a_question(question: str) -> None:
     assert _user("<{{ question }}>", question=question) == f"<{question}>"
 
 
 @pytest.mark.parametrize(
-    ("template", "message"),
+    "template",
     [
-        ("{{ questions }}", "line 1: there is no variable 'questions', only question and metadata"),
-        ("{{ range(10) }}", "a call is not allowed"),
-        ("{{ question.__class__.__mro__ }}", "there is no '__class__'"),
-        ("{{ question['__class__'] }}", "there is no item '__class__'"),
-        ("{{ metadata.__class__ }}", "there is no '__class__'"),
-        ("{{ question.format(1) }}", "a call is not allowed"),
-        ("{{ 'x' * 1000000000 }}", "a multiplication is not allowed"),
-        ("{{ 9 ** 9 ** 9 }}", "a power is not allowed"),
-        ("{{ '%1000000000d' % 1 }}", "a modulo is not allowed"),
-        ("{% set x = 1 %}", "an assignment is not allowed"),
-        ("{% include 'x' %}", "an include is not allowed"),
-        ("{% macro m() %}{% endmacro %}", "a macro is not allowed"),
-        ("{% for a in question %}{% for b in question %}{% endfor %}{% endfor %}", "a loop in a loop"),
-        ("{% for a in [question] recursive %}{% endfor %}", "a loop in a loop"),
-        ("{% if %}", "line 1: Expected an expression"),
-        ("a\n{{ question", "line 2: "),
-        ("{{ question | attr('x') }}", "No filter named 'attr'"),
-        ("{{ question | nope }}", "No filter named 'nope'"),
-        ("{{ 1 is callable }}", "No test named 'callable'"),
-        ("{{ 1 // 0 }}", "floordiv is not allowed"),
-        ("{{ metadata.doc_clas }}", "there is no 'doc_clas' (did you mean 'doc_class'?)"),
-        ("{{ metadata.total }}", "there is no 'total' (there are doc_class)"),
-        ("{% for i in question %}{{ loop.cycle }}{% endfor %}", "there is no 'cycle'"),
-        ("{{ question + 1 }}", "can only concatenate str"),
-        ("x" * (LONGEST_TEMPLATE + 1), "a template is longer than"),
+        "{{ questions }}",
+        "{{ range(10) }}",
+        "{{ question.__class__.__mro__ }}",
+        "{{ question['__class__'] }}",
+        "{{ metadata.__class__ }}",
+        "{{ question.format(1) }}",
+        "{{ 'x' * 1000000000 }}",
+        "{{ 9 ** 9 ** 9 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{% set x = 1 %}",
+        "{% include 'x' %}",
+        "{% macro m() %}{% endmacro %}",
+        "{% for a in question %}{% for b in question %}{% endfor %}{% endfor %}",
+        "{% for a in [question] recursive %}{% endfor %}",
+        "{% if %}",
+        "a\n{{ question",
+        "{{ question | attr('x') }}",
+        "{{ question | nope }}",
+        "{{ 1 is callable }}",
+        "{{ 1 // 0 }}",
+        "{{ metadata.doc_clas }}",
+        "{{ metadata.total }}",
+        "{% for i in question %}{{ loop.cycle }}{% endfor %}",
+        "{{ question + 1 }}",
+        pytest.param("x" * (MAX_TEMPLATE_CHARS + 1), id="too long"),
     ],
 )
-def test_a_template_that_reaches_too_far_is_refused(template: str, message: str) -> None:
-    with pytest.raises(InvalidInput) as raised:
+def test_a_template_that_is_not_allowed_is_refused(template: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         _user(template, metadata={"doc_class": "c"})
-    assert message in str(raised.value)
-    assert raised.value.message.startswith("The user prompt of 'p' cannot be rendered: ")
+    assert refused.value.code == "prompt"
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(
     "template",
-    ["{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "{{ " + "(1+" * 300 + "question" + ")" * 300 + " }}"],
+    [
+        pytest.param("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", id="parentheses"),
+        pytest.param("{{ " + "(1+" * 300 + "question" + ")" * 300 + " }}", id="sums"),
+    ],
 )
-def test_a_template_that_is_nested_too_deeply_is_refused(template: str) -> None:
-    with pytest.raises(InvalidInput, match="nested too deeply"):
+def test_a_template_that_is_nested_too_deeply_is_refused(template: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         _user(template)
+    wording(refused.value)
 
 
-def test_metadata_without_keys_says_so() -> None:
-    with pytest.raises(InvalidInput, match="there are none"):
+def test_a_template_that_uses_empty_metadata_is_refused(wording: Wording) -> None:
+    with pytest.raises(InvalidInput, match="'total'") as refused:
         _user("{{ metadata.total }}")
+    wording(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +146,8 @@ def test_metadata_without_keys_says_so() -> None:
         "{{ question | replace('x', question) }}",
     ],
 )
-def test_a_prompt_that_grows_without_bound_is_cut_off(template: str) -> None:
-    with pytest.raises(InvalidInput, match=f"longer than {MAX_PROMPT_CHARS} characters"):
+def test_a_prompt_that_is_too_long_is_refused(template: str) -> None:
+    with pytest.raises(InvalidInput, match=str(MAX_PROMPT_CHARS)):
         _user(template, question="x" * (MAX_PROMPT_CHARS // 4))
 
 
@@ -178,10 +184,10 @@ def test_a_constant_that_no_request_can_carry_is_refused_before_anything_is_rend
     assert (raised.value.code, bool(raised.value.cure)) == ("prompt", True)
 
 
-def test_half_a_surrogate_pair_in_a_sample_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="half a surrogate pair") as raised:
+def test_an_unpaired_surrogate_in_a_sample_is_refused(wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         _user("{{ question }}", question="\ud800")
-    assert (raised.value.code, bool(raised.value.cure)) == ("prompt", True)
+    wording(refused.value)
 
 
 def test_a_value_that_cannot_be_an_integer_is_refused() -> None:
@@ -191,12 +197,13 @@ def test_a_value_that_cannot_be_an_integer_is_refused() -> None:
         _user("{{ metadata.x + metadata.y }}", metadata={"x": 1, "y": "z"})
 
 
-def test_metadata_that_is_nested_too_deeply_to_be_written_is_refused() -> None:
+def test_metadata_that_is_nested_too_deeply_is_refused(wording: Wording) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(InvalidInput, match="too much memory"):
+    with pytest.raises(InvalidInput) as refused:
         _user("{{ metadata.x | tojson }}", metadata={"x": deep})
+    wording(refused.value)
 
 
 def test_compiling_a_template_evaluates_none_of_its_constants() -> None:

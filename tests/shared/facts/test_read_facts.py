@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.builders import Shard, add_run, add_shard, chunk_frame, new_fact, store_chunk
-from vlmhyperbench.db import kept, manifests, phases
+from vlmhyperbench.db import manifests, phases, reuse
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS
-from vlmhyperbench.db.views import KeptFactView, KeptPhaseView
+from vlmhyperbench.db.views import ReusedFactView, ReusedPhaseView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.errors import Damaged, InvalidInput, NotFound
 from vlmhyperbench.facts.read import read_facts
@@ -100,7 +100,7 @@ async def test_facts_come_with_their_payloads_and_samples(database: Database, st
     assert facts["references"].to_list()[3] == ["answer 3"]
     assert facts["group.doc_class"].to_list() == ["invoice", "receipt", "invoice", "receipt"]
     assert facts["event_ns"].to_list()[0] == [10, 20]
-    assert facts["is_kept"].to_list() == [False] * 4
+    assert facts["is_reused"].to_list() == [False] * 4
     assert facts["run_id"].unique().to_list() == [str(shard.run.id)]
     assert facts["tpot_ns"].to_list() == [1_000_000.0] * 4
     expected = [
@@ -187,11 +187,11 @@ async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
         grandchild = await add_run(session, name="grandchild", parent_run_id=child.id)
         for run in (child, grandchild):
             await phases.add(session, run_id=run.id, no=5, step=1, kind="accuracy", counts=True, params={}, count=2)
-        await kept.add_phase(
-            session, KeptPhaseView(run_id=child.id, phase=5, source_run_id=parent.run.id, source_phase=1)
+        await reuse.add_phase(
+            session, ReusedPhaseView(run_id=child.id, phase=5, source_run_id=parent.run.id, source_phase=1)
         )
-        await kept.add_phase(
-            session, KeptPhaseView(run_id=grandchild.id, phase=5, source_run_id=child.id, source_phase=5)
+        await reuse.add_phase(
+            session, ReusedPhaseView(run_id=grandchild.id, phase=5, source_run_id=child.id, source_phase=5)
         )
     await _give_manifest(database, storage, grandchild.id, 2)
     for run_id in (child.id, grandchild.id):
@@ -199,7 +199,7 @@ async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
         assert facts["text"].to_list() == ["parent 0", "parent 1"]
         assert facts["phase"].to_list() == [5, 5]
         assert facts["source_phase"].to_list() == [1, 1]
-        assert facts["is_kept"].to_list() == [True, True]
+        assert facts["is_reused"].to_list() == [True, True]
         assert facts["run_id"].unique().to_list() == [str(parent.run.id)]
 
 
@@ -212,10 +212,10 @@ async def test_kept_rows_stand_beside_own_ones_under_this_runs_ordinals(
     await _answer(database, storage, folder, parent, [0, 1, 2])
     await _answer(database, storage, folder, child, [0, 2])
     async with database.transaction() as session:
-        await kept.add_facts(
+        await reuse.add_facts(
             session,
             [
-                KeptFactView(
+                ReusedFactView(
                     run_id=child.run.id,
                     phase=1,
                     ordinal=3,
@@ -225,11 +225,11 @@ async def test_kept_rows_stand_beside_own_ones_under_this_runs_ordinals(
                 )
             ],
         )
-        assert len(await kept.facts_of_run(session, child.run.id)) == 1
+        assert len(await reuse.facts_of_run(session, child.run.id)) == 1
     facts = await read_facts(database, storage, child.run.id)
     assert facts["ordinal"].to_list() == [0, 2, 3]
     assert facts["text"].to_list() == ["child 0", "child 2", "parent 2"]
-    assert facts["is_kept"].to_list() == [False, False, True]
+    assert facts["is_reused"].to_list() == [False, False, True]
     kept_row = facts.row(2, named=True)
     assert (kept_row["sample"], kept_row["repeat"], kept_row["key"]) == (1, 1, "key-1")
 

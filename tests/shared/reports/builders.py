@@ -79,7 +79,7 @@ def fact(ordinal: int, text: str | None, reference: str, **changes: object) -> d
         "phase": 1,
         "ordinal": ordinal,
         "phase_kind": "accuracy",
-        "is_kept": False,
+        "is_reused": False,
         "run_id": "run",
         "source_phase": 1,
         "sample": ordinal,

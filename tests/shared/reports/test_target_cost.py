@@ -24,7 +24,7 @@ ROWS = [
     fact(0, "yes", "yes"),
     fact(1, "no", "yes"),
     fact(2, None, "yes", prompt_tokens=None, completion_tokens=None),
-    fact(3, "yes", "yes", is_kept=True, prompt_tokens=10**6),
+    fact(3, "yes", "yes", is_reused=True, prompt_tokens=10**6),
 ]
 
 

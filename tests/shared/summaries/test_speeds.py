@@ -12,14 +12,14 @@ from tests.shared.reports.timed import CLIENT, timed
 
 
 def test_reused_and_cached_rows_never_count_as_speed() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", is_kept=True), fact(2, "a", "a", origin="cached")]
+    rows = [fact(0, "a", "a"), fact(1, "a", "a", is_reused=True), fact(2, "a", "a", origin="cached")]
     assert performance_of(evidence(rows)).times["latency_ms"].n == 1
 
 
 def test_speeds_of_a_run_with_reused_answers_are_partial_unless_they_are_invalid() -> None:
-    reused = evidence([fact(0, "a", "a"), fact(1, "a", "a", is_kept=True)])
+    reused = evidence([fact(0, "a", "a"), fact(1, "a", "a", is_reused=True)])
     assert performance_of(reused).state == "partial"
-    failed = evidence([fact(0, "a", "a"), fact(1, None, "a", status="error"), fact(2, "a", "a", is_kept=True)])
+    failed = evidence([fact(0, "a", "a"), fact(1, None, "a", status="error"), fact(2, "a", "a", is_reused=True)])
     assert performance_of(failed).state == "invalid"
     stopped = evidence([fact(0, "a", "a")], stopping={"state": "shown", "of": 10})
     assert performance_of(stopped).state == "partial"

@@ -80,7 +80,7 @@ def test_sends_of_two_claims_are_not_compared_with_one_schedule() -> None:
 
 
 def test_a_run_without_requests_of_its_own_has_no_validity() -> None:
-    assert performance_of(evidence([fact(0, "a", "a", is_kept=True)])).validity is None
+    assert performance_of(evidence([fact(0, "a", "a", is_reused=True)])).validity is None
     lost = performance_of(evidence([], total=3))
     assert lost.is_invalid
     assert lost.state is None

@@ -45,7 +45,7 @@ async def test_a_childs_result_comes_back(children: CpuChildren) -> None:
 
 async def test_a_childs_error_is_raised_here_and_the_child_lives_on(children: CpuChildren) -> None:
     pid = await children.run(os.getpid)
-    with pytest.raises(ValueError, match="math domain error"):
+    with pytest.raises(ValueError, match="math domain"):
         await children.run(math.sqrt, -1)
     assert await children.run(os.getpid) == pid
 
@@ -55,7 +55,7 @@ async def test_two_calls_at_once_have_a_child_each(children: CpuChildren) -> Non
     assert first != second
 
 
-async def test_a_child_that_dies_is_told_as_such_and_replaced(children: CpuChildren) -> None:
+async def test_the_death_of_a_child_is_reported_and_the_child_is_replaced(children: CpuChildren) -> None:
     pid = await children.run(os.getpid)
     with pytest.raises(Unavailable, match="died"):
         await children.run(os.kill, pid, signal.SIGKILL)
@@ -70,12 +70,12 @@ async def test_cancelling_kills_the_child(children: CpuChildren) -> None:
     await until_gone(pid)
 
 
-async def test_work_that_does_not_end_is_ended_and_its_place_is_free() -> None:
+async def test_a_call_that_exceeds_its_limit_is_killed_and_frees_its_slot() -> None:
     children = CpuChildren(max_running=1, limit_s=0.05)
     others = set(multiprocessing.active_children())
     async with asyncio.timeout(30):
         for _ in range(2):
-            with pytest.raises(Unavailable, match="not done within") as error:
+            with pytest.raises(Unavailable) as error:
                 await children.run(time.sleep, 600)
             assert error.value.code == STALLED
         for child in set(multiprocessing.active_children()) - others:
@@ -85,12 +85,12 @@ async def test_work_that_does_not_end_is_ended_and_its_place_is_free() -> None:
 
 
 def run_out_of_time() -> None:
-    raise TimeoutError("a server did not answer")
+    raise TimeoutError("no answer")
 
 
 async def test_a_time_out_of_the_work_itself_is_its_own_error(children: CpuChildren) -> None:
     pid = await children.run(os.getpid)
-    with pytest.raises(TimeoutError, match="a server did not answer"):
+    with pytest.raises(TimeoutError, match="no answer"):
         await children.run(run_out_of_time)
     assert await children.run(os.getpid) == pid
 

@@ -98,15 +98,16 @@ async def written_outcome(room: EngineRoom, job: ClaimedJob) -> dict[str, Any]:
     return dict((await room.job(job.job.id)).outcome or {})
 
 
-async def test_what_cannot_be_helped_fails_at_once_with_its_words(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_permanent_error_fails_at_once_with_its_message_and_cure(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
-    finished = await runner_of(job, raising(InvalidInput("No such task.", cure="Name one."))).run()
+    error = InvalidInput("message", cure="cure")
+    finished = await runner_of(job, raising(error)).run()
     assert finished is not None
     assert finished.state is JobState.FAILED
-    assert (await written_outcome(room, job))["message"] == "No such task. Name one."
+    assert (await written_outcome(room, job))["message"] == str(error) == "message cure"
 
 
-async def test_what_may_be_helped_is_tried_again(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_transient_error_is_tried_again(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     finished = await runner_of(job, raising(Unavailable("Busy."))).run()
     assert finished is not None
@@ -200,10 +201,10 @@ async def test_a_job_whose_requests_may_take_longer_than_that_has_not_stalled(
 
     async def wait_for_an_answer(job: ClaimedJob) -> Outcome:
         await asyncio.sleep(5 * STALL_S)
-        return Preempted(reason="it was left alone")
+        return Preempted(reason="answered")
 
     await runner_of(job, wait_for_an_answer).run()
-    assert (await written_outcome(room, job))["reason"] == "it was left alone"
+    assert (await written_outcome(room, job))["reason"] == "answered"
 
 
 async def test_a_job_that_is_silent_for_longer_than_its_requests_may_take_has_stalled(

@@ -11,8 +11,8 @@ import pytest
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, claims, events, finishing
-from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.db.claims import ClaimRecord
+from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState
 from vlmhyperbench.errors import Fenced

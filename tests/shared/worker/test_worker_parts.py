@@ -15,7 +15,7 @@ import pytest
 
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.doorbell import forward
-from vlmhyperbench.worker.listening import open_door
+from vlmhyperbench.worker.listening import open_ring_socket
 from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench.worker.signals import open_stop
@@ -79,8 +79,8 @@ async def test_a_ring_that_is_forwarded_is_heard(tmp_path: Path, length: int) ->
     heard = asyncio.Event()
     folder = tmp_path / ("d" * length)
     folder.mkdir(mode=0o700)
-    (folder / "w.door").touch()  # left by an earlier boot
-    async with open_door(folder, "w", heard.set) as door:
+    (folder / "w.socket").touch()  # left by an earlier boot
+    async with open_ring_socket(folder, "w", heard.set) as door:
         assert door.parent.stat().st_mode & 0o077 == 0
         assert (door.parent == folder) == (length == 5)
         forward(str(door), "id")

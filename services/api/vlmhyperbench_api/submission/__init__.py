@@ -1,6 +1,6 @@
 """Submit runs and experiments: resolve names to pinned specs, then write everything in one transaction."""
 
-from vlmhyperbench_api.submission.request import Submission
+from vlmhyperbench_api.submission.request import ChildSubmission, Submission
 from vlmhyperbench_api.submission.submitting import (
     publish_all,
     submit_experiment,
@@ -11,6 +11,7 @@ from vlmhyperbench_api.submission.submitting import (
 )
 
 __all__ = [
+    "ChildSubmission",
     "Submission",
     "publish_all",
     "submit_experiment",

@@ -84,3 +84,10 @@ class Submission(Generic[Body]):
     def _digest(self) -> str:
         about = self.resource if self.parent_id is None else f"{self.resource} {self.parent_id}"
         return digest_of({"resource": about, "body": self.body.model_dump(mode="json", exclude_unset=True)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSubmission(Submission[Body]):
+    """A request to create a run from another run."""
+
+    parent_id: UUID

@@ -29,16 +29,16 @@ def pin_run(submission: Submission[RunCreate]) -> tuple[str, RunSpec]:
     return _name(body.name, body.run), _pin_entry(submission, body.run)
 
 
-def pin_import(submission: Submission[RunImport], found: Answers) -> tuple[str, RunSpec]:
+def pin_import(submission: Submission[RunImport], answers: Answers) -> tuple[str, RunSpec]:
     """Return the name and spec of a run that imports answers; `found` describes the uploaded file.
 
     Raises:
         InvalidInput: names are unknown.
     """
     body = submission.body
-    path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, found.sha256)}"
+    path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, answers.sha256)}"
     with names_are_input():
-        spec = resolve_import(submission.catalogue, found, body, storage_path=path, plugins=submission.plugins)
+        spec = resolve_import(submission.catalogue, answers, body, storage_path=path, plugins=submission.plugins)
     return body.name or f"{spec.target.served_name}, imported", spec
 
 
@@ -69,9 +69,9 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, R
     with names_are_input():  # report a missing extractor now instead of at scoring
         for extractor in spec.extractors:
             open_extractor(extractor)
-    kept = "cache" if spec.reuse == "cache" else "equal"
+    unforced = "cache" if spec.reuse == "cache" else "equal"
     forced = {"index": "nothing", "inference": "nothing", "evaluation": "answers"}
-    reuse = forced.get(body.force or "", kept)
+    reuse = forced.get(body.force or "", unforced)
     return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": reuse})
 
 

@@ -20,7 +20,7 @@ from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreat
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.baselines import pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
-from vlmhyperbench_api.submission.request import Body, Submission
+from vlmhyperbench_api.submission.request import Body, ChildSubmission, Submission
 from vlmhyperbench_api.submission.resolving import (
     names_are_input,
     pin_experiment,
@@ -66,14 +66,14 @@ async def submit_import(submission: Submission[RunImport], answer_files: AnswerF
 
     async def resolve() -> Write:
         with names_are_input():
-            found = await answer_files.describe(submission.project_id, submission.body.answers)
-        name, spec = await asyncio.to_thread(pin_import, submission, found)
+            answers = await answer_files.describe(submission.project_id, submission.body.answers)
+        name, spec = await asyncio.to_thread(pin_import, submission, answers)
         return _write_fresh(submission, name, spec)
 
     return await _submit_run(submission, resolve)
 
 
-async def submit_rescoring(submission: Submission[RunRescore]) -> RunDetail:
+async def submit_rescoring(submission: ChildSubmission[RunRescore]) -> RunDetail:
     """Create a run that re-scores another, or return the run that was already created with the key.
 
     Raises:
@@ -94,7 +94,7 @@ async def submit_rescoring(submission: Submission[RunRescore]) -> RunDetail:
     return await _submit_run(submission, resolve)
 
 
-async def submit_rerun(submission: Submission[RunRerun]) -> RunDetail:
+async def submit_rerun(submission: ChildSubmission[RunRerun]) -> RunDetail:
     """Create a run that repeats another and reuses what has not changed, or return the one created with the key.
 
     Raises:
@@ -134,11 +134,11 @@ async def submit_experiment(submission: Submission[ExperimentCreate]) -> Experim
         return write
 
     read = partial(read_experiment, project_id=submission.project_id)
-    found, is_new = await _submit(submission, resolve, read)
+    result, is_new = await _submit(submission, resolve, read)
     if not is_new:
-        return found
-    await publish_all(submission.runtime, found)
-    return found.model_copy(update={"warnings": warnings_of(submission)})
+        return result
+    await publish_all(submission.runtime, result)
+    return result.model_copy(update={"warnings": warnings_of(submission)})
 
 
 async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
@@ -172,10 +172,10 @@ async def _submit(
         found_id = await submission.claim(session, new_id)
         if found_id == new_id:
             await write(session, new_id)
-        found = await read(session, found_id)
+        result = await read(session, found_id)
     if found_id == new_id:
         await submission.runtime.bus.push_wake()
-    return found, found_id == new_id
+    return result, found_id == new_id
 
 
 def _write_fresh(
@@ -201,13 +201,12 @@ def _write_fresh(
     return write
 
 
-async def _read_parent(submission: Submission[RunRescore] | Submission[RunRerun]) -> tuple[RunView, int]:
+async def _read_parent(submission: ChildSubmission[RunRescore] | ChildSubmission[RunRerun]) -> tuple[RunView, int]:
     """Read the parent run and the number of its failed requests.
 
     Raises:
         NotFound: it does not exist in this project.
     """
-    assert submission.parent_id is not None, "a child's address names its parent"  # noqa: S101
     async with submission.runtime.database.transaction() as session:
         parent = await runs.get(session, submission.parent_id, project_id=submission.project_id)
         if parent is None:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from vlmhyperbench.db import experiments, jobs, runs
 from vlmhyperbench.db.claim_phases import open_of_run
 from vlmhyperbench.db.engine import AsyncSession
-from vlmhyperbench.db.keeping import keep_answers
+from vlmhyperbench.db.rescoring import reuse_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, target_digest
@@ -71,8 +71,8 @@ async def add_rescoring(
         Conflict: the parent has not ended, or has no answers.
     """
     run = await add_run(session, submission, [], run_id=run_id, name=name, spec=spec)
-    kept = await keep_answers(session, run, parent)
-    planned = plan_rescoring(spec, total=parent.total or 0, kept=kept)
+    reused = await reuse_answers(session, run, parent)
+    planned = plan_rescoring(spec, total=parent.total or 0, reused=reused)
     for phase in planned.phases:
         await open_of_run(session, run_id, phase)
     await jobs.add(

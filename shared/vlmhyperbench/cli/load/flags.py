@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from vlmhyperbench.cli import groups
-from vlmhyperbench.domain.arrivals import MOST_RATE_PER_S
+from vlmhyperbench.domain.arrivals import MAX_RATE_PER_S
 from vlmhyperbench.load.presets import Preset
 from vlmhyperbench.load.workload import Scenario
 
@@ -24,7 +24,7 @@ Connections = Annotated[int, Parameter(validator=Number(gte=1, lte=65_536))]
 Processes = Annotated[int, Parameter(validator=Number(gte=1, lte=64))]
 Turns = Annotated[int, Parameter(validator=Number(gte=1, lte=1000))]
 ImageCount = Annotated[int, Parameter(validator=Number(gte=0, lte=1000))]
-Rate = Annotated[float, Parameter(validator=Number(gte=1e-6, lte=MOST_RATE_PER_S))]
+Rate = Annotated[float, Parameter(validator=Number(gte=1e-6, lte=MAX_RATE_PER_S))]
 Spread = Annotated[float, Parameter(validator=Number(gte=0.01, lte=100))]
 Speed = Annotated[float, Parameter(validator=Number(gte=1e-3, lte=1e3))]
 Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))]

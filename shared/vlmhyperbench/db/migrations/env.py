@@ -1,4 +1,4 @@
-"""What Alembic runs for every command: it works on the connection, and in the transaction, of the caller."""
+"""Alembic's environment script, run for every command: uses the connection and the transaction of the caller."""
 
 from __future__ import annotations
 

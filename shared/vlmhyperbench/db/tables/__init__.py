@@ -1,12 +1,13 @@
-"""Every table. Rows of these classes stay inside `vlmhyperbench.db`; repositories return frozen dataclasses.
+"""All tables. Rows of these classes are used in `vlmhyperbench.db` only; repositories return frozen dataclasses.
 
-`run_id` leads every large primary key, and no foreign key points onto fact rows: they will be partitioned.
-Instants are `timestamptz` by the database's clock; durations and monotonic instants are integers of nanoseconds.
+`run_id` is the first column of every large primary key, and no foreign key refers to fact rows, so that they can be
+partitioned. Instants are `timestamptz` by the database's clock; durations and monotonic instants are integers of
+nanoseconds.
 """
 
 from sqlmodel import SQLModel
 
-from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, KeptFactRow, KeptPhaseRow, MeasureManifestRow
+from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
 from vlmhyperbench.db.tables.runs import (
     ApiKeyRow,
@@ -32,11 +33,11 @@ __all__ = [
     "FactRow",
     "IdempotencyKeyRow",
     "JobRow",
-    "KeptFactRow",
-    "KeptPhaseRow",
     "MeasureManifestRow",
     "PhaseRow",
     "ReservationRow",
+    "ReusedFactRow",
+    "ReusedPhaseRow",
     "RunRow",
     "SampleManifestRow",
     "WorkerRow",

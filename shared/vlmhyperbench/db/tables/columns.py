@@ -1,4 +1,4 @@
-"""Columns that every table uses: JSON, instants by the database's clock, 64-bit integers."""
+"""Columns that several tables use: JSON, instants by the database's clock, 64-bit integers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sqlmodel import Field
 
 
 def json_column(*, nullable: bool = False) -> Any:
-    """Return a JSONB column; what is None in one that may be null is no value, not the JSON null."""
+    """Return a JSONB column; in a nullable one, None is stored as SQL NULL, not as the JSON null."""
     return Field(sa_column=Column(JSONB(none_as_null=nullable), nullable=nullable))
 
 
 def now_column() -> Any:
-    """Return an instant that the database sets when the row is written."""
+    """Return a column of instants that the database sets when the row is written."""
     return Field(sa_column=Column(DateTime(timezone=True), nullable=False, server_default=func.now()))
 
 
 def instant_column() -> Any:
-    """Return an instant that may be unknown."""
+    """Return a column of instants that may be unknown."""
     return Field(default=None, sa_column=Column(DateTime(timezone=True), nullable=True))
 
 
 def bigint_column(*, nullable: bool = True, primary_key: bool = False) -> Any:
-    """Return a 64-bit integer that nothing numbers by itself."""
+    """Return a column of 64-bit integers without autoincrement."""
     if primary_key:
         return Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     return Field(default=None, sa_column=Column(BigInteger, nullable=nullable))

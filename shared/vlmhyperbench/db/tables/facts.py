@@ -1,4 +1,4 @@
-"""Facts, what is kept of other runs, chunks and measures: the large tables, `run_id` first."""
+"""The large tables: facts, reused facts and phases, chunks and measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlmhyperbench.db.tables.columns import bigint_column, json_column, now_colu
 
 
 class FactRow(SQLModel, table=True):
-    """The row of one request: immutable, exactly one per (run, phase, ordinal). Payloads are in its chunk."""
+    """The row of one request: immutable, exactly one per (run, phase, ordinal). Its payload is in its chunk."""
 
     __tablename__ = "fact"
     __table_args__ = (
@@ -28,17 +28,17 @@ class FactRow(SQLModel, table=True):
     repeat: int = 0
     turn: int = 0
     member: int = 0
-    """Which model of a pipeline answered; always 0: used once there are pipelines."""
+    """Index of the model in a pipeline that answered; always 0 until pipelines exist."""
     stream: int = 0
     status: str
     """`ok`, `error` or `quarantined`."""
     origin: str = "live"
     """`live`, `cached` or `imported`."""
     failure: str | None = None
-    """Of an error: `model` counts against the model, `infrastructure` never does."""
+    """Kind of an error: `model` counts against the model, `infrastructure` never does."""
     error_code: str | None = None
     error: str | None = None
-    """What the server said of an error, bounded, without secrets and control characters (`domain.causes`)."""
+    """The server's error message, bounded, without secrets and control characters (`domain.causes`)."""
     http_status: int | None = None
     finish_reason: str | None = None
     tries: int = 1
@@ -58,13 +58,13 @@ class FactRow(SQLModel, table=True):
     claim_id: UUID
     chunk: int
     row: int
-    """Place in the chunk (run, claim, phase, chunk)."""
+    """Row in the file of the chunk (run, claim, phase, chunk)."""
 
 
-class KeptPhaseRow(SQLModel, table=True):
-    """A child run's phase that is, as a whole, a phase of another run."""
+class ReusedPhaseRow(SQLModel, table=True):
+    """A phase whose rows are, as a whole, those of a phase of another run."""
 
-    __tablename__ = "kept_phase"
+    __tablename__ = "reused_phase"
 
     run_id: UUID = Field(primary_key=True)
     phase: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
@@ -72,11 +72,11 @@ class KeptPhaseRow(SQLModel, table=True):
     source_phase: int
 
 
-class KeptFactRow(SQLModel, table=True):
-    """A single row that a child run keeps: always the row that was measured, never another reference."""
+class ReusedFactRow(SQLModel, table=True):
+    """A single row that a run reuses; the source is always the row that was measured, never another reference."""
 
-    __tablename__ = "kept_fact"
-    __table_args__ = (Index("ix_kept_fact_source", "source_run_id"),)
+    __tablename__ = "reused_fact"
+    __table_args__ = (Index("ix_reused_fact_source", "source_run_id"),)
 
     run_id: UUID = Field(primary_key=True)
     phase: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
@@ -87,7 +87,7 @@ class KeptFactRow(SQLModel, table=True):
 
 
 class ChunkRow(SQLModel, table=True):
-    """The fenced manifest of payloads: what was appended at once, as one Parquet file in storage."""
+    """The manifest of one Parquet file in storage, which has the payloads of rows that were appended together."""
 
     __tablename__ = "chunk"
 
@@ -103,7 +103,7 @@ class ChunkRow(SQLModel, table=True):
 
 
 class MeasureManifestRow(SQLModel, table=True):
-    """One Parquet file of measures, keyed by the claim that wrote it."""
+    """The manifest of one Parquet file of measures, keyed by the claim that wrote it."""
 
     __tablename__ = "measure_manifest"
 
@@ -116,11 +116,11 @@ class MeasureManifestRow(SQLModel, table=True):
     size_bytes: int = Field(sa_type=BigInteger)
     rows: int = Field(sa_type=BigInteger)
     metrics: list[dict[str, Any]] = json_column()
-    """Identity of every metric inside: name, profile, version, extractor, package."""
+    """Identity of each metric in the file: name, profile, version, extractor, package."""
     environment: str
-    """Metric environment: digest of the packages that computed it."""
+    """Digest of the packages that computed the measures."""
     evaluation_id: str | None = Field(default=None, index=True)
     """Short id of the evaluation identity, whose components are in `metrics`."""
     fingerprint: str | None = None
-    """Of the stage: a rerun with an equal one keeps the file. None where a source has no version."""
+    """Stage fingerprint: a rerun with an equal one reuses the file. None if a source has no version."""
     created_at: datetime = now_column()

@@ -1,4 +1,4 @@
-"""Jobs, claims, workers, devices and reservations: who does what, and under which fence."""
+"""Jobs, claims, workers, devices and reservations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench.db.tables.columns import bigint_column, instant_column, json_
 
 
 class JobRow(SQLModel, table=True):
-    """One unit of work with one lease. `claim_id` is the fencing token of every write."""
+    """A unit of work with one lease. `claim_id` is the fencing token of every write."""
 
     __tablename__ = "job"
     __table_args__ = (
@@ -33,22 +33,22 @@ class JobRow(SQLModel, table=True):
 
     id: UUID = Field(primary_key=True)
     kind: str
-    """Kind of its step: `domain.steps` says what that is."""
+    """Kind of its step (`domain.steps`)."""
     scope: str
-    """`run` or `experiment`: whose job it is."""
+    """`run` or `experiment`: the kind of its owner."""
     run_id: UUID | None = Field(default=None, foreign_key="run.id", index=True)
     experiment_id: UUID | None = Field(default=None, foreign_key="experiment.id", index=True)
     project_id: str
     state: str
     needs: list[UUID] = Field(sa_column=Column(ARRAY(SqlUuid), nullable=False, server_default="{}"))
     needs_state: str = "DONE"
-    """`DONE`: every needed job is DONE; `ENDED`: every needed job is terminal (an experiment's report)."""
+    """State that each needed job must have reached: `DONE`, `ENDED` (any terminal state) or `STARTED` (or DONE)."""
     phase: int | None = None
     range_start: int | None = bigint_column()
     range_end: int | None = bigint_column()
     """Ordinals [start, end) of a job that writes facts."""
     target_digest: str | None = None
-    """Digest of the run's target: jobs with equal ones can use one loaded model."""
+    """Digest of the target that it asks; jobs with equal digests can use one loaded model."""
     params: dict[str, Any] = json_column()
     priority: int = 0
     attempt_id: UUID | None = None
@@ -62,17 +62,17 @@ class JobRow(SQLModel, table=True):
     done: int = Field(default=0, sa_type=BigInteger)
     failed: int = Field(default=0, sa_type=BigInteger)
     outcome: dict[str, Any] | None = json_column(nullable=True)
-    """Of a terminal job: `{kind: complete | stopped | failed | cancelled, reason, at, …}`."""
+    """Outcome of the last claim: `{kind: complete | stopped | preempted | failed | cancelled, reason, at, …}`."""
     created_at: datetime = now_column()
     finished_at: datetime | None = instant_column()
     step: int
     """Number of its step in the run's graph."""
     counts: bool
-    """Its rows are answers of the run."""
+    """Whether its rows are answers of the run."""
 
 
 class ClaimRow(SQLModel, table=True):
-    """What cannot be recovered later, once per claim."""
+    """A claim of a job, with evidence that cannot be recovered later."""
 
     __tablename__ = "claim"
     __table_args__ = (
@@ -93,7 +93,7 @@ class ClaimRow(SQLModel, table=True):
     packages: dict[str, Any] = json_column()
     """Distribution → version in the claiming process."""
     client: dict[str, Any] | None = json_column(nullable=True)
-    """The load generator's `EndLine`: what measuring itself cost."""
+    """The load generator's `EndLine`, with its own cost."""
     resources: dict[str, Any] | None = json_column(nullable=True)
     """Peaks and means of the device samples over the measured window; the samples are an artifact."""
     anchor_monotonic_ns: int | None = bigint_column()
@@ -103,19 +103,19 @@ class ClaimRow(SQLModel, table=True):
     started_at: datetime = now_column()
     ended_at: datetime | None = instant_column()
     machine_id: str | None = None
-    """Boot of the kernel that it ran on: containers of a host share it, and its monotonic clock."""
+    """Id of the kernel's boot: containers of a host share it, and its monotonic clock."""
     cores: list[int] | None = Field(default=None, sa_column=Column(ARRAY(Integer), nullable=True))
-    """Cores that its processes could run on, the engine's too."""
+    """Cores on which its processes, including the engine's, could run."""
     gpus: list[str] | None = Field(default=None, sa_column=Column(ARRAY(String), nullable=True))
     """UUIDs of its worker's accelerators."""
     sending_from_ns: int | None = bigint_column()
-    """Monotonic instant just before its first request; None where it sent none."""
+    """Monotonic instant just before its first request; None if it sent none."""
     sending_until_ns: int | None = bigint_column()
-    """Monotonic instant of the last end of an answer."""
+    """Monotonic instant at which its last answer ended."""
 
 
 class WorkerRow(SQLModel, table=True):
-    """A worker: one supervisor and its doorbell. A new boot is a new row."""
+    """A worker: one supervisor and its doorbell. Each boot is a new row."""
 
     __tablename__ = "worker"
     __table_args__ = (Index("ix_worker_live", "kind", postgresql_where=text("state IN ('LIVE', 'DRAINING')")),)
@@ -125,23 +125,23 @@ class WorkerRow(SQLModel, table=True):
     kind: str
     """`inference`, `evaluation` or `reporting`."""
     queue: str
-    """Its private queue."""
+    """Name of its private queue."""
     host: str
     boot_id: UUID
     pid: int = Field(sa_type=Integer)
     state: str
     """`LIVE`, `DRAINING` or `GONE`."""
     slots: int
-    """Jobs at once; an inference worker takes one, on all of its devices."""
+    """Maximum number of jobs at a time; an inference worker takes one, on all of its devices."""
     version: str
     resident: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False, server_default="{}"))
-    """Target digests that are loaded now."""
+    """Digests of the targets that are loaded now."""
     registered_at: datetime = now_column()
     last_seen_at: datetime = now_column()
     machine_id: str | None = None
-    """Boot of the kernel that it runs on."""
+    """Id of the kernel's boot."""
     cores: list[int] | None = Field(default=None, sa_column=Column(ARRAY(Integer), nullable=True))
-    """Cores that its processes may run on."""
+    """Cores on which its processes may run."""
 
 
 class DeviceRow(SQLModel, table=True):
@@ -159,7 +159,7 @@ class DeviceRow(SQLModel, table=True):
 
 
 class ReservationRow(SQLModel, table=True):
-    """What an attempt holds on a device; freed when the job leaves ASSIGNED and RUNNING."""
+    """The share of a device that an attempt holds; deleted when the job leaves ASSIGNED and RUNNING."""
 
     __tablename__ = "reservation"
 
@@ -168,6 +168,6 @@ class ReservationRow(SQLModel, table=True):
     device: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     job_id: UUID = Field(foreign_key="job.id", index=True)
     bytes: int = Field(sa_type=BigInteger)
-    """All that the device has: less is used once jobs are placed by their memory."""
+    """All memory of the device, until jobs are placed by their memory."""
     is_exclusive: bool = True
-    """Always so; used once several jobs share a device."""
+    """Always True, until several jobs can share a device."""

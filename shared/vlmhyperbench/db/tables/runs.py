@@ -47,7 +47,7 @@ class RunRow(SQLModel, table=True):
     created_by: str
     name: str
     position: int = 0
-    """Place in the experiment's matrix; the first is the baseline of a comparison."""
+    """Index in the experiment's matrix; the first run is the baseline of a comparison."""
     spec: dict[str, Any] = json_column()
     spec_digest: str = Field(index=True)
     state: str
@@ -57,20 +57,20 @@ class RunRow(SQLModel, table=True):
     is_dirty: bool = True
     cancel_requested_at: datetime | None = instant_column()
     stop_decision: dict[str, Any] | None = json_column(nullable=True)
-    """What the stop rule found, once it was certain: `{rule, is_shown, units, samples, unscored, low, high, of}`."""
+    """Decision of the stop rule, once it is certain: `{rule, state, samples, of, answers, unscored, low, high, …}`."""
     headline: dict[str, Any] | None = json_column(nullable=True)
-    """The scores of the newest report, as lists of runs show them: a `wire.runs.Headline`."""
+    """Scores of the newest report, as lists of runs show them (`wire.runs.Headline`)."""
     event_seq: int = Field(default=0, sa_type=BigInteger)
     manifest_id: str | None = Field(default=None, foreign_key="sample_manifest.id")
     total: int | None = bigint_column()
-    """Requests of the accuracy phase, or of the timed one: known once the run is INDEXED."""
+    """Number of requests of the accuracy phase or the timed phase; known once the run is INDEXED."""
     created_at: datetime = now_column()
     started_at: datetime | None = instant_column()
     finished_at: datetime | None = instant_column()
 
 
 class IdempotencyKeyRow(SQLModel, table=True):
-    """A key is scoped by who sent it: the same key and body answer the same id, another body is a conflict."""
+    """An idempotency key of a principal, with the hash of the body and the resource that was created with it."""
 
     __tablename__ = "idempotency_key"
 
@@ -84,7 +84,7 @@ class IdempotencyKeyRow(SQLModel, table=True):
 
 
 class SampleManifestRow(SQLModel, table=True):
-    """A sample manifest, stored by content (id = SHA-256 of the stored file) and shared by runs."""
+    """A sample manifest, stored by content hash (id = SHA-256 of the stored file) and shared by runs."""
 
     __tablename__ = "sample_manifest"
 
@@ -94,13 +94,13 @@ class SampleManifestRow(SQLModel, table=True):
     size_bytes: int = Field(sa_type=BigInteger)
     samples: int = Field(sa_type=BigInteger)
     unreadable: int = Field(sa_type=BigInteger)
-    """Samples whose image is no image: they become error rows."""
+    """Number of samples that cannot be asked, as their image or text is not readable; they become error rows."""
     group_columns: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False))
     created_at: datetime = now_column()
 
 
 class PhaseRow(SQLModel, table=True):
-    """A part of a run whose requests count, or are void, together."""
+    """A part of a run whose requests are counted or voided together."""
 
     __tablename__ = "phase"
 
@@ -110,18 +110,18 @@ class PhaseRow(SQLModel, table=True):
     params: dict[str, Any] = json_column()
     state: str
     claim_id: UUID | None = None
-    """The claim that measures it; None for an accuracy phase, which all shards share."""
+    """The claim that measures it; None for a phase that all shards share."""
     count: int | None = bigint_column()
     opened_at: datetime = now_column()
     closed_at: datetime | None = instant_column()
     step: int
     """Number of its step in the run's graph."""
     counts: bool
-    """Its rows are answers of the run."""
+    """Whether its rows are answers of the run."""
 
 
 class EventRow(SQLModel, table=True):
-    """Durable events. A stream is a run (or an experiment, for its own few); `seq` is gapless in it."""
+    """A durable event. A stream is a run or an experiment; `seq` has no gaps in a stream."""
 
     __tablename__ = "event"
 
@@ -149,9 +149,9 @@ class ArtifactRow(SQLModel, table=True):
     experiment_id: UUID | None = Field(default=None, foreign_key="experiment.id", index=True)
     claim_id: UUID
     kind: str
-    """`report`, `table`, `log` or `resources`."""
+    """`report`, `summary`, `table`, `log`, `resources` or `reuse`."""
     name: str
-    """File name as a user sees it, `report.html`."""
+    """File name as users see it, such as `report.html`."""
     media_type: str
     storage_key: str
     sha256: str
@@ -160,7 +160,7 @@ class ArtifactRow(SQLModel, table=True):
 
 
 class ApiKeyRow(SQLModel, table=True):
-    """An API key: the secret itself is shown once and never stored."""
+    """An API key; the secret itself is shown once and never stored."""
 
     __tablename__ = "api_key"
 

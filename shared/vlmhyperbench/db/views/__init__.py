@@ -1,7 +1,15 @@
-"""What repositories return: frozen copies of rows, with the columns' names."""
+"""What repositories return: frozen copies of rows, with the names of the columns as fields."""
 
 from vlmhyperbench.db.views.copying import View, view_of
-from vlmhyperbench.db.views.facts import ChunkView, FactView, KeptFactView, KeptPhaseView, MeasureManifestView
+from vlmhyperbench.db.views.facts import (
+    ChunkView,
+    FactView,
+    MeasureManifestView,
+    NewChunk,
+    NewFact,
+    ReusedFactView,
+    ReusedPhaseView,
+)
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
@@ -23,11 +31,13 @@ __all__ = [
     "ExperimentView",
     "FactView",
     "JobView",
-    "KeptFactView",
-    "KeptPhaseView",
     "MeasureManifestView",
+    "NewChunk",
+    "NewFact",
     "PhaseView",
     "ReservationView",
+    "ReusedFactView",
+    "ReusedPhaseView",
     "RunView",
     "SampleManifestView",
     "View",

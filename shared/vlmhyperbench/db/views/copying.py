@@ -1,4 +1,4 @@
-"""Copy a row into its view: columns by name, states as enums, lists as tuples."""
+"""Copy a row into a view: columns by name, states as enums, lists as tuples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Row
 
 
 class View(Protocol):
-    """A frozen copy of a row. `ENUMS` are the columns that hold states."""
+    """A frozen copy of a row. `ENUMS` maps columns to the enums of their values."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]]
 

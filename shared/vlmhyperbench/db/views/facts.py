@@ -1,4 +1,4 @@
-"""Copies of facts, what is kept of other runs, chunks and measures."""
+"""Copies of facts, reused facts and phases, chunks and measures."""
 
 from __future__ import annotations
 
@@ -6,56 +6,64 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 from uuid import UUID
 
+from vlmhyperbench.domain.failures import Failure
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench_sdk.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactView:
-    """The row of one request."""
+class NewFact:
+    """The row of one request, to be appended; run, phase, claim and chunk follow from where it is appended."""
+
+    ordinal: int
+    row: int
+    """Row in the file of the chunk."""
+    sample: int
+    status: FactStatus
+    request_sha256: str
+    repeat: int = 0
+    turn: int = 0
+    member: int = 0
+    stream: int = 0
+    origin: Literal["live", "cached", "imported"] = "live"
+    failure: Failure | None = None
+    error_code: str | None = None
+    error: str | None = None
+    http_status: int | None = None
+    finish_reason: str | None = None
+    tries: int = 1
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    token_source: str | None = None
+    scheduled_ns: int | None = None
+    sent_ns: int | None = None
+    queue_ns: int | None = None
+    ttft_user_ns: int | None = None
+    ttft_service_ns: int | None = None
+    tpot_ns: float | None = None
+    latency_ns: int | None = None
+    stream_end_ns: int | None = None
+    text_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactView(NewFact):
+    """The row of one request, with where it was measured."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"status": FactStatus}
 
     run_id: UUID
     phase: int
-    ordinal: int
-    sample: int
-    repeat: int
-    turn: int
-    member: int
-    stream: int
-    status: FactStatus
-    origin: str
-    failure: str | None
-    error_code: str | None
-    error: str | None
-    http_status: int | None
-    finish_reason: str | None
-    tries: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    token_source: str | None
-    scheduled_ns: int | None
-    sent_ns: int | None
-    queue_ns: int | None
-    ttft_user_ns: int | None
-    ttft_service_ns: int | None
-    tpot_ns: float | None
-    latency_ns: int | None
-    stream_end_ns: int | None
-    request_sha256: str
-    text_sha256: str | None
     claim_id: UUID
     chunk: int
-    row: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPhaseView:
-    """A phase that is, as a whole, a phase of another run."""
+class ReusedPhaseView:
+    """A phase whose rows are, as a whole, those of a phase of another run."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
@@ -66,8 +74,8 @@ class KeptPhaseView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFactView:
-    """A single row that a child run keeps."""
+class ReusedFactView:
+    """A single row that a run reuses."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
@@ -80,25 +88,33 @@ class KeptFactView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkView:
-    """What was appended at once, as one Parquet file in storage."""
+class NewChunk:
+    """The manifest of a Parquet file that is already in storage, under a key of its claim."""
+
+    phase: int
+    no: int
+    """Number among the chunks of its claim and phase."""
+    storage_key: str
+    sha256: str
+    size_bytes: int
+    rows: int
+    """Number of rows of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkView(NewChunk):
+    """The manifest of a chunk, with the claim that wrote it."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
     run_id: UUID
     claim_id: UUID
-    phase: int
-    no: int
-    storage_key: str
-    sha256: str
-    size_bytes: int
-    rows: int
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureManifestView:
-    """One Parquet file of measures."""
+    """The manifest of one Parquet file of measures."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 

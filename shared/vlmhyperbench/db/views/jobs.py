@@ -1,4 +1,4 @@
-"""Copies of jobs, claims, workers and what they have."""
+"""Copies of jobs, claims, workers, devices and reservations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One unit of work with one lease."""
+    """A unit of work with one lease."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"kind": StepKind, "state": JobState}
 
@@ -54,7 +54,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimView:
-    """What cannot be recovered later, once per claim."""
+    """A claim of a job, with evidence that cannot be recovered later."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
@@ -121,7 +121,7 @@ class DeviceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationView:
-    """What an attempt holds on a device."""
+    """The share of a device that an attempt holds."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 

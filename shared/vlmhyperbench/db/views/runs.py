@@ -1,4 +1,4 @@
-"""Copies of what users ask for and get: experiments, runs, phases, manifests, artifacts, events, keys."""
+"""Copies of experiments, runs, phases, sample manifests, artifacts, events and API keys."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleManifestView:
-    """A sample manifest, stored by content."""
+    """A sample manifest, stored by content hash."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
@@ -86,7 +86,7 @@ class SampleManifestView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseView:
-    """A part of a run whose requests count, or are void, together."""
+    """A part of a run whose requests are counted or voided together."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"state": PhaseState}
 

@@ -1,4 +1,4 @@
-"""Give measures the short id of their evaluation identity."""
+"""Store the short id of the evaluation identity with each manifest of measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find answers by the request that they answer."""
+"""Add an index by which answers are found by the hash of their request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember why a run stopped asking."""
+"""Store the decision of a run's stop rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember what measures were made from, so that a rerun can tell whether they would be the same."""
+"""Store the stage fingerprint of measures, by which a rerun decides whether it can reuse them."""
 
 from __future__ import annotations
 

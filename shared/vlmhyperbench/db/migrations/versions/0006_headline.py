@@ -1,4 +1,4 @@
-"""Keep the scores of a run's report with the run, so that lists show them without opening files."""
+"""Store the scores of a run's report with the run, so that lists show them without opening files."""
 
 from __future__ import annotations
 

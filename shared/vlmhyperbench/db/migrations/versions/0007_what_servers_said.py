@@ -1,4 +1,4 @@
-"""Keep beside each failed request what the server said, so that the most frequent error can be told at once."""
+"""Store the server's error message with each failed request, so that errors can be counted in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember on what part of a machine a worker stands, and when a claim sent: which claims disturbed each other."""
+"""Store the cores and accelerators of workers and claims, and when claims sent requests, to see which disturbed others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Say of jobs and phases which step of their run they belong to, and whether their rows are answers of the run.
+"""Store with jobs and phases the step of their run, and whether their rows are answers of the run.
 
-A judge was a GENERATE job whose params held the key `judge`; it is a step of its own kind now.
+A judge was a GENERATE job whose params had the key `judge`; now it is a step of its own kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def downgrade() -> None:
             op.drop_column(table, name)
 
 
-# INDEX is 0, what brings the answers 1; judges follow in the order of their phases, then SCORE and REPORT.
+# INDEX is step 0, GENERATE or IMPORT step 1; judges follow in the order of their phases, then SCORE and REPORT.
 _JUDGES = """
 UPDATE job SET kind = 'JUDGE', params = params - 'judge' || jsonb_build_object('metric', params -> 'judge')
 WHERE kind = 'GENERATE' AND params ? 'judge'

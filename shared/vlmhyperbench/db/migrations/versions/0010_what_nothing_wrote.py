@@ -1,7 +1,4 @@
-"""Drop columns that nothing ever wrote: the labels of workers and the state of devices.
-
-Every worker was without labels, and every device `OK`.
-"""
+"""Drop two columns that always had the same value: the labels of workers (none) and the state of devices (`OK`)."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ import pytest
 from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.builders import new_fact
 from tests.support.engine_room import EngineRoom
-from vlmhyperbench.db import claim_phases, jobs, kept, phases, runs
-from vlmhyperbench.db.appending import NewChunk, append
+from vlmhyperbench.db import claim_phases, jobs, phases, reuse, runs
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.db.keeping import keep_answers
-from vlmhyperbench.db.views import KeptFactView, RunView
+from vlmhyperbench.db.rescoring import reuse_answers
+from vlmhyperbench.db.views import NewChunk, ReusedFactView, RunView
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.planning import plan_rescoring
 from vlmhyperbench.domain.specs import RunSpec
@@ -66,7 +66,7 @@ async def rescore(room: EngineRoom, parent: RunView, spec: RunSpec = SCORED) -> 
     """Keep a run's answers in a new one."""
     async with room.database.transaction() as session:
         run = await runs.add(session, project_id="p", created_by="t", name="again", spec=spec, parent_run_id=parent.id)
-        planned = plan_rescoring(spec, total=parent.total or 0, kept=await keep_answers(session, run, parent))
+        planned = plan_rescoring(spec, total=parent.total or 0, reused=await reuse_answers(session, run, parent))
         for phase in planned.phases:
             await claim_phases.open_of_run(session, run.id, phase)
         await jobs.add(session, planned.jobs, project_id="p", run_id=run.id)
@@ -150,9 +150,9 @@ async def test_single_rows_that_are_kept_count_like_whole_phases(
     source = await measured(room, errors=errors)
     run, [shard] = await room.shards(SCORED, samples=1)
     held = await room.take(shard.id, await room.add_worker())
-    row = KeptFactView(run_id=run.id, phase=1, ordinal=0, source_run_id=source.id, source_phase=1, source_ordinal=1)
+    row = ReusedFactView(run_id=run.id, phase=1, ordinal=0, source_run_id=source.id, source_phase=1, source_ordinal=1)
     async with room.database.transaction() as session:
-        await kept.keep(session, shard.id, [row])
+        await reuse.add_to_shard(session, shard.id, [row])
     await room.finish(held, Complete())
     await room.advance()
     async with room.database.transaction() as session:
@@ -170,11 +170,11 @@ async def test_an_error_among_kept_verdicts_is_none_of_the_answers_either(room: 
     [judge] = await room.jobs_of(run.id, StepKind.JUDGE)
     held = await room.take(judge.id, await room.add_worker())
     rows = [
-        KeptFactView(run_id=run.id, phase=2, ordinal=no, source_run_id=source.id, source_phase=1, source_ordinal=1)
+        ReusedFactView(run_id=run.id, phase=2, ordinal=no, source_run_id=source.id, source_phase=1, source_ordinal=1)
         for no in range(judge.range_end or 0)
     ]
     async with room.database.transaction() as session:
-        await kept.keep(session, judge.id, rows)
+        await reuse.add_to_shard(session, judge.id, rows)
     await room.finish(held, Complete())
     await room.advance()
     await do(room, run.id, StepKind.SCORE, Complete())

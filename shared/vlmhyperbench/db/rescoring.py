@@ -1,4 +1,4 @@
-"""Start a run from another's answers: its phases are that run's, and nothing is asked again."""
+"""Start a run from the answers of another run: it reuses that run's counting phases and sends no requests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import cast
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db import events, kept, phases
+from vlmhyperbench.db import events, phases, reuse
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
-from vlmhyperbench.db.views import KeptPhaseView, RunView
+from vlmhyperbench.db.views import ReusedPhaseView, RunView
 from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
@@ -19,39 +19,39 @@ from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
 _RUN = table_of(RunRow)
-_OVER = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
+_ANSWERED = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
 
 
-async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> list[int]:
+async def reuse_answers(session: AsyncSession, run: RunView, parent: RunView) -> list[int]:
     """Give a QUEUED run the samples and the counting phases of a run that has ended, and make it INDEXED.
 
     Returns the numbers of these phases.
 
     Raises:
-        Conflict: the parent has not ended, or has no answers to keep.
+        Conflict: the parent has not ended, or has no answers.
     """
-    found = [phase for phase in await phases.of_run(session, parent.id) if phase.counts and phase.state in _OVER]
+    answered = [phase for phase in await phases.of_run(session, parent.id) if phase.counts and phase.state in _ANSWERED]
     if not parent.state.is_terminal:
         raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
-    if not found or parent.manifest_id is None:
-        raise Conflict(f"The run {parent.id} has no answers to keep.", cure="Run it again.", code="no_answers")
-    for phase in found:
+    if not answered or parent.manifest_id is None:
+        raise Conflict(f"The run {parent.id} has no answers to reuse.", cure="Run it again.", code="no_answers")
+    for phase in answered:
         await phases.add(
             session,
             run_id=run.id,
             no=phase.no,
             step=phase.step,
-            kind=cast("PhaseKind", phase.kind),  # it was one when it was opened
+            kind=cast("PhaseKind", phase.kind),  # only phases of these kinds are ever opened
             counts=phase.counts,
             params=phase.params,
             count=phase.count,
             state=phase.state,
         )
-        same = KeptPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
-        await kept.add_phase(session, same)
-    numbers = {phase.no for phase in found}
-    single = [row for row in await kept.facts_of_run(session, parent.id) if row.phase in numbers]
-    await kept.add_facts(session, [replace(row, run_id=run.id) for row in single])
+        reused = ReusedPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
+        await reuse.add_phase(session, reused)
+    numbers = {phase.no for phase in answered}
+    rows = [row for row in await reuse.facts_of_run(session, parent.id) if row.phase in numbers]
+    await reuse.add_facts(session, [replace(row, run_id=run.id) for row in rows])
     await session.execute(
         update(_RUN)
         .where(_RUN.c.id == run.id)
@@ -62,6 +62,6 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
             stop_decision=parent.stop_decision,
         )
     )
-    data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "kept_of": str(parent.id)}
+    data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "reused_from": str(parent.id)}
     await events.append(session, stream_id=run.id, type=EventType.RUN_INDEXED, data=data)
     return sorted(numbers)
