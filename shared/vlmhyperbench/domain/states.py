@@ -142,7 +142,7 @@ class FactStatus(StrEnum):
     OK = "ok"
     ERROR = "error"
     QUARANTINED = "quarantined"
-    """Reserved for samples that crash their engine; nothing sets it yet."""
+    """Used once samples that crash their engine are quarantined; nothing sets it yet."""
 
 
 def next_run_state(state: RunState, event: RunEvent) -> RunState | None:
