@@ -166,7 +166,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         stopping=bundle.stopping,
         platform_version=bundle.platform_version,
         events=bundle.events,
-        alone=bundle.alone,
+        baseline_rows=bundle.alone,
     )
 
 

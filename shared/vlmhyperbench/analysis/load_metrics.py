@@ -54,7 +54,7 @@ def check_metric(name: str) -> None:
     """
     if name not in RATES and not _TIME.fullmatch(name):
         raise InvalidInput(
-            f"--precision-of {name} is not a metric of a load.",
+            f"--precision-of {name} is no metric of a load.",
             cure=f"Write one of {', '.join(RATES)}, or ttft, tpot or latency with _mean, _p50, _p90 or _p99.",
         )
 

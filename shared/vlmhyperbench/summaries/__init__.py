@@ -1,1 +1,1 @@
-"""What a run came to, as one typed value: computed once from facts, measures and spec, stored, and read by everyone."""
+"""The summary of a run: one typed value, computed once from facts, measures and spec, and stored."""

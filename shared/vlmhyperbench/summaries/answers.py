@@ -10,10 +10,10 @@ ROW = ("phase", "ordinal")
 
 
 def answers_of(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
-    """Return the facts of a run with one metric's `value`, `outcome`, `reason` and statistics; whole samples only.
+    """Return the facts of a run with one metric's `value`, `outcome`, `reason` and statistics, without single fields.
 
-    `cluster` names the document: the images of the sample, or its key where it has none. A row that the metric did not
-    reach has no value.
+    The column `cluster` names the document: the images of the sample, or its key where it has no images. A row without
+    a measure has no value.
     """
     measures = scored.measures.filter(polars.col("field").is_null()).drop("field", "extractor", strict=False)
     cluster = polars.when(polars.col("images").list.len() > 0).then(polars.col("images").list.join("+"))

@@ -1,7 +1,7 @@
-"""Write a summary as JSON and read it again, strictly: what is read is the value that was written.
+"""Write a summary as JSON and read it again, strictly: the value that is read equals the value that was written.
 
-Version rule: `SCHEMA` names the form and the meaning of every number in it. Whoever changes either gives it the next
-number, and a summary of another number is not read: it is computed anew from the facts, which are the truth.
+Version rule: `SCHEMA` names the form of a summary and the meaning of its numbers. A change of either needs the next
+version number. A summary of another version is not read; it is computed anew from the facts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def from_json(content: bytes) -> RunSummary:
     """Read a summary that `to_json` wrote.
 
     Raises:
-        InvalidInput: it is none, or of another version; the message names the place.
+        InvalidInput: it is no summary, or of another version; the message names the location.
     """
     return from_object(parse_object(content, what="The summary", any_text=True))
 
@@ -43,18 +43,18 @@ def to_object(summary: RunSummary) -> dict[str, Any]:
     return {"schema": SCHEMA, **_plain(summary)}
 
 
-def from_object(found: JsonObject) -> RunSummary:
+def from_object(stored: JsonObject) -> RunSummary:
     """Read a summary that `to_object` returned.
 
     Raises:
-        InvalidInput: it is none, or of another version; the message names the place.
+        InvalidInput: it is no summary, or of another version; the message names the location.
     """
-    if found.get("schema") != SCHEMA:
+    if stored.get("schema") != SCHEMA:
         raise InvalidInput(
-            f"The summary's schema is {str(found.get('schema'))[:100]!r}; this version reads {SCHEMA!r}.",
-            cure="Let the run's report be written anew.",
+            f"The summary's schema is {str(stored.get('schema'))[:100]!r}; this version reads {SCHEMA!r}.",
+            cure="Write the report of the run again.",
         )
-    return decode(RunSummary, {name: item for name, item in found.items() if name != "schema"}, "summary")
+    return decode(RunSummary, {name: item for name, item in stored.items() if name != "schema"}, "summary")
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What requests took of their target, and what that costs by the prices that were pinned with the run."""
+"""Usage of a target by the requests of a run, and its cost by the prices that are pinned with the run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from vlmhyperbench.domain.specs import RunSpec
 
 
 def usage_of(rows: polars.DataFrame, *, window_s: float | None) -> Usage:
-    """Sum up what requests took of their target.
+    """Sum the usage of the target.
 
     Args:
-        rows: the requests that were asked here.
-        window_s: how long they took together.
+        rows: Requests that the run sent itself.
+        window_s: Time that the requests took together.
     """
     answered = rows.filter(polars.col("status") == "ok")
     cached = answered["cached_tokens"].cast(polars.Int64).sum() if "cached_tokens" in answered.columns else 0
@@ -31,12 +31,12 @@ def usage_of(rows: polars.DataFrame, *, window_s: float | None) -> Usage:
 
 
 def whole_sum(rows: polars.DataFrame, column: str) -> int | None:
-    """Sum up a count; None where a row lacks it, for of an unknown number no sum is known."""
+    """Sum a column of counts; None where a row has no count."""
     if rows[column].null_count():
         return None
-    return int(rows[column].cast(polars.Int64).sum())  # of 32-bit counts the sum can be longer
+    return int(rows[column].cast(polars.Int64).sum())  # the sum of a 32-bit column has 32 bits and could overflow
 
 
 def cost_of_run(spec: RunSpec, rows: polars.DataFrame, *, window_s: float | None) -> Cost:
-    """Work out what a run's own requests cost."""
+    """Compute the cost of a run's own requests."""
     return cost_of(spec.prices, usage_of(rows, window_s=window_s), unpriced=spec.unpriced)

@@ -1,4 +1,4 @@
-"""Who is in the denominator: what was requested, answered, scored, and who is to blame for the rest."""
+"""Denominators of a run: requests that were answered and scored, and the causes of the others."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def count(run: RunEvidence) -> Counts:
 
 
 def errors_of(run: RunEvidence) -> list[FailureGroup]:
-    """Count what failed of a run by what was said, the most frequent first."""
+    """Group the failed requests of a run by their errors, the most frequent first."""
     failed = run.facts.filter(polars.col("status") != "ok")
     columns = ("error_code", "http_status", "error", "failure")
-    found: list[tuple[FailedRequest, Failure, int]] = []
-    for code, http_status, error, failure, number in failed.group_by(columns, maintain_order=True).len().iter_rows():
-        read = read_row(error_code=code, http_status=http_status, error=error)
-        whose: Failure = "model" if failure == "model" else "infrastructure"
-        found.append((read, whose, number))
-    return group_failures(found, ok=run.facts.height - failed.height)
+    counted: list[tuple[FailedRequest, Failure, int]] = []
+    for code, http_status, error, failure, count in failed.group_by(columns, maintain_order=True).len().iter_rows():
+        request = read_row(error_code=code, http_status=http_status, error=error)
+        cause: Failure = "model" if failure == "model" else "infrastructure"
+        counted.append((request, cause, count))
+    return group_failures(counted, ok=run.facts.height - failed.height)

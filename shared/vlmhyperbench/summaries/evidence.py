@@ -1,7 +1,7 @@
-"""What a summary and a report are made from: plain values that a service reads from the database.
+"""Input of a summary and a report: plain values that a service reads from the database.
 
-Frames: `facts` has one row per fact with payloads and manifest columns (`facts.read`); `measures` one per measure
-(the columns that SCORE writes). Group columns are named `group.<name>`.
+The frame `facts` has one row per fact, with payloads and manifest columns (`facts.read`). The frame `measures` has one
+row per measure, with the columns that SCORE writes. Group columns are named `group.<name>`.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from vlmhyperbench_sdk.types import JsonObject
 
 GROUP = "group."
 MAX_GROUPS = 30
-"""A column of more values than that is no group column unless the run says so."""
+"""Largest number of values of a group column that the run does not name."""
 MAX_GROUP_COLUMNS = 3
 _USUAL_GROUPS = ("doc_class", "question_type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedMetric:
-    """A metric that a run pins, opened, with what it measured."""
+    """A metric that a run pins, opened, with its measures."""
 
     spec: MetricSpec
     metric: Metric
     environment: str
-    """Digest of the packages that computed it."""
+    """Digest of the packages that computed the measures."""
     extractor: str = "text@1"
-    """What read the answers for it."""
+    """Extractor that parsed the answers."""
     evaluation_id: str = ""
-    """Short id of everything that decides its numbers."""
+    """Short id of everything that its numbers depend on."""
     measures: polars.DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredMetric(OpenedMetric):
-    """A metric under the names that keep it apart; `metric` combines sums of its statistics for any group."""
+    """A metric with names that are unique within a run; `metric` combines sums of its statistics for any group."""
 
     key: str
-    """How machines name it: with its profile where the run has the metric twice."""
+    """Name in machine-readable results; it has the profile where the run has the metric twice."""
     label: str
-    """How people do."""
+    """Name for people."""
 
     @property
     def description(self) -> MetricDescription:
@@ -57,7 +57,7 @@ class ScoredMetric(OpenedMetric):
 
     @property
     def identity(self) -> MetricIdentity:
-        """What is stored of it."""
+        """Part of the metric that a summary stores."""
         return MetricIdentity(
             key=self.key,
             label=self.label,
@@ -73,20 +73,20 @@ class ScoredMetric(OpenedMetric):
 
     @property
     def perfect(self) -> float | None:
-        """The value of a right answer, where the range has such an end."""
+        """Value of a right answer; None where that end of the range is open, or the metric has no direction."""
         return self.identity.perfect
 
 
 def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
-    """Give metrics the shortest names that keep them apart, in their order."""
-    often = Counter(metric.spec.name for metric in opened)
+    """Give metrics the shortest names that are unique, in their order."""
+    counts = Counter(metric.spec.name for metric in opened)
     names: dict[str, set[str]] = {}
     for metric in opened:
         names.setdefault(metric.metric.description.title, set()).add(metric.spec.name)
     named = []
     for metric in opened:
-        is_single, title = often[metric.spec.name] == 1, metric.metric.description.title
-        apart = [*([metric.spec.name] if len(names[title]) > 1 else []), *([] if is_single else [metric.spec.profile])]
+        is_single, title = counts[metric.spec.name] == 1, metric.metric.description.title
+        suffix = [*([metric.spec.name] if len(names[title]) > 1 else []), *([] if is_single else [metric.spec.profile])]
         named.append(
             ScoredMetric(
                 spec=metric.spec,
@@ -96,7 +96,7 @@ def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
                 evaluation_id=metric.evaluation_id,
                 measures=metric.measures,
                 key=metric.spec.name if is_single else metric.spec.label,
-                label=f"{title} ({', '.join(apart)})" if apart else title,
+                label=f"{title} ({', '.join(suffix)})" if suffix else title,
             )
         )
     return tuple(named)
@@ -104,7 +104,7 @@ def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvidence:
-    """Everything that a report says of one run follows from this."""
+    """Input of the summary and the report of one run."""
 
     id: str
     name: str
@@ -113,13 +113,13 @@ class RunEvidence:
     spec: RunSpec
     spec_digest: str
     total: int | None
-    """Requests that the run was to make."""
+    """Number of requests that the run was to make."""
     manifest_id: str | None
     samples: int | None
     unreadable: int
     facts: polars.DataFrame
     scored: Sequence[ScoredMetric]
-    """By the first extractor, which is the one that counts."""
+    """Metrics by the first extractor, whose scores count."""
     claims: Sequence[ClaimEvidence]
     phases: Sequence[PhaseEvidence]
     created_at: str = ""
@@ -127,27 +127,27 @@ class RunEvidence:
     finished_at: str = ""
     parent_run_id: str | None = None
     left_out: int = 0
-    """Imported answers that belong to no sample of the run."""
+    """Number of imported answers that belong to no sample of the run."""
     differing: int = 0
-    """Imported answers whose file knows none of the references that the data set has."""
+    """Number of imported answers whose file has none of the references of the data set."""
     stopping: JsonObject | None = None
-    """What the run's stop rule came to, as SCORE tells it; None where it has none."""
+    """Result of the run's stop rule, as SCORE stores it; None without a stop rule."""
     judged: Sequence[JudgeUse] = ()
     platform_version: str = ""
     events: TokenEvents | None = None
-    """When its tokens came; None where nobody read that."""
-    alone: polars.DataFrame | None = None
-    """Rows of its baseline phase, asked one after the other: what several streams are compared with."""
+    """Token events of its answers; None where they were not read."""
+    baseline_rows: polars.DataFrame | None = None
+    """Rows of its baseline phase, which sends one request at a time; several streams are compared with them."""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
-    """The same metrics by the other extractors: their label → what they measured."""
+    """Label of another extractor → the same metrics by this extractor."""
 
     def may_be_paired_with(self, other: RunEvidence) -> bool:
-        """Whether samples of one key are one sample in both."""
+        """Return whether equal keys are the same sample in both runs."""
         return may_be_paired(self.spec.dataset, other.spec.dataset, (self.manifest_id, other.manifest_id))
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Columns by which quality is shown: those the run asks for, else the usual ones and others of few values."""
+        """Columns by which quality is shown: those that the run names, else the usual ones and others of few values."""
         present = [column.removeprefix(GROUP) for column in self.facts.columns if column.startswith(GROUP)]
         if self.spec.group_by:
             return tuple(name for name in self.spec.group_by if name in present)
@@ -160,23 +160,23 @@ class RunEvidence:
 
     @property
     def primary(self) -> ScoredMetric | None:
-        """The first metric of the task: wrong answers are wrong by it."""
+        """First metric of the task, which decides whether an answer is wrong."""
         return self.scored[0] if self.scored else None
 
     @property
     def is_stopped(self) -> bool:
-        """Whether its stop rule ended the inference before every sample was asked; re-scored answers know it too."""
+        """Whether its stop rule ended the inference before every sample was asked, also where it was scored again."""
         outcome = self.stopping or {}
-        of = outcome.get("of")
+        total = outcome.get("of")
         is_certain = outcome.get("state") in {"shown", "refuted"}
-        return is_certain and isinstance(of, int) and self.facts.height < of * self.spec.decoding.n
+        return is_certain and isinstance(total, int) and self.facts.height < total * self.spec.decoding.n
 
     @property
     def is_unjudged(self) -> bool:
-        """Whether a judge could not be asked to the end, so that none of its verdicts counts."""
+        """Whether requests to a judge were not completed, so that none of its verdicts counts."""
         return any(phase.kind == "judge" and phase.state == "VOID" for phase in self.phases)
 
     @property
     def generating(self) -> tuple[ClaimEvidence, ...]:
-        """Claims that measured something."""
+        """Claims that sent requests of the run."""
         return tuple(claim for claim in self.claims if asks_the_run(claim.job))

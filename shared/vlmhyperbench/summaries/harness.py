@@ -1,4 +1,4 @@
-"""What measuring itself took: the load generator's processor time, memory and start-up, as each claim recorded them."""
+"""Cost of measuring: the load generator's processor time, memory and start-up, as each claim recorded them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars
 
+from vlmhyperbench.summaries.costs import whole_sum
 from vlmhyperbench.summaries.records import ClaimEvidence, numbers
 from vlmhyperbench.summaries.spans import ANSWERED
 from vlmhyperbench.summaries.speeds import Harness
@@ -14,12 +15,12 @@ TOKENS, REQUESTS = 100_000, 1_000
 
 
 def harness_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, window_s: float | None) -> Harness | None:
-    """Sum up what the claims recorded; None where none did.
+    """Sum the records of the claims; None where no claim recorded its cost.
 
     Args:
-        rows: the requests that the run asked itself.
-        claims: those that measured them.
-        window_s: how long they took together.
+        rows: Requests that the run sent itself.
+        claims: Claims that measured them.
+        window_s: Time that the requests took together.
     """
     recorded = [claim for claim in claims if _known([claim], "cpu_s")]
     if not recorded:
@@ -27,9 +28,7 @@ def harness_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, windo
     cpu_s = sum(_known(recorded, "cpu_s"))
     is_recorded = polars.col("claim_id").is_in([claim.id for claim in recorded])
     sent = rows.filter(is_recorded & polars.col("sent_ns").is_not_null())
-    counts = sent.filter(ANSWERED)["completion_tokens"]
-    # Of an unknown number no share is known; a sum of 32-bit counts is one of 32 bits, too.
-    tokens = int(counts.cast(polars.Int64).sum()) if counts.null_count() == 0 else 0
+    tokens = whole_sum(sent.filter(ANSWERED), "completion_tokens")
     measuring = _known(recorded, "measuring_cpu_s")
     whole = window_s if len(recorded) == len(claims) else None
     return Harness(

@@ -1,4 +1,4 @@
-"""The few numbers that lists of runs show of a summary."""
+"""The headline of a summary: the few numbers that lists of runs show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
 def headline_row(summary: RunSummary) -> dict[str, JsonValue]:
-    """Return one flat row, its metrics by name: what the command line's comparison table shows."""
+    """Return one flat row with the metrics by name, as the command line's comparison table shows it."""
     performance, counts = summary.performance, summary.counts
     latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
     return {
@@ -44,7 +44,7 @@ def headline_row(summary: RunSummary) -> dict[str, JsonValue]:
 
 
 def scores_of(summary: RunSummary) -> JsonObject:
-    """Return what is kept with a run for lists: the headline with its metrics as a list, the primary one first."""
+    """Return the headline as it is stored with a run: with its metrics as a list, the primary metric first."""
     row = headline_row(summary)
     row["scores"] = [{"metric": score.key, **_cell(score)} for score in summary.metrics]
     del row["metrics"]
@@ -52,7 +52,7 @@ def scores_of(summary: RunSummary) -> JsonObject:
 
 
 def target_of(spec: RunSpec) -> str:
-    """Name what was measured."""
+    """Name the target of a run."""
     target = spec.target
     quantization = target.quantization if isinstance(target, ModelTarget) else None
     return f"{target.served_name} ({quantization})" if quantization else target.served_name

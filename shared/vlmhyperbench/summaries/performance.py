@@ -11,7 +11,7 @@ from vlmhyperbench.analysis.percentiles import percentiles_of
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.units import NS_PER_MS
-from vlmhyperbench.summaries.costs import cost_of_run
+from vlmhyperbench.summaries.costs import cost_of_run, whole_sum
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.harness import harness_of
 from vlmhyperbench.summaries.records import ClaimEvidence
@@ -31,22 +31,22 @@ TIMES = {
 }
 """Name of a time → its column."""
 OF_THE_CLIENT = frozenset({"queue_ms"})
-"""What a failed request has as well, so that failures are not its slowest."""
+"""Times that failed requests have as well, so that failures do not count as infinite."""
 
 
 def times_of(run: RunEvidence) -> dict[str, Ordered]:
-    """Return the times of the answers that this run asked for itself, in order; what nobody measured is left out."""
+    """Return the times of the answers to the run's own requests, sorted; a time without values is left out."""
     own = own_rows(run.facts).filter(polars.col("status") == "ok")
-    found = {name: ordered(own[column].drop_nulls().to_numpy() / NS_PER_MS) for name, column in TIMES.items()}
-    return {name: values for name, values in found.items() if values.n}
+    times = {name: ordered(own[column].drop_nulls().to_numpy() / NS_PER_MS) for name, column in TIMES.items()}
+    return {name: values for name, values in times.items() if values.n}
 
 
 def performance_of(run: RunEvidence, *, missing: int) -> Performance:
-    """Summarise the requests that this run measured itself; answers kept of another run never count here.
+    """Summarise the speed of the requests that the run sent itself; reused answers do not count.
 
     Args:
-        run: the run.
-        missing: its requests without a row.
+        run: Evidence of the run.
+        missing: Number of its requests without a row.
     """
     everything = own_rows(run.facts)
     asked = everything.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
@@ -55,24 +55,24 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
     claims = [claim for claim in run.generating if claim.id in measured]
     is_one_engine = isinstance(run.spec.target, EndpointTarget)
     window = window_s(everything, clock_offsets(run.generating) if is_one_engine else None)
-    # An answer without a token came at no time at all: to whoever waits for it, it failed.
-    silent = own["latency_ns"].null_count()
+    answered = own.filter(ANSWERED)
+    # An answer without a token has no time: its user waits forever.
+    without_token = own.height - answered.height
     failed = asked.height - own.height
-    slowest = failed + silent + missing
+    infinite = failed + without_token + missing
     values = times_of(run)
-    times = {name: found.describe() for name, found in values.items()}
-    tokens = own.filter(ANSWERED)["completion_tokens"]
-    total_tokens = int(tokens.cast(polars.Int64).sum()) if len(tokens) and not tokens.null_count() else None
+    times = {name: ordered_times.describe() for name, ordered_times in values.items()}
+    total_tokens = whole_sum(answered, "completion_tokens") if answered.height else None
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
     ttft = times.get("ttft_user_ms")
-    answers = own.height - silent
-    goodput, verdicts = slo_of(asked, limits, scheduled=asked.height + missing, failed=slowest, window_s=window)
+    answers = answered.height
+    goodput, verdicts = slo_of(asked, limits, scheduled=asked.height + missing, failed=infinite, window_s=window)
     resources = None if is_one_engine else resources_of(claims, answers=answers, tokens=total_tokens, window_s=window)
     return Performance(
         times=times,
         percentiles={
-            name: percentiles_of(found.values.tolist(), failed=0 if name in OF_THE_CLIENT else slowest)
-            for name, found in values.items()
+            name: percentiles_of(ordered_times.values.tolist(), failed=0 if name in OF_THE_CLIENT else infinite)
+            for name, ordered_times in values.items()
         },
         gaps_ms=_gaps(run),
         failed=failed,
@@ -105,7 +105,7 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
 
 
 def _gaps(run: RunEvidence) -> Gaps | None:
-    """Percentiles of the gaps between tokens, within half a bucket."""
+    """Return the percentiles of the gaps between tokens, with an error of at most half a bucket."""
     if run.events is None or not run.events.gap_counts.any():
         return None
     gaps = gaps_ms(run.events)

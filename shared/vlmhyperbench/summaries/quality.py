@@ -1,4 +1,4 @@
-"""Scores of a run: every metric over everything, by groups, by pairs of groups and by fields."""
+"""Scores of a run: every metric over all answers, by groups, by pairs of groups and by fields."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _BY_QUESTION = AGGREGATORS["by_doc_question"]
 
 
 def overall(run: RunEvidence, metrics: Sequence[ScoredMetric]) -> tuple[Score, ...]:
-    """Summarise metrics over all answers, in the task's order."""
+    """Aggregate metrics over all answers, in the task's order."""
     return scores_by(run, metrics, ())
 
 
 def by_column(run: RunEvidence) -> dict[str, tuple[Score, ...]]:
-    """Summarise every metric by each group column that is shown, and by the usual one of tables."""
+    """Aggregate every metric by each group column that is shown, and by the usual column of tables."""
     usual = [column for column in _BY_TYPE if GROUP + column in run.facts.columns]
     return {column: scores_by(run, run.scored, (column,)) for column in dict.fromkeys((*run.groups, *usual))}
 
 
 def crossings(run: RunEvidence) -> tuple[Crossing, ...]:
-    """Summarise every metric by the first two columns that are shown, and by the usual two of tables."""
+    """Aggregate every metric by the first two columns that are shown, and by the usual two columns of tables."""
     usual = [_BY_QUESTION] if all(GROUP + column in run.facts.columns for column in _BY_QUESTION) else []
     wanted = dict.fromkeys([*([run.groups[:2]] if len(run.groups) > 1 else []), *usual])
     return tuple(
@@ -40,7 +40,7 @@ def crossings(run: RunEvidence) -> tuple[Crossing, ...]:
 
 
 def by_field(run: RunEvidence) -> tuple[Score, ...]:
-    """Summarise what metrics measured of single fields."""
+    """Aggregate the measures of single fields, by field."""
     return tuple(score for scored in run.scored for score in _fields(run, scored))
 
 

@@ -1,4 +1,4 @@
-"""What a summary says of claims, phases and judges: plain records, cheap to import for whoever reads them."""
+"""Claims, phases and judges as a summary stores them: plain records that are cheap to import."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from vlmhyperbench_sdk.types import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturber:
-    """An inference that ran beside a claim, on the same machine or device."""
+    """An inference that ran at the same time as a claim, on the same machine or device."""
 
     claim_id: str
     run_id: str | None
-    """None of another project's, whose runs are not named."""
+    """None where the run belongs to another project, whose runs are not named."""
     run_name: str | None
     is_stranger: bool = False
-    """It is of another stack, or of the command `load`, and was met on the machine."""
+    """Whether it belongs to another stack or to the command `load`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimEvidence:
-    """What one claim recorded of the machine and the engine that answered."""
+    """Record of one claim about its machine and its engine."""
 
     id: str
     job: str
-    """Kind of the job: `GENERATE`, `SCORE` …, or `JUDGE` where it asked a judge."""
+    """Kind of the job, such as `GENERATE`, `SCORE` or `JUDGE`."""
     host: str
     machine: JsonObject
     engine: JsonObject | None
@@ -38,41 +38,42 @@ class ClaimEvidence:
     measured_at: str | None
     resources: JsonObject | None = None
     job_id: str = ""
-    """Two claims of one job: the first was interrupted."""
+    """Job of the claim; where two claims have one job, the first was interrupted."""
     anchor_monotonic_ns: int | None = None
     anchor_wall_ns: int | None = None
     started_at: str = ""
     ended_at: str = ""
     sending_from_ns: int | None = None
-    """First request and last end by the machine's monotonic clock, what stands aside too; None where not recorded."""
+    """First request by the machine's monotonic clock, including phases that do not count; None where not recorded."""
     sending_until_ns: int | None = None
+    """End of the last request; None where not recorded."""
     disturbed_by: tuple[Disturber, ...] | None = None
-    """None where the claim did not record when, or on what, it sent."""
+    """None where the claim did not record the time or the machine of its requests."""
 
 
 def numbers(records: Iterable[JsonObject | None], name: str) -> list[float]:
-    """Return the numbers that stand under a name; a record without one is left out."""
-    found = [(record or {}).get(name) for record in records]
-    return [float(value) for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    """Return the numbers under a name; records without a number are left out."""
+    values = [(record or {}).get(name) for record in records]
+    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUse(Usage):
-    """What asking one judge took of its target."""
+    """Usage of the target of one judge."""
 
     metric: str
     """`name@profile`."""
     requests: int
     kept: int
-    """Of them, verdicts that were known already."""
+    """Number of requests whose verdict was reused."""
     failed: int
     busy_s: float
-    """Sum of the latencies of what was asked here."""
+    """Sum of the latencies of the requests that were sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseEvidence:
-    """A phase of the run, void ones too."""
+    """A phase of the run, also a void one."""
 
     no: int
     kind: str
@@ -83,13 +84,13 @@ class PhaseEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TokenEvents:
-    """The token-bearing events of a run's answered requests, folded (`summaries.tokens`)."""
+    """Token-bearing events of a run's answered requests, folded into counts (`summaries.tokens`)."""
 
     grid: Grid | None
-    """Bins of the run's time; None where its claims share no clock, which gaps do without."""
+    """Bins of the run's time; None where its claims share no clock. Gaps need no grid."""
     tokens: FloatArray
-    """Output tokens by bin. Shape: (grid.bins,), or (0,) without one."""
+    """Output tokens by bin. Shape: (grid.bins,), or (0,) without a grid."""
     gap_counts: IntArray
-    """Gaps between tokens, one a token, by `distributions.bucket_counts`. Shape: (BUCKETS,)."""
+    """Gaps between tokens, one per token, by `distributions.bucket_counts`. Shape: (BUCKETS,)."""
     uncounted: int
-    """Answers whose tokens nobody counted; their gaps are in, their tokens are not."""
+    """Number of answers without a token count; their gaps are included, their tokens are not."""

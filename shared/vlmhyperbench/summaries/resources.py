@@ -1,4 +1,4 @@
-"""What the engine and its machine took while a run measured: the worker's samples, over the window of the requests."""
+"""Resources of the engine and its machine during a run, from the samples that workers took."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TOKENS = 1_000
 def resources_of(
     claims: Sequence[ClaimEvidence], *, answers: int, tokens: int | None, window_s: float | None
 ) -> Resources:
-    """Sum up what the claims recorded.
+    """Sum the records of the claims.
 
     Args:
-        claims: those that measured.
-        answers: how many they brought.
-        tokens: of these, where every one was counted.
-        window_s: how long the claims measured, added up.
+        claims: Claims that measured.
+        answers: Number of answers.
+        tokens: Number of output tokens; None where an answer has no count.
+        window_s: Time that the claims measured together.
     """
     energies = _known(claims, "energy_accelerator_j")
     is_whole = bool(claims) and len(energies) == len(claims) and not _are_side_by_side(claims)
@@ -40,11 +40,11 @@ def resources_of(
 
 
 def _are_side_by_side(claims: Sequence[ClaimEvidence]) -> bool:
-    """Whether two of them held one machine at a time, so that its energy is neither's."""
+    """Return whether two claims used one machine at the same time, so that its energy cannot be divided."""
     by_host: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for claim in claims:
         by_host[claim.host].append((claim.started_at, claim.ended_at))
-    return any(after[0] < before[1] for held in by_host.values() for before, after in pairwise(sorted(held)))
+    return any(after[0] < before[1] for spans in by_host.values() for before, after in pairwise(sorted(spans)))
 
 
 def _max(claims: Sequence[ClaimEvidence], name: str) -> int | None:
@@ -52,7 +52,7 @@ def _max(claims: Sequence[ClaimEvidence], name: str) -> int | None:
 
 
 def _mean_percent(claims: Sequence[ClaimEvidence], name: str) -> float | None:
-    """Average over the claims' samples: a long claim counts more than a short one."""
+    """Average over the claims, weighted by their numbers of samples."""
     sampled = [claim for claim in claims if _known([claim], name)]
     weights = [sum(_known([claim], "samples")) for claim in sampled]
     if not any(weights):
@@ -65,8 +65,8 @@ def _mean_percent(claims: Sequence[ClaimEvidence], name: str) -> float | None:
 
 
 def _min_coverage(claims: Sequence[ClaimEvidence]) -> float | None:
-    found = _known(claims, "coverage")
-    return (min(found) if len(found) == len(claims) else 0.0) if found else None
+    coverages = _known(claims, "coverage")
+    return (min(coverages) if len(coverages) == len(claims) else 0.0) if coverages else None
 
 
 def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:

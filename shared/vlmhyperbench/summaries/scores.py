@@ -1,4 +1,4 @@
-"""What one metric says of the answers of a run, and of groups of them."""
+"""Scores of one metric over the answers of a run, and over groups of them."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from vlmhyperbench.analysis.results import Aggregate, perfect_of
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 NO_GROUP = "(none)"
-"""Stands for a sample without a value in a group column."""
+"""Value of a group column for samples that have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricIdentity:
-    """A metric under the names that keep it apart within a run, and what decides its numbers."""
+    """Names of a metric that are unique within a run, and everything that its numbers depend on."""
 
     key: str
-    """How machines name it: with its profile where the run has the metric twice."""
+    """Name in machine-readable results; it has the profile where the run has the metric twice."""
     label: str
-    """How people do."""
+    """Name for people."""
     name: str
     profile: str
     version: str
     extractor: str
-    """What read the answers for it."""
+    """Extractor that parsed the answers."""
     environment: str
-    """Digest of the packages that computed it."""
+    """Digest of the packages that computed the measures."""
     evaluation_id: str
-    """Short id of everything that decides its numbers."""
+    """Short id of everything that its numbers depend on."""
     definition: str
-    """Digest of what decides its numbers beside its description."""
+    """Digest of what its numbers depend on besides its description."""
     description: MetricDescription
 
     def is_same(self, other: MetricIdentity | None) -> bool:
-        """Whether another run's metric gives the same number to the same answer."""
+        """Return whether another run's metric gives the same value to the same answer."""
         return other is not None and (self.definition, self.description) == (other.definition, other.description)
 
     @property
     def perfect(self) -> float | None:
-        """The value of a right answer, where the range has such an end."""
+        """Value of a right answer; None where that end of the range is open, or the metric has no direction."""
         return perfect_of(self.description)
 
 

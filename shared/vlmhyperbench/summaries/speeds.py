@@ -1,4 +1,4 @@
-"""What the requests of a run say of its speed, and whether that is a measurement."""
+"""Speeds of a run, and whether they are a valid measurement."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ MemoryOf = Literal["accelerators", "engine"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
-    """The gates of one run's speeds. A gate whose value nobody recorded is unknown, and voids nothing."""
+    """Validity gates of a run's speeds. A gate whose value was not recorded is unknown and voids nothing."""
 
     state: State
     gates: tuple[Gate, ...]
     disturbers: tuple[str, ...] = ()
-    """Other inferences on the same machine at the same time, in words."""
+    """Descriptions of other inferences on the same machine at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """Gaps between tokens in milliseconds, one a token."""
+    """Gaps between tokens in milliseconds, one per token."""
 
     n: int
     p50: float
@@ -34,39 +34,39 @@ class Gaps:
     p99: float
     max: float
     within: float
-    """Relative error of each: they are counted in buckets."""
+    """Relative error of the percentiles, since gaps are counted in buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Peaks and means over all claims that measured; None where a machine has no such thing, or nobody sampled it."""
+    """Peaks and means over all claims that measured; None where a machine lacks the device or it was not sampled."""
 
     engine_memory_bytes: int | None
     """Peak resident memory of the engine's processes."""
     accelerator_memory_bytes: int | None
-    """Peak of what all accelerators of the machine held, whoever used them."""
+    """Peak memory use of all accelerators of the machine, by any process."""
     accelerator_share: float | None
     """Mean utilisation of the accelerators."""
     cpu_share: float | None
-    """Mean utilisation of all cores, the load generator's and the worker's included."""
+    """Mean utilisation of all cores, including the load generator's and the worker's."""
     power_w: float | None
-    """Energy over the window."""
+    """Mean power: energy over the window."""
     energy_j: float | None
-    """Of all accelerators; None where two claims measured on one machine at a time."""
+    """Energy of all accelerators; None where two claims measured on one machine at the same time."""
     energy_j_per_answer: float | None
     energy_j_per_1k_tokens: float | None
-    """Per 1,000 output tokens."""
+    """Energy per 1,000 output tokens."""
     coverage: float | None
-    """Share of the expected samples that exist, of the claim that has fewest; none of one that left no samples."""
+    """Smallest share of the expected samples that a claim has; 0 where a claim has no samples."""
 
     @property
     def peak_memory_bytes(self) -> int | None:
-        """The accelerators' peak where there are any, else the engine's resident memory."""
+        """Peak memory of the accelerators where there are any, else the engine's resident memory."""
         return self.engine_memory_bytes if self.accelerator_memory_bytes is None else self.accelerator_memory_bytes
 
     @property
     def peak_memory_of(self) -> MemoryOf | None:
-        """Whose memory that is; None where nobody knows its peak."""
+        """Whether the peak is that of the accelerators or of the engine; None where it is unknown."""
         if self.accelerator_memory_bytes is not None:
             return "accelerators"
         return None if self.engine_memory_bytes is None else "engine"
@@ -74,92 +74,92 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harness:
-    """What the load generators of a run's claims took; None where it was not recorded."""
+    """Cost of measuring: resources of the load generators of a run's claims; None where not recorded."""
 
     recorded: int
-    """Claims that recorded it."""
+    """Number of claims that recorded the cost."""
     claims: int
     cpu_s: float
-    """Parent and measuring processes, start-up and warm-up included."""
+    """Processor time of parent and measuring processes, including start-up and warm-up."""
     measuring_cpu_s: float | None
-    """Of it, the measuring processes."""
+    """Part of `cpu_s` that the measuring processes used."""
     processes: int | None
-    """Measuring processes of the claim that had most."""
+    """Largest number of measuring processes of a claim."""
     peak_rss_bytes: int | None
-    """Parent and measuring processes, of the claim that had most."""
+    """Largest peak memory of a claim's parent and measuring processes together."""
     measuring_rss_bytes: int | None
-    """The largest measuring process."""
+    """Largest peak memory of a measuring process."""
     startup_s: float | None
-    """Until the first request could leave; the longest of all claims."""
+    """Longest time of a claim until its first request could leave."""
     busy_share: float | None
-    """Of a core, of the busiest measuring process while it measured."""
+    """Share of a core that the busiest measuring process used while it measured."""
     core_share: float | None
-    """Processor time of all of them over the measured window."""
+    """Processor time of all processes over the measured window."""
     cpu_s_per_100k_tokens: float | None
     cpu_s_per_1k_requests: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """What a run's own requests say of speed; None where it was not measured."""
+    """Speed of a run's own requests; None where it was not measured."""
 
     times: Mapping[str, Distribution]
-    """Of answered requests, in milliseconds."""
+    """Name of a time → its distribution over answered requests, in milliseconds."""
     percentiles: Mapping[str, tuple[Percentile, ...]]
-    """Their p50, p90 and p99 with intervals, failed requests counting as infinite."""
+    """Name of a time → its p50, p90 and p99 with intervals, with failed requests as infinite."""
     gaps_ms: Gaps | None
     failed: int
-    """Requests that were asked and not answered."""
+    """Number of requests that were sent and not answered."""
     window_s: float | None
-    """From the first request scheduled to the last stream's end, over all claims: see `spans.window_s`."""
+    """Time from the first request scheduled to the last stream's end, over all claims: see `spans.window_s`."""
     samples_per_s: float | None
-    """Answers of one engine; those without a token are none."""
+    """Answers of one engine per second; answers without a token do not count."""
     output_tokens_per_s: float | None
     output_tokens: int | None
     goodput: Goodput | None
-    """By all limits of the scenario's SLO together."""
+    """Goodput by all limits of the scenario's SLO together."""
     slo: tuple[LimitVerdict, ...]
-    """Its limits one by one."""
+    """Verdict on each limit of the SLO."""
     token_sources: tuple[str, ...]
     parts: int
-    """Claims that measured it: one per shard, and one more for each interruption."""
+    """Number of claims that measured: one per shard, and one more for each interruption."""
     measured_by: tuple[str, ...]
-    """Ids of the claims whose requests these are."""
+    """Ids of the claims that measured."""
     is_interrupted: bool
-    """A job was taken up again by another claim, so that times before and after a restart are mixed."""
+    """Whether another claim resumed a job, so that times before and after a restart are mixed."""
     is_partial: bool
-    """Some answers are kept of another run, so that times are only of the others; or a rule stopped it early."""
+    """Whether answers are reused, so that times cover only the others, or a stop rule ended the run early."""
     hosts: int
-    """Machines that measured it."""
+    """Number of machines that measured."""
     peak_memory_bytes: int | None
     peak_memory_of: MemoryOf | None
     resources: Resources | None
-    """What the engine took; None of an endpoint's, which nobody here sees."""
+    """Resources of the engine; None for an endpoint, whose resources are not visible."""
     validity: Validity | None
-    """None where nothing was asked, and nothing was to be."""
+    """None where nothing was sent and nothing was to be sent."""
     cost: Cost
-    """What the answers cost by the target's prices."""
+    """Cost of the answers by the target's prices."""
     harness: Harness | None
-    """What measuring took; None where no claim recorded it."""
+    """Cost of measuring; None where no claim recorded it."""
 
     @property
     def is_invalid(self) -> bool:
-        """Whether a gate is broken, which voids every speed."""
+        """Whether a gate fails, which voids every speed."""
         return self.validity is not None and self.validity.state == "invalid"
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """What was judged of the speeds."""
+        """Gates of the speeds; empty without a measurement."""
         return self.validity.gates if self.validity is not None else ()
 
     @property
     def is_no_measure(self) -> bool:
-        """Whether the run's speeds are not those of its whole data set, measured in one go."""
+        """Whether the speeds are not those of the whole data set in one uninterrupted measurement."""
         return self.is_interrupted or self.is_partial
 
     @property
     def state(self) -> SpeedsState | None:
-        """What is to be said of the speeds in a word; None where nothing was timed."""
+        """State of the speeds in one word; None where nothing was timed."""
         if not self.times or self.validity is None:
             return None
         if self.is_invalid or not self.is_no_measure:

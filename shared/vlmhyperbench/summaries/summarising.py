@@ -12,7 +12,7 @@ from vlmhyperbench.summaries.summary import Counts, RunSummary
 
 
 def summarise_run(run: RunEvidence) -> RunSummary:
-    """Return what a run came to; the same evidence gives the same summary."""
+    """Return the summary of a run; the same evidence gives the same summary."""
     counts = count(run)
     return RunSummary(
         id=run.id,
@@ -52,7 +52,7 @@ def summarise_run(run: RunEvidence) -> RunSummary:
 
 
 def _final_state(run: RunEvidence, counts: Counts) -> str:
-    """Return the state in which a run ends: a summary is made while the run is still open."""
+    """Return the state in which a run will end: a summary is computed before the run ends."""
     if RunState(run.state).is_terminal:
         return run.state
     is_whole = counts.answered == counts.requested and not run.is_unjudged

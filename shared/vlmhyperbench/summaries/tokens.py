@@ -1,7 +1,7 @@
-"""The token-bearing events of many requests, folded so that a million answers need no more room than one.
+"""Token-bearing events of many requests, folded into counts of a fixed size.
 
-Whoever reads the events (`facts` chunks) folds them batch by batch; the report draws what is left: gaps between tokens
-in fixed buckets, and tokens in bins of the run's time.
+Readers of events (`facts` chunks) fold them batch by batch into gaps between tokens in fixed buckets, and tokens in
+bins of the run's time. The report draws both.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ COLUMNS = (
     "event_tokens",
     "event_kind",
 )
-"""What is read of a chunk."""
+"""Columns that are read from a chunk."""
 LONGEST_GAP = "longest_gap_ns"
 
 
 def no_events(grid: Grid | None) -> TokenEvents:
-    """Begin to fold."""
+    """Return the fold of no events."""
     return TokenEvents(
         grid=grid,
         tokens=numpy.zeros(0 if grid is None else grid.bins),
@@ -42,12 +42,15 @@ def no_events(grid: Grid | None) -> TokenEvents:
 
 
 def fold(before: TokenEvents, rows: polars.DataFrame, offsets: Mapping[str, int]) -> tuple[TokenEvents, polars.Series]:
-    """Add answered requests, and return the longest gap of each in nanoseconds, null where there is none.
+    """Add answered requests to a fold.
 
     Args:
-        before: what was folded already.
+        before: Fold of earlier batches.
         rows: `COLUMNS` and `claim_id` of requests that were answered.
-        offsets: `spans.clock_offsets`.
+        offsets: `spans.clock_offsets` of the claims.
+
+    Returns:
+        The new fold, and the longest gap of each request in nanoseconds, null where there is none.
     """
     times = times_of_frame(rows)
     longest = polars.Series(LONGEST_GAP, times.longest_itl, nan_to_null=True)
@@ -55,20 +58,20 @@ def fold(before: TokenEvents, rows: polars.DataFrame, offsets: Mapping[str, int]
     tokens = before.tokens
     if before.grid is not None:
         for (claim,), part in counted.group_by("claim_id", maintain_order=True):
-            at, held = token_instants(part)
-            tokens = tokens + before.grid.count(at + offsets.get(str(claim), 0), held)
+            at, weights = token_instants(part)
+            tokens = tokens + before.grid.count(at + offsets.get(str(claim), 0), weights)
     gap_counts = before.gap_counts + bucket_counts(times.itl)
     uncounted = before.uncounted + rows.height - counted.height
     return replace(before, tokens=tokens, gap_counts=gap_counts, uncounted=uncounted), longest
 
 
 def gaps_ms(events: TokenEvents) -> Ordered:
-    """Return the gaps between tokens in milliseconds, each within 0.5 %."""
+    """Return the gaps between tokens in milliseconds, with a relative error of at most 0.5 %."""
     return of_buckets(events.gap_counts)
 
 
 def tokens_per_s(events: TokenEvents) -> tuple[Grid, FloatArray] | None:
-    """Return the bins and the output tokens a second in each, shape (bins,); None where none was counted in any."""
+    """Return the bins and the output tokens per second in each, of shape (bins,); None where no token was counted."""
     if events.grid is None or not events.tokens.any():
         return None
     return events.grid, events.tokens / events.grid.width_s

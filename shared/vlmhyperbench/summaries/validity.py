@@ -1,6 +1,6 @@
-"""Whether a run's speeds are a measurement: the gates of `vlmhyperbench load`, on what a run records.
+"""Validity of a run's speeds: the gates of `vlmhyperbench load`, applied to the records of a run.
 
-A gate whose value nobody recorded is unknown: it voids nothing, and is said not to have been judged.
+A gate whose value was not recorded is unknown: it voids nothing, and the state is `not known`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def validity_of(
     process: Literal["constant", "poisson", "gamma", "burst", "ramp"] | None = None,
     cv: float = 1.0,
 ) -> Validity | None:
-    """Judge the gates; None where nothing was asked, and nothing was to be.
+    """Check the gates; None where nothing was sent and nothing was to be sent.
 
     Args:
-        rows: the requests that the run asked itself.
-        missing: requests without a row.
-        claims: those that measured them.
-        ttft_p50_ms: median time to first token.
-        process: of an open loop's arrivals.
-        cv: of a gamma process.
+        rows: Requests that the run sent itself.
+        missing: Number of requests without a row.
+        claims: Claims that measured them.
+        ttft_p50_ms: Median time to first token.
+        process: Arrival process of an open loop; None for a closed loop.
+        cv: Coefficient of variation of a gamma process.
     """
     asked = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
     if not asked.height and not missing:
@@ -74,7 +74,7 @@ def validity_of(
         if sent["claim_id"].n_unique() == 1:
             scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
             gates += check_sends(process, scheduled, instants, cv=cv).gates
-    return Validity(state=_state(gates), gates=tuple(gates), disturbers=tuple(map(_in_words, disturbers or ())))
+    return Validity(state=_state(gates), gates=tuple(gates), disturbers=tuple(map(_describe, disturbers or ())))
 
 
 def _state(gates: Sequence[Gate]) -> State:
@@ -84,14 +84,14 @@ def _state(gates: Sequence[Gate]) -> State:
 
 
 def _disturbers(claims: Sequence[ClaimEvidence]) -> list[Disturber] | None:
-    """Return each inference that disturbed one of the claims; None where one of them did not record it."""
+    """Return each inference that disturbed a claim; None where a claim did not record it."""
     recorded = [claim.disturbed_by for claim in claims]
     if not recorded or None in recorded:
         return None
-    return list(dict.fromkeys(disturber for found in recorded if found is not None for disturber in found))
+    return list(dict.fromkeys(disturber for disturbers in recorded for disturber in disturbers or ()))
 
 
-def _in_words(disturber: Disturber) -> str:
+def _describe(disturber: Disturber) -> str:
     if disturber.is_stranger:
         return f"a measurement of another stack or of `load` ({short_id(disturber.claim_id)})"
     claim = f"claim {short_id(disturber.claim_id)}"
@@ -101,6 +101,6 @@ def _in_words(disturber: Disturber) -> str:
 
 
 def _busy_share(claims: Sequence[ClaimEvidence]) -> float | None:
-    """The busiest of all; None where one claim did not record it."""
+    """Return the largest share of all claims; None where a claim did not record it."""
     known = numbers((claim.client for claim in claims), "loop_busy_share")
     return max(known) if known and len(known) == len(claims) else None

@@ -274,7 +274,7 @@ def test_the_interference_between_streams_is_a_ratio_of_medians() -> None:
     rows = [fact(i, "a", "a", stream=i % 2, latency_ns=40 * MS, tpot_ns=None) for i in range(20)]
     before = [fact(i, "a", "a", latency_ns=20 * MS, phase_kind="baseline") for i in range(20)]
     before += [fact(i, "a", "a", latency_ns=90 * MS, phase_kind="baseline", claim_id="void") for i in range(30)]
-    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], baseline_rows=facts_frame(before))
     assert cells_of(tables_of(performance_section(run))["interference"]) == [
         ("TTFT", "1.00 (1.00 to 1.00)"),
         ("TPOT", "–"),

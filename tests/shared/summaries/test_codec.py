@@ -1,4 +1,4 @@
-"""A summary as JSON: read again it is the value that was written, and nothing that is not one is read."""
+"""A summary as JSON: reading returns the value that was written, and refuses anything else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRICES = Prices(prompt_per_million=2.5, completion_per_million=10.0, source="a l
 
 
 def full() -> RunSummary:
-    """Summarise a run that has something of everything: groups, failures, times, a judge, a disturber, prices."""
+    """Summarise a run with groups, failures, times, a judge, a disturber and prices."""
     run = evidence(judged=(JUDGE,), stopping={"state": "shown", "of": 9, "low": [0.1, None]})
     disturber = Disturber(claim_id="other", run_id=None, run_name=None, is_stranger=True)
     claims = [replace(run.claims[0], client=CLIENT, disturbed_by=(disturber,))]
@@ -33,7 +33,7 @@ def full() -> RunSummary:
 
 
 @pytest.mark.parametrize("make", [full, lambda: summarise_run(timed()), lambda: summarise_run(evidence([]))])
-def test_a_summary_that_is_read_again_is_the_one_that_was_written(make: Callable[[], RunSummary]) -> None:
+def test_reading_returns_the_summary_that_was_written(make: Callable[[], RunSummary]) -> None:
     summary = make()
     content = to_json(summary)
     assert to_json(from_json(content)) == content
@@ -46,7 +46,7 @@ def test_a_summary_that_is_read_again_is_the_one_that_was_written(make: Callable
     assert again.spec == summary.spec
 
 
-def test_what_could_be_secret_in_an_address_is_not_in_a_summary() -> None:
+def test_a_summary_contains_no_part_of_an_address_that_could_be_secret() -> None:
     target = EndpointTarget(endpoint="https://user:password@engine.example/v1?key=secret", model_name="m")
     content = to_json(summarise_run(evidence([fact(0, "a", "a")], spec=run_spec(target=target), metrics=())))
     assert b"engine.example/v1" in content
@@ -56,25 +56,27 @@ def test_what_could_be_secret_in_an_address_is_not_in_a_summary() -> None:
 
 def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
     """Write a summary whose JSON was changed."""
-    found = json.loads(to_json(full()))
-    change(found)
-    return json.dumps(found).encode()
+    stored = json.loads(to_json(full()))
+    change(stored)
+    return json.dumps(stored).encode()
 
 
 @pytest.mark.parametrize(
-    ("change", "place"),
+    ("change", "location"),
     [
-        (lambda found: found.update(schema="vlmhb/summary/v0"), "schema"),
-        (lambda found: found.pop("counts"), "summary lacks 'counts'"),
-        (lambda found: found.update(novelty=1), "'novelty'"),
-        (lambda found: found["counts"].update(answered="5"), "summary.counts.answered"),
-        (lambda found: found["counts"].update(answered=True), "summary.counts.answered"),
-        (lambda found: found["metrics"][0]["interval"].update(method="guess"), "summary.metrics[0].interval.method"),
-        (lambda found: found.update(groups=[]), "summary.groups"),
-        (lambda found: found["performance"]["times"].update(latency_ms=3), "summary.performance.times.latency_ms"),
-        (lambda found: found["spec"].update(task=None), "summary.spec.task"),
+        (lambda stored: stored.update(schema="vlmhb/summary/v0"), "schema"),
+        (lambda stored: stored.pop("counts"), "summary lacks 'counts'"),
+        (lambda stored: stored.update(novelty=1), "'novelty'"),
+        (lambda stored: stored["counts"].update(answered="5"), "summary.counts.answered"),
+        (lambda stored: stored["counts"].update(answered=True), "summary.counts.answered"),
+        (lambda stored: stored["metrics"][0]["interval"].update(method="guess"), "summary.metrics[0].interval.method"),
+        (lambda stored: stored.update(groups=[]), "summary.groups"),
+        (lambda stored: stored["performance"]["times"].update(latency_ms=3), "summary.performance.times.latency_ms"),
+        (lambda stored: stored["spec"].update(task=None), "summary.spec.task"),
     ],
 )
-def test_what_is_no_summary_is_refused_with_the_place(change: Callable[[dict[str, Any]], object], place: str) -> None:
-    with pytest.raises(InvalidInput, match=place.replace("[", r"\[").replace("]", r"\]")):
+def test_anything_but_a_summary_is_refused_with_the_location(
+    change: Callable[[dict[str, Any]], object], location: str
+) -> None:
+    with pytest.raises(InvalidInput, match=location.replace("[", r"\[").replace("]", r"\]")):
         from_json(changed(change))

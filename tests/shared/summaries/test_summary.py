@@ -8,19 +8,19 @@ from vlmhyperbench.summaries.headline import headline_row, scores_of
 from vlmhyperbench.summaries.summarising import summarise_run
 
 
-def test_lists_have_the_metrics_in_the_tasks_order_and_all_else_of_the_row() -> None:
+def test_the_stored_headline_has_metrics_in_the_tasks_order_and_every_other_number_of_the_row() -> None:
     summary = summarise_run(evidence())
-    row, kept = headline_row(summary), scores_of(summary)
-    scores = kept["scores"]
+    row, stored = headline_row(summary), scores_of(summary)
+    scores = stored["scores"]
     assert isinstance(scores, list)
     assert [score["metric"] for score in scores] == ["exact_match", "anls", "cer"]
     assert {score["metric"]: {name: score[name] for name in score if name != "metric"} for score in scores} == row.pop(
         "metrics"
     )
-    assert {name: value for name, value in kept.items() if name != "scores"} == row
+    assert {name: value for name, value in stored.items() if name != "scores"} == row
 
 
-def test_a_summary_says_how_its_run_ended_since() -> None:
+def test_a_summary_takes_the_final_state_of_its_run() -> None:
     summary = summarise_run(evidence())
     assert summary.state == "PARTIAL"
     assert summary.ended(RunState.RUNNING, reason=None, finished_at="") == summary

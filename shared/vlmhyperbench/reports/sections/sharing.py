@@ -31,10 +31,10 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
         due = own.filter(polars.col("scheduled_ns").is_not_null())
         streams = _groups(due, due["stream"].to_list())
         tables += _table("streams", "Streams", "stream", streams, note=_say(_fairness(due)))
-        if run.alone is not None:
+        if run.baseline_rows is not None:
             # A claim that came no further than its baseline left one too, perhaps of another machine.
             measured = rows["claim_id"].unique().implode()
-            tables.append(_interference(rows, run.alone.filter(polars.col("claim_id").is_in(measured))))
+            tables.append(_interference(rows, run.baseline_rows.filter(polars.col("claim_id").is_in(measured))))
     if rows["turn"].n_unique() > 1:
         note = "The first turn shows the pages; every later one quotes the answers before it."
         tables += _table("turns", "Turns", "turn", _groups(rows, rows["turn"].to_list()), note=note)
