@@ -8,7 +8,7 @@ import polars
 
 from tests.shared.domain.builders_of_jobs import JUDGING
 from vlmhyperbench.data import manifest
-from vlmhyperbench_inference_worker.judging import LONGEST, NO_ANSWER, TOO_LONG, judged_samples
+from vlmhyperbench_inference_worker.judging import MAX_CHARS, NO_ANSWER, TOO_LONG, judged_samples
 
 IMAGE = {"sha256": "a" * 64, "media_type": "image/png", "width": 2, "height": 3, "size_bytes": 4}
 
@@ -56,5 +56,5 @@ def test_what_failed_or_was_never_asked_keeps_its_place() -> None:
 
 def test_an_answer_that_no_judge_can_read_keeps_its_place() -> None:
     once = JUDGING.model_copy(update={"swap": False})
-    samples = list(judged_samples(answers((0, "ok", "x" * LONGEST), (1, "ok", "x")), once, 2))
+    samples = list(judged_samples(answers((0, "ok", "x" * MAX_CHARS), (1, "ok", "x")), once, 2))
     assert [sample.error for sample in samples] == [TOO_LONG, None]

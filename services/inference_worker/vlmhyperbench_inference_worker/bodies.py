@@ -1,4 +1,4 @@
-"""The child that writes request bodies: it has the adapter that serves, which is never imported here."""
+"""The client of the child that writes request bodies with the target's adapter, which is not imported here."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from vlmhyperbench_sdk.gateway import EngineEnvironment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyOrder:
-    """Which bodies are to be written, and where."""
+    """The requests whose bodies are to be written, and the file for them."""
 
     backend_class: str
     requests: Path
     """One rendered request per line."""
     out: Path
-    """The bodies one after the other; a table of their offsets is written beside it."""
+    """File of all bodies; a table of their offsets is written next to it."""
     images: Mapping[str, Path]
     """SHA-256 of an image → its file."""
 
 
 class BodyWriter:
-    """Starts its child when it is needed first, and anew where it has ended."""
+    """Starts its child for the first order, and again if the child has ended."""
 
     def __init__(self, environment: EngineEnvironment) -> None:
         self._environment = environment
@@ -39,9 +39,9 @@ class BodyWriter:
         self._lock = asyncio.Lock()
 
     async def write(self, order: BodyOrder) -> None:
-        """Have the body of every request written with the adapter's `to_engine`.
+        """Write the body of every request with the adapter's `to_engine`.
 
-        A caller that is cancelled here ends the child, and the next order starts another.
+        If the caller is cancelled, the child is ended, and the next order starts another.
 
         Raises:
             InvalidInput: the engine cannot do what a request asks, or the adapter is not allowed.
@@ -53,8 +53,8 @@ class BodyWriter:
             try:
                 answer = await _exchange(child, order)
             except BaseException:
-                # Its answer may still come, and would be taken for that of the next order. Nothing is awaited before
-                # the kill: a second cancel would leave the child.
+                # A late answer of this child would be taken for the answer to the next order. Nothing is awaited before
+                # the kill, because a second cancel would leave the child.
                 self._child = None
                 child.send_signal(signal.SIGKILL)
                 await child.wait()
@@ -75,10 +75,10 @@ class BodyWriter:
 
 
 async def _exchange(child: Child, order: BodyOrder) -> dict[str, Any]:
-    """Give the child an order and return its answer.
+    """Send an order to the child and return its answer.
 
     Raises:
-        Unavailable: it ended.
+        Unavailable: the child ended.
     """
     line = {
         "backend_class": order.backend_class,
@@ -89,12 +89,12 @@ async def _exchange(child: Child, order: BodyOrder) -> dict[str, Any]:
     try:
         child.stdin.write(json.dumps(line).encode() + b"\n")
         await child.stdin.drain()
-        said = await child.stdout.readline()
+        reply = await child.stdout.readline()
     except ConnectionError as error:
         raise Unavailable("The process that writes request bodies ended.") from error
-    if not said:
+    if not reply:
         raise Unavailable("The process that writes request bodies ended.")
-    answer: dict[str, Any] = json.loads(said)
+    answer: dict[str, Any] = json.loads(reply)
     return answer
 
 

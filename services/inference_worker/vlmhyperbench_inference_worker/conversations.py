@@ -1,7 +1,7 @@
-"""Conversations of a run: questions about the same pages, each asked with what was answered before.
+"""Conversations of a run: questions about the same pages, each sent with the earlier questions and their answers.
 
-A request that quotes answers which do not exist yet is rendered with a mark in the place of each; in the engine's own
-body every mark is cut out, and its place noted for the load generator.
+Earlier answers do not exist yet when a request is rendered. A mark stands for each of them. The marks are cut out of
+the bodies for the engine, and their offsets are noted for the load generator, which inserts the answers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Places = list[tuple[int, int, int, int]]
 
 
 def converse(requests: Iterable[PlannedRequest], *, turns: int) -> list[PlannedRequest]:
-    """Make conversations of requests: those with the same system prompt and pages, in their order.
+    """Group requests with the same system prompt and pages into conversations, in their order.
 
-    A turn shows no page again, and the system prompt stands before the first.
+    Only the first turn has the system prompt and the pages.
 
     Args:
-        requests: of one phase, each a conversation of its own.
-        turns: most turns of a conversation; what is left over begins another one.
+        requests: single requests of one phase.
+        turns: maximum number of turns of a conversation; further requests begin another conversation.
     """
     groups: dict[object, list[list[PlannedRequest]]] = {}
     for request in requests:
@@ -42,29 +42,29 @@ def converse(requests: Iterable[PlannedRequest], *, turns: int) -> list[PlannedR
 
 def _turns(number: int, talk: Sequence[PlannedRequest]) -> Iterator[PlannedRequest]:
     messages: list[Any] = []
-    for turn, asked in enumerate(talk):
+    for turn, single in enumerate(talk):
         if turn:
-            messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": asked.prompt.user}]
+            messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": single.prompt.user}]
         else:
-            said: Any = asked.request["messages"]
-            messages += said
-        request = {**asked.request, "messages": list(messages)}
-        yield replace(asked, request=request, request_sha256=request_digest(request), turn=turn, conversation=number)
+            first: Any = single.request["messages"]
+            messages += first
+        request = {**single.request, "messages": list(messages)}
+        yield replace(single, request=request, request_sha256=request_digest(request), turn=turn, conversation=number)
 
 
 def marked(request: PlannedRequest) -> str:
-    """Write the JSON of a request with a mark in the place of each answer that it quotes.
+    """Return the JSON of a request with a mark for each answer that it quotes.
 
     Raises:
-        InvalidInput: the request holds such a mark itself.
+        InvalidInput: the sample's own text holds a mark.
     """
     if request.turn == 0:
         return json.dumps(request.request)
     if _MARK in json.dumps(request.request):
-        raise InvalidInput(f"Sample {request.sample} says {_MARK!r}, which stands for answers in conversations.")
+        raise InvalidInput(f"Sample {request.sample} holds {_MARK!r}, which stands for answers in conversations.")
     messages, answers = list[Any](), 0
-    said: Any = request.request["messages"]
-    for message in said:
+    rendered: Any = request.request["messages"]
+    for message in rendered:
         is_answer = message["role"] == "assistant"
         messages.append({**message, "content": _mark(answers)} if is_answer else message)
         answers += is_answer
@@ -79,12 +79,12 @@ def _mark(turn: int) -> str:
 
 
 def cut_marks(bodies: Path, offsets: np.ndarray, requests: Sequence[PlannedRequest]) -> Places:
-    """Cut the marks out of a file of bodies, and return where they were.
+    """Cut the marks out of a file of bodies, and return their offsets.
 
     Args:
-        bodies: the file, which is written anew.
-        offsets: `offset` and `bytes` of each body; changed with the file. Shape: (requests,).
-        requests: whose bodies they are.
+        bodies: the file, which is rewritten.
+        offsets: `offset` and `bytes` of each body; updated with the file. Shape: (requests,).
+        requests: the requests of the bodies, in their order.
 
     Raises:
         InvalidInput: an engine's body does not quote each earlier answer exactly once.
@@ -96,9 +96,12 @@ def cut_marks(bodies: Path, offsets: np.ndarray, requests: Sequence[PlannedReque
             source.seek(int(row["offset"]))
             body = source.read(int(row["bytes"]))
             for turn in range(request.turn):
-                before, found, after = body.partition(f'"{_mark(turn)}"'.encode())
-                if not found or _mark(turn).encode() in after:
-                    raise InvalidInput("The engine's form of a conversation does not quote every answer once.")
+                before, mark, after = body.partition(f'"{_mark(turn)}"'.encode())
+                if not mark or _mark(turn).encode() in after:
+                    raise InvalidInput(
+                        "The engine's form of a conversation does not quote every answer once.",
+                        cure="Correct to_engine of the adapter: it must keep each message of the assistant.",
+                    )
                 places.append((request.phase, request.ordinal, turn, len(before) + 1))
                 body = before + b'""' + after
             row["offset"], row["bytes"] = target.tell(), len(body)

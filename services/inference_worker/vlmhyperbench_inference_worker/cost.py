@@ -1,4 +1,4 @@
-"""What a claim cost, and what ran on its machine meanwhile: recorded at once, for it cannot be measured again."""
+"""What a claim cost and what else ran on its machine, recorded at once because it cannot be measured again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from vlmhyperbench_inference_worker.watch import Watch
 
 @asynccontextmanager
 async def sending(job: ClaimedJob, ground: Ground) -> AsyncIterator[Neighbours]:
-    """Record that the claim sends from now on, and yield who else measures on this machine meanwhile.
+    """Record that the claim sends requests from now on, and yield the other measurements on this machine.
 
-    It is recorded before the first request: a claim that is timed at the same time must find it, even if this process
-    is killed.
+    This is recorded before the first request, so that a claim that is timed at the same time finds it even if this
+    process is killed.
     """
     now_ns = time.monotonic_ns()
     await job.record_claim(
@@ -33,7 +33,7 @@ async def sending(job: ClaimedJob, ground: Ground) -> AsyncIterator[Neighbours]:
 
 
 async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:
-    """Record clocks, the client's own cost, who else measured, and the samples of the devices.
+    """Record the clocks, the client's own cost, the other measurements on this machine, and the device samples.
 
     Raises:
         Unavailable: storage is full or away.
@@ -46,7 +46,7 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours:
     added = ClaimRecord(
         client={**asdict(driven.end), "beside": others} if driven.end else None,
         resources=asdict(summary) if summary else None,
-        # Of now: the load generator may have been on standby for hours, and the wall's clock been set meanwhile.
+        # Both clocks are read now: the wall clock may have been set since the load generator started.
         anchor_monotonic_ns=time.monotonic_ns(),
         anchor_wall_ns=time.time_ns(),
         sending_until_ns=driven.sending_until_ns or time.monotonic_ns(),

@@ -1,10 +1,10 @@
-"""Drive one claim's load: start the load generator's clock, commit what it seals, notice when the engine is gone."""
+"""Drive the load of a claim: start the load generator, commit the segments that it seals, notice a lost engine."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,53 +24,47 @@ from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine
 
 
 class EngineLost(Unavailable):
-    """The engine died, or nobody answers at its address; what it left unanswered is asked again by the next attempt."""
+    """The engine died, or its address does not answer; the next attempt sends the unanswered requests again."""
 
     code = "engine_lost"
 
 
 @dataclass(slots=True)
 class Driven:
-    """What a claim learned while it drove."""
+    """What is known of a load after it was driven."""
 
     has_answered: bool
-    """The engine answered a request of this claim, of whatever phase, or a probe since it was loaded."""
+    """Whether the engine answered a request of this claim in any phase, or a probe since it was loaded."""
     end: EndLine | None = None
     first_sent_ns: int | None = None
     last_end_ns: int | None = None
     sending_until_ns: int | None = None
-    """Last end of an answer, of warm-up and baseline too."""
+    """When the last answer ended, including those of warm-up and baseline."""
     live: Live = field(default_factory=Live)
     ordinals: set[int] = field(default_factory=set)
-    """Of the measured phase, committed by this claim."""
+    """Ordinals of the measured phase that this claim committed."""
 
-    def check_complete(self) -> None:
-        """Check that the load generator asked everything.
-
-        Raises:
-            Unavailable: it ended before.
-        """
-        if self.end is None or self.end.outcome != "complete":
-            reason = self.end.error if self.end else "it ended without a last line"
-            raise Unavailable(f"The load generator did not finish: {reason}.", code="load_generator")
-
-    def reached(self, order: Sequence[int]) -> int:
-        """Return how many ordinals of an order were passed with the last one that was committed."""
-        return max((place for place, ordinal in enumerate(order, 1) if ordinal in self.ordinals), default=0)
+    @property
+    def failure(self) -> Unavailable | None:
+        """The error of a load generator that ended before it had sent everything."""
+        if self.end is not None and self.end.outcome == "complete":
+            return None
+        reason = self.end.error if self.end else "it ended without a last line"
+        return Unavailable(f"The load generator did not finish: {reason}.", code="load_generator")
 
 
 async def drive(job: ClaimedJob, load: Load, sink: Sink, watch: Watch) -> Driven:
-    """Follow the load generator's lines until it ends; every sealed segment is committed before the next is read.
+    """Follow the lines of the load generator until it ends; a sealed segment is committed before the next line is read.
 
     Raises:
-        EngineLost: the engine is gone; rows it could not answer are not written.
-        TargetRefused: the endpoint does not take the key any more; what it answered before is committed.
+        EngineLost: the engine is lost; rows that it could not answer are not written.
+        TargetRefused: the endpoint does not accept the key any more; its earlier answers are committed.
         Fenced: the claim is lost.
     """
     follower = _Follower(job, load, sink)
     async with ending(job, load.process):
         await load.process.ready(load.serving.measured.secrets)
-        # No request has had any of its time yet, however long it took to write them.
+        # The stall limit counts from here: no request was sent while the plan was written.
         job.committed_at = time.monotonic()
         async for line in load.process.lines():
             await follower.follow(line, watch)
@@ -78,7 +72,7 @@ async def drive(job: ClaimedJob, load: Load, sink: Sink, watch: Watch) -> Driven
 
 
 class _Follower:
-    """Obeys the lines of one load generator."""
+    """Acts on the lines of one load generator."""
 
     def __init__(self, job: ClaimedJob, load: Load, sink: Sink) -> None:
         self.driven = Driven(has_answered=bool(load.serving.answered_options))
@@ -86,7 +80,8 @@ class _Follower:
         self._load = load
         self._sink = sink
         self._measured = load.phases.measured
-        self._before = job.job.done, job.job.failed
+        self._earlier = job.job.done, job.job.failed
+        """Requests that earlier claims of the job committed, and how many of them failed."""
         self._requests: dict[int, dict[int, PlannedRequest]] = {}
         for request in load.phases.requests:
             self._requests.setdefault(request.phase, {})[request.ordinal] = request
@@ -96,7 +91,7 @@ class _Follower:
             case SegmentLine():
                 await self._commit(line)
             case ProgressLine() if line.phase == self._measured:
-                done, failed = self._before
+                done, failed = self._earlier
                 await self._job.progress(
                     done=done + line.done,
                     total=_size(self._job),
@@ -111,7 +106,7 @@ class _Follower:
 
     async def _commit(self, line: SegmentLine) -> None:
         sealed = await self._seal(line, keep_unanswered=True)
-        # Of a job that stops there is no attempt that asks again.
+        # A job that stops has no further attempt, so it keeps the rows of unanswered requests.
         is_lost = sealed is not None and not self._job.stopping.is_set() and await self._is_lost(sealed)
         if is_lost:
             sealed = await self._seal(line, keep_unanswered=False)
@@ -123,7 +118,7 @@ class _Follower:
             await self._job.append(sealed.chunk, sealed.rows)
             self._note(sealed, is_measured=line.phase == self._measured)
         if is_lost:
-            reason = serving.status.error or "its process has ended, or nobody answers at its address"
+            reason = serving.status.error or "its process has ended, or its address does not answer"
             raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
 
     async def _seal(self, line: SegmentLine, *, keep_unanswered: bool) -> Sealed | None:
@@ -150,15 +145,15 @@ class _Follower:
             driven.last_end_ns = _max(driven.last_end_ns, sealed.last_end_ns)
 
     async def _is_lost(self, sealed: Sealed) -> bool:
-        """Say whether nobody answers any more: one broken answer of an engine that lives is its answer.
+        """Return whether the engine is lost; a single broken answer of an engine that is alive is a row as any other.
 
-        An engine that breaks everything from the first request on is as good as none: its job is given up after a few
-        attempts, not after every request was tried five times.
+        An engine that breaks every request from the first on counts as lost too, so that its job ends after a few
+        attempts and does not try each request five times.
         """
         if not sealed.unanswered:
             return False
-        is_silent = sealed.unanswered == len(sealed.rows) and not self.driven.has_answered
-        return is_silent or not await self._load.serving.is_alive()
+        has_never_answered = sealed.unanswered == len(sealed.rows) and not self.driven.has_answered
+        return has_never_answered or not await self._load.serving.is_alive()
 
 
 def _size(job: ClaimedJob) -> int | None:
@@ -166,20 +161,20 @@ def _size(job: ClaimedJob) -> int | None:
     return None if start is None or end is None else end - start
 
 
-def _min(a: int | None, b: int | None) -> int | None:
-    return min((value for value in (a, b) if value is not None), default=None)
+def _min(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)
 
 
-def _max(a: int | None, b: int | None) -> int | None:
-    return max((value for value in (a, b) if value is not None), default=None)
+def _max(*values: int | None) -> int | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 @asynccontextmanager
 async def ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
-    """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes.
+    """End the load generator when the job is cancelled, drains or stops; its sealed segments still arrive.
 
-    Of a job that stops, what is under way is answered first, however slow: the answers that came first may be the
-    easier ones, and what was sent has its row. To cancel or to drain such a job ends it at once, as any other.
+    When the job stops, requests in flight are answered first, however slow they are: faster answers may be the easier
+    ones, and every request that was sent has its row. Cancelling or draining the job ends it at once all the same.
     """
 
     async def ask(when: asyncio.Event, end: Callable[[], Awaitable[None]]) -> None:

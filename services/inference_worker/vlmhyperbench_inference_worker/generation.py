@@ -1,4 +1,4 @@
-"""A job that asks a target, as it goes: bring the target up, keep what is known, plan, drive, close."""
+"""A job that asks a target, step by step: bring the target up, reuse rows, probe, plan, drive, close."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
     StepKind.GENERATE: read_work,
     StepKind.JUDGE: read_judging,
 }
-"""What each kind of step asks."""
+"""Reads the work of a job, by the kind of its step."""
 
 
 async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
-    """Do one job that asks a target; the door of the inference worker."""
+    """Do one job that asks a target; the entry of the inference worker."""
     work = await READERS[job.job.kind](job)
     try:
         async with Watch(bench.devices) as watch:
@@ -59,7 +59,7 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
         async with bench.standby.lend() as process:
             load, sink = await plan_load(job, work, serving, process), Sink.of_claim(job, serving, process)
             if work.spec.stop is None or not load.phases.requests:
-                await write_unreadable(job, work, sink, work.missing, phase=load.phases.measured)
+                await write_unreadable(job, work, sink, phase=load.phases.measured)
             if not load.phases.requests:
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             driven = await drive(job, load, sink, watch)
@@ -68,15 +68,14 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
 
 
 async def _close(job: ClaimedJob, work: Work, load: Load, sink: Sink, driven: Driven) -> Outcome:
-    """End a job whose load generator has ended: what it wrote may still be no verdict on the model."""
+    """End a job whose load generator has ended, after a check that its rows say something about the model."""
     phase, interruption = load.phases.measured, job.interruption
     if isinstance(interruption, Preempted):
         return interruption
-    if interruption is None:
-        driven.check_complete()
+    if interruption is None and driven.failure is not None:
+        raise driven.failure
     if work.spec.stop is not None:
-        # Whatever stands in the order behind the last that was asked was never reached, readable or not.
-        reached = work.missing[: driven.reached(work.missing)] if interruption else work.missing
-        await write_unreadable(job, work, sink, reached, phase=phase)
+        # A job that stopped has not reached the samples behind the last one that it asked, readable or not.
+        await write_unreadable(job, work, sink, until=driven.ordinals if interruption else None, phase=phase)
     await check_refusals(job, load.serving, phase=phase, is_last=interruption is not None or work.is_timed)
     return interruption or Complete(data={"requests": len(work.readable), "phase": phase})

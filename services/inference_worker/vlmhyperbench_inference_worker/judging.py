@@ -1,4 +1,4 @@
-"""What a judge is asked: samples that are made of the answers of the run itself, each in the orders it is shown in."""
+"""The samples of a judge: each answer of the run, in each of the orders in which the judge sees it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
 
 NO_ANSWER = "There is no answer to judge."
-LONGEST = 200_000
-"""Characters of answer and reference together: no judge reads more, and one answer must not keep others from it."""
-TOO_LONG = f"The answer and its reference are longer than {LONGEST} characters together."
+MAX_CHARS = 200_000
+"""Maximum length of answer and reference together: no judge reads more, and one answer must not block the others."""
+TOO_LONG = f"The answer and its reference are longer than {MAX_CHARS} characters together."
 
 
 async def read_judging(job: ClaimedJob) -> Work:
@@ -47,25 +47,25 @@ async def read_judging(job: ClaimedJob) -> Work:
 
 
 def judged_samples(answers: polars.DataFrame, judging: Judging, total: int) -> Iterator[ManifestSample]:
-    """Yield one sample per order and answer; an answer that there is none of keeps its place, and says so.
+    """Yield one sample per order and answer; a missing answer becomes a sample with an error.
 
     Args:
-        answers: what `read_facts` returns of the counting phases.
+        answers: the facts of the counting phases, from `read_facts`.
         judging: the judge.
-        total: how many answers the run was to get.
+        total: number of requests of the run.
     """
     wanted = answers.select("ordinal", "key", "question", "references", "images", "metadata", "status", "text")
     by_ordinal = {row["ordinal"]: row for row in wanted.iter_rows(named=True)}
-    for place, order in enumerate(judging.orders):
+    for position, order in enumerate(judging.orders):
         for ordinal in range(total):
-            yield _sample(place * total + ordinal, by_ordinal.get(ordinal), order, images=judging.images)
+            yield _sample(position * total + ordinal, by_ordinal.get(ordinal), order, images=judging.images)
 
 
 def _sample(index: int, row: Mapping[str, Any] | None, order: Order, *, images: bool) -> ManifestSample:
     if row is None or row["status"] != "ok":
         return ManifestSample(index=index, key=f"{index}", question="", error=NO_ANSWER)
     reference, answer = " or ".join(row["references"] or ()), row["text"] or ""
-    if len(reference) + len(answer) > LONGEST:
+    if len(reference) + len(answer) > MAX_CHARS:
         return ManifestSample(index=index, key=f"{index}", question="", error=TOO_LONG)
     first, second = (reference, answer) if order == "reference_first" else (answer, reference)
     shown = {"reference": reference, "answer": answer, "first": first, "second": second, "order": order}

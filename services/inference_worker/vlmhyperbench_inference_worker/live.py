@@ -1,4 +1,4 @@
-"""How fast answers come, while they come: told by the rows that a claim commits anyway, measured by nothing else."""
+"""How fast answers arrive during a run, from the rows that a claim commits anyway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench.worker.rates import Rate
 
 
 class Live:
-    """Percentiles of everything so far, and the present rate of output tokens."""
+    """Percentiles of all rows so far, and the present rate of output tokens."""
 
     def __init__(self) -> None:
         self._ttft, self._latency = (numpy.zeros(BUCKETS, dtype=numpy.int64) for _ in range(2))
@@ -30,7 +30,7 @@ class Live:
         self._latency += bucket_counts(_known(row.latency_ns for row in rows))
 
     def now(self, in_flight: int) -> Speeds:
-        """Say how fast it is."""
+        """Return the present speeds."""
         rate, _ = self._rate.update(time.monotonic(), self._tokens, None)
         ttft, latency = of_buckets(self._ttft).describe(), of_buckets(self._latency).describe()
         return Speeds(

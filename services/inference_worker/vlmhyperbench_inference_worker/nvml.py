@@ -1,4 +1,4 @@
-"""Read NVIDIA GPUs through NVML; a machine without the driver simply has none."""
+"""Read NVIDIA GPUs through NVML; a machine without the driver has none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Sums over the watched GPUs, utilisation and temperature as mean and maximum; None where a GPU does not tell."""
+    """Sums over the watched GPUs, but mean utilisation and maximum temperature; None if a GPU does not report it."""
 
     memory_used_bytes: int | None
     util_percent: float | None
@@ -40,10 +40,10 @@ def _is_available() -> bool:
 
 
 def visible(gpus: Sequence[Gpu], chosen: str | None, *, parents: Mapping[str, str]) -> list[Gpu]:
-    """Return the GPUs that `CUDA_VISIBLE_DEVICES` leaves to this process, by place or beginning of their UUID.
+    """Return the GPUs that `CUDA_VISIBLE_DEVICES` names by index or by the beginning of their UUID.
 
-    As CUDA reads it: without a value all, and none from the first entry on that names no GPU. A MIG slice stands for
-    the GPU that it is cut from: what NVML says of memory and energy is of that one.
+    The variable is read as CUDA reads it: without a value it names all GPUs, and an entry that names no GPU ends the
+    list. A MIG slice stands for its GPU, because NVML reports memory and energy of the whole GPU.
 
     Args:
         gpus: every GPU of the machine.
@@ -52,24 +52,24 @@ def visible(gpus: Sequence[Gpu], chosen: str | None, *, parents: Mapping[str, st
     """
     if chosen is None:
         return list(gpus)
-    found: list[Gpu] = []
+    listed: list[Gpu] = []
     for entry in (parents.get(part.strip(), part.strip()) for part in chosen.split(",")):
         named = [gpu for gpu in gpus if entry and (str(gpu.no) == entry or gpu.uuid.startswith(entry))]
-        if len(named) != 1 or named[0] in found:
+        if len(named) != 1 or named[0] in listed:
             break
-        found += named
-    return found
+        listed += named
+    return listed
 
 
 def inventory() -> list[Gpu]:
     """List the GPUs of this machine, in NVML's order, which is that of the bus; empty without a driver."""
     if not _is_available():
         return []
-    found = []
+    gpus = []
     for no in range(pynvml.nvmlDeviceGetCount()):
         handle = pynvml.nvmlDeviceGetHandleByIndex(no)
         memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-        found.append(
+        gpus.append(
             Gpu(
                 no=no,
                 uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
@@ -77,18 +77,18 @@ def inventory() -> list[Gpu]:
                 memory_bytes=int(memory.total),
             )
         )
-    return found
+    return gpus
 
 
 def mig_parents(chosen: str | None) -> dict[str, str]:
     """Find the GPUs of the MIG slices that `CUDA_VISIBLE_DEVICES` names: UUID of the slice → UUID of its GPU."""
     slices = [part.strip() for part in (chosen or "").split(",") if part.strip().startswith("MIG-")]
-    found = {}
+    parents = {}
     for uuid in slices if slices and _is_available() else []:
-        with suppress(pynvml.NVMLError):  # it names no slice of this machine, so no GPU either
+        with suppress(pynvml.NVMLError):  # no slice of this machine has this UUID
             parent = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(pynvml.nvmlDeviceGetHandleByUUID(uuid))
-            found[uuid] = _text(pynvml.nvmlDeviceGetUUID(parent))
-    return found
+            parents[uuid] = _text(pynvml.nvmlDeviceGetUUID(parent))
+    return parents
 
 
 def read(indices: Sequence[int]) -> Reading:
@@ -107,7 +107,7 @@ def read(indices: Sequence[int]) -> Reading:
 
 
 def _each(handles: Sequence[object], query: Callable[[object], float]) -> list[float]:
-    """Ask every GPU; nothing where one does not tell, for a sum over the others would look like all of them."""
+    """Query every GPU; return nothing if one does not report it, because a sum over the others would be wrong."""
     try:
         return [float(query(handle)) for handle in handles]
     except pynvml.NVMLError:

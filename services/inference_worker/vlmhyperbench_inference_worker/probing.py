@@ -1,7 +1,7 @@
-"""Ask one request before all others, with the run's own options: what is wrong for everybody is found before it counts.
+"""Send one request before all others, with the run's own options, to find an error of the configuration early.
 
-The probe's answer is no row of the run, and its time is nobody's. It goes through the same body writer and the same
-load generator as the samples do.
+The answer to a probe is no row of the run, and its time is not measured. A probe goes through the same body writer and
+the same load generator as the samples.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _PHASE = 0
 
 
 async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby) -> None:
-    """See that the target takes the run's requests; one that took such requests before is not asked again.
+    """Check that the target accepts the run's requests, unless it has answered requests with these options before.
 
-    What is refused for its prompt, or not answered at all, says nothing: another sample is asked, or the run goes on.
+    A probe that is refused for its prompt, or not answered, decides nothing: another sample is asked, or the run
+    continues.
 
     Raises:
         TargetRefused: the target refuses what every request of the run asks for.
@@ -46,17 +47,17 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
         failures = [*failures, failed]
         if not needs_another_probe(failed):
             break
-    found = find_refusal_of_all(failures)
-    if found is not None:
-        raise refused(found, serving)
+    refusal = find_refusal_of_all(failures)
+    if refusal is not None:
+        raise refused(refusal, serving)
 
 
 async def _ask(
     job: ClaimedJob, work: Work, serving: Serving, standby: Standby, request: PlannedRequest
 ) -> FailedRequest | None:
-    """Ask one request and say how it failed; None where it was answered, or where nobody waited for the answer."""
+    """Send one request and return how it failed; None if it was answered, or the job was interrupted before."""
     async with standby.lend() as process:
-        # The next one starts meanwhile: the samples wait for it no longer than they would without a probe.
+        # The load generator for the samples starts meanwhile, so that they do not wait for it.
         standby.refill()
         plan = PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})
         load = Load(process=process, phases=Phases(plans=[plan], requests=[request], schedules={}), serving=serving)

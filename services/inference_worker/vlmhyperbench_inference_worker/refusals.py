@@ -1,4 +1,4 @@
-"""A target that refuses what the run asks of everybody: an error of the run, told with the server's words."""
+"""The error of a run whose target refuses every request, with the server's own words."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from vlmhyperbench_inference_worker.serving import Serving
 
 
 def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) -> TargetRefused:
-    """Make the error that says what the server said; its code is `endpoint_` and the name of the rule.
+    """Return the error of a refusal; its code is `endpoint_` and the name of the rule.
 
-    `has_rows`: rows of the run say it too, so that the error does not repeat it.
+    Args:
+        failed: the refused request.
+        serving: the target that refused it.
+        has_rows: rows of the run hold the refusal, so the error does not repeat it.
     """
     rule, measured = rule_of(failed), serving.measured
     is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
@@ -40,21 +43,21 @@ def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) 
 
 
 async def check_refusals(job: ClaimedJob, serving: Serving, *, phase: int, is_last: bool) -> None:
-    """Look at all rows of a phase once they are there; rows of a misconfigured run are no verdict on a model.
+    """Check all rows of a phase once they are there: those of a misconfigured run say nothing about the model.
 
     Args:
         job: the claim, which has written its rows.
         serving: what was asked.
         phase: the phase whose rows are counted.
-        is_last: nobody will add rows to the phase; else it is looked at only if nothing is missing.
+        is_last: no other job adds rows to the phase; otherwise the phase is checked only if no row is missing.
 
     Raises:
-        TargetRefused: more requests got a refusal that is the configuration's than were answered.
+        TargetRefused: more requests got a refusal that is caused by the configuration than were answered.
     """
     async with job.runtime.database.transaction() as session:
         counts = await failures.of_run(session, job.run_id, phase=phase)
         if not counts.failures or not (is_last or counts.done >= await failures.planned(session, job.run_id, phase)):
             return
-    found = find_configuration_error([(group.failed, group.count) for group in counts.failures], ok=counts.ok)
-    if found is not None:
-        raise refused(found, serving, has_rows=True)
+    refusal = find_configuration_error([(group.failed, group.count) for group in counts.failures], ok=counts.ok)
+    if refusal is not None:
+        raise refused(refusal, serving, has_rows=True)

@@ -1,4 +1,4 @@
-"""Render the prompts of samples: a template that is linear here, all else in a child with bounded time and memory."""
+"""Render the prompts of samples: a linear template in this process, all others in a child with bounded resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vlmhyperbench.data.manifest import ManifestSample
 
 BOUNDS = ChildBounds(cpu_s=60, wall_s=300)
-"""What the child may use for all samples of a job; ten thousand ordinary samples take a second."""
+"""Limits of the child for all samples of a job; ten thousand ordinary samples take a second."""
 _SPEC: Final = TypeAdapter[AnyPrompt](AnyPrompt)
 
 
@@ -37,19 +37,19 @@ async def render_prompts(
         PluginFailure: a plugin fails.
         Unavailable: the child died.
     """
-    asked = [Sample(key=sample.key, question=sample.question, metadata=dict(sample.metadata)) for sample in samples]
-    if not asked:
+    inputs = [Sample(key=sample.key, question=sample.question, metadata=dict(sample.metadata)) for sample in samples]
+    if not inputs:
         return []
     if isinstance(spec, PromptSpec) and is_linear(spec):
-        return await asyncio.to_thread(lambda: [_fill(spec, sample) for sample in asked])
+        return await asyncio.to_thread(lambda: [_fill(spec, sample) for sample in inputs])
     with tempfile.TemporaryDirectory(prefix="vlmhb-prompts-") as folder:
-        given, made = Path(folder) / "samples.jsonl", Path(folder) / "prompts.jsonl"
-        rows = ([sample.key, sample.question, sample.metadata] for sample in asked)
-        await asyncio.to_thread(_write, given, rows)
+        source, target = Path(folder) / "samples.jsonl", Path(folder) / "prompts.jsonl"
+        rows = ([sample.key, sample.question, sample.metadata] for sample in inputs)
+        await asyncio.to_thread(_write, source, rows)
         what = f"the prompt {spec.name!r}"
         try:
             await run_bounded(
-                render_file, spec.model_dump(mode="json"), str(given), str(made), what=what, bounds=bounds
+                render_file, spec.model_dump(mode="json"), str(source), str(target), what=what, bounds=bounds
             )
         except InvalidInput as error:
             if error.code != TOO_LARGE:
@@ -57,17 +57,17 @@ async def render_prompts(
             message = f"Rendering {what} takes too much time or memory: {error.message}"
             cure = "Write a simpler template." if isinstance(spec, PromptSpec) else "Correct the prompt strategy."
             raise InvalidInput(message, cure=cure, code="prompt") from error
-        return await asyncio.to_thread(lambda: [Prompt(user=user, system=system) for user, system in _read(made)])
+        return await asyncio.to_thread(lambda: [Prompt(user=user, system=system) for user, system in _read(target)])
 
 
-def render_file(spec: JsonObject, given: str, made: str) -> None:
-    """Render every line of a file into a line of another, in a child.
+def render_file(spec: JsonObject, source: str, target: str) -> None:
+    """Render the sample of every line of `source` into a line of `target`; runs in the child.
 
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `render_prompts`.
     """
-    samples = (Sample(key=key, question=question, metadata=metadata) for key, question, metadata in _read(Path(given)))
-    _write(Path(made), ([prompt.user, prompt.system] for prompt in _render(_SPEC.validate_python(spec), samples)))
+    samples = (Sample(key=key, question=question, metadata=metadata) for key, question, metadata in _read(Path(source)))
+    _write(Path(target), ([prompt.user, prompt.system] for prompt in _render(_SPEC.validate_python(spec), samples)))
 
 
 def _render(spec: AnyPrompt, samples: Iterable[Sample]) -> Iterable[Prompt]:

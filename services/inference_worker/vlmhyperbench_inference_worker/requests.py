@@ -1,6 +1,6 @@
-"""Make the chat request of a sample: pure, and the thing whose hash identifies what was asked.
+"""Make the chat request of a sample. Its hash identifies what was asked.
 
-Images stand in it by hash; the child that writes bodies puts the bytes in their place.
+Images are named by their hashes; the child that writes bodies replaces each by its bytes.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def chat_request(
     response_format: dict[str, JsonValue] | None,
     options: EndpointOptions = USUAL,
 ) -> dict[str, JsonValue]:
-    """Build an OpenAI chat request that streams and reports usage, as its endpoint wants it.
+    """Return an OpenAI chat request that streams and reports usage, in the form that its endpoint wants.
 
-    A seed is advanced by the repeat, so that repeats of one sample differ and a rerun gives the same ones.
+    The repeat is added to the seed, so that repeats of one sample differ and a rerun sends the same seeds.
     """
     parts: list[JsonValue] = [
         {"type": "image_url", "image_url": {"url": f"sha256:{image.sha256}", "media_type": image.media_type}}
@@ -95,7 +95,7 @@ def chat_request(
 
 
 def options_of(target: Target) -> EndpointOptions:
-    """Return how requests to a target depart from the usual: only those to somebody else's endpoint may.
+    """Return the options of requests to a target; only remote endpoints have some.
 
     Raises:
         InvalidInput: an option is wrong.
@@ -104,5 +104,5 @@ def options_of(target: Target) -> EndpointOptions:
 
 
 def request_digest(request: dict[str, JsonValue]) -> str:
-    """Hash a request with its images by hash: equal for equal questions on every engine."""
+    """Return the hash of a request; equal questions have equal hashes on every engine."""
     return digest_of(request)

@@ -20,7 +20,7 @@ from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus, request_headers
 
 ANSWER_TIMEOUT_S = 2.0
-"""Whoever holds a connection for so long is busy, not gone."""
+"""An engine that accepts a connection but does not answer within this time is busy, not lost."""
 _NOBODY_BEHIND = frozenset({502, 503, 504})
 """HTTP statuses of a proxy that has no engine."""
 _CHAT = "/v1/chat/completions"
@@ -28,18 +28,18 @@ _CHAT = "/v1/chat/completions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTarget:
-    """What a job wants to be loaded; with other secrets it is another, so that nobody is billed to another's key."""
+    """The target that a job needs; with other secrets it is another target, so that no run uses another's key."""
 
     digest: str
     target: ModelTarget | EndpointTarget
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Name → value, as they are now."""
+    """Name → present value."""
     load_timeout_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the load generator is pointed at."""
+    """Where the load generator sends requests."""
 
     url: str
     headers: Mapping[str, str]
@@ -50,17 +50,17 @@ class Measured:
 
 
 class Serving:
-    """A gateway process with one model loaded; no `async with`, because it outlives the job that loaded it."""
+    """A gateway process with one loaded model; it has no `async with`, because it outlives the job that loaded it."""
 
     def __init__(
         self, wanted: WantedTarget, gateway: GatewayClient, bodies: BodyWriter, stamps: Mapping[Path, tuple[int, ...]]
     ) -> None:
-        """`stamps`: of the model's files, taken before their hashes were computed."""
+        """`stamps`: size, time and inode of the model's files, taken before their hashes were computed."""
         self.wanted = wanted
         self.bodies = bodies
         self.status = ModelStatus(state="unloaded")
         self.answered_options: set[str] = set()
-        """Options of requests that the target has answered: `probing` does not ask for them again."""
+        """Options of requests that the target has answered; `probing` does not probe them again."""
         self._gateway = gateway
         self._stamps = stamps
         self._headers: dict[str, str] = {}
@@ -86,29 +86,29 @@ class Serving:
         except BaseException:
             try:
                 await serving.close()
-            finally:  # also where that is cancelled: nobody else knows the gateway, which holds the devices' locks
+            finally:  # even if the close is cancelled: nothing else knows this gateway, which holds the devices' locks
                 gateway.kill()
             raise
         return serving
 
     @property
     def engine(self) -> EngineIdentity | None:
-        """What the gateway knows of the engine."""
+        """The identity of the engine, from the gateway."""
         return self.status.engine
 
     @property
     def secret_values(self) -> list[str]:
-        """What must be in no answer that is stored."""
+        """Values that must not appear in a stored answer."""
         return list(self.wanted.secrets.values())
 
     @property
     def shows_a_secret(self) -> bool:
-        """Whether requests carry a key, or a header that is a secret."""
+        """Whether requests have a key, or a header whose value is a secret."""
         return any(secret in value for value in self._headers.values() for secret in self.secret_values)
 
     @property
     def measured(self) -> Measured:
-        """Where requests go: the engine's own URL, unless the adapter needs the gateway's help."""
+        """Where requests go: the engine's own URL, unless the adapter measures at the gateway."""
         if self.status.measured_at == "engine" and self.status.engine_url is not None:
             headers = {name: name for name in self._headers}
             url = self.status.engine_url.rstrip("/") + _CHAT
@@ -121,10 +121,10 @@ class Serving:
         )
 
     async def is_alive(self) -> bool:
-        """Say whether gateway and engine are still there, and somebody answers at the engine's address.
+        """Return whether gateway and engine run, and the engine's address answers.
 
-        A kill is seen here before the gateway has noticed it; the gateway never notices that a remote engine went. An
-        engine whose weights were written over is as good as gone: it may read the new ones through its mapping.
+        This notices a killed engine before the gateway does; the gateway never notices the loss of a remote engine. An
+        engine whose files of weights changed counts as lost, because it may read the new ones through its mapping.
         """
         if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
             return False
@@ -138,7 +138,7 @@ class Serving:
         return self.status.state == "ready" and url is not None and await _is_answering(url)
 
     async def close(self) -> None:
-        """Unload and end every process; the gateway ends its engine. Where it was cut short, it may be called again."""
+        """End the gateway, which ends its engine, and the body writer; if this is cancelled, it may be called again."""
         self._is_closing = True
         await self.bodies.close()
         await self._gateway.close()
@@ -162,7 +162,7 @@ class Serving:
 
 
 def _is_running(engine: EngineIdentity | None) -> bool:
-    """Whether the engine's process runs; one that somebody else runs is theirs to watch."""
+    """Return whether the engine's process runs; True for a remote engine, whose process is not known."""
     if engine is None or engine.pid is None:
         return True
     try:
@@ -172,7 +172,7 @@ def _is_running(engine: EngineIdentity | None) -> bool:
 
 
 async def _is_answering(url: str) -> bool:
-    """Whether an engine is there, whatever it says; it is asked without a key."""
+    """Return whether the address answers at all; the request has no key."""
     # The load generator trusts the same certificates.
     context, timeout = ssl.create_default_context(), httpx2.Timeout(CONTROL_TIMEOUT_S, read=ANSWER_TIMEOUT_S)
     try:
@@ -192,12 +192,12 @@ def _files(target: ModelTarget | EndpointTarget) -> tuple[ModelFile, ...]:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes with a file's content; nothing of one that is not there."""
+    """Return the values that change with a file's content; empty for a missing file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _verified(target: ModelTarget | EndpointTarget) -> dict[str, str]:

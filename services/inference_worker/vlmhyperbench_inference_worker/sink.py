@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 MIN_HIDDEN_CHARACTERS = 12
-"""A shorter secret may be an honest answer: hiding it would change what is scored."""
+"""A shorter secret may be part of an answer: masking it would change what is scored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A chunk that lies in storage, its rows, and what the generation looks at in them."""
+    """A chunk in storage, its rows, and what the driver of the load needs to know of them."""
 
     chunk: NewChunk
     rows: Sequence[NewFact]
     unanswered: int
-    """Rows that the endpoint did not answer to the end: the connection failed or broke."""
+    """Rows whose connection failed or broke before the answer ended."""
     refusal: FailedRequest | None
-    """What all of them got, where no request passes after it (a key that is refused)."""
+    """The refusal that all of them got, if no later request can pass either (a refused key)."""
     first_sent_ns: int | None
     last_end_ns: int | None
 
 
 class Sink:
-    """Numbers a claim's chunks, phase by phase, and writes them. Calls block; run them in a thread."""
+    """Numbers the chunks of a claim, phase by phase, and writes them. Calls block, so run them in a thread."""
 
     def __init__(
         self, storage: Storage, *, run_id: UUID, claim_id: UUID, folder: Path, secrets: Iterable[str] = ()
     ) -> None:
-        """`secrets` are hidden where an endpoint repeats them in an answer or an error."""
+        """Create a sink that masks `secrets` where an endpoint repeats them in an answer or an error."""
         secrets = list(secrets)
         self._errors = SecretMasker(secrets)
         self._answers = SecretMasker(value for value in secrets if len(value) >= MIN_HIDDEN_CHARACTERS)
@@ -60,7 +60,7 @@ class Sink:
 
     @classmethod
     def of_claim(cls, job: ClaimedJob, serving: Serving, process: LoadProcess) -> Self:
-        """Make the sink of a claim that asks a target by a load generator."""
+        """Create the sink of a claim whose load generator asks a target."""
         return cls(
             job.runtime.storage,
             run_id=job.run_id,
@@ -72,17 +72,18 @@ class Sink:
     def seal(
         self, segment: Path, planned: Mapping[int, PlannedRequest], *, phase: int, sha256: str, keep_unanswered: bool
     ) -> Sealed | None:
-        """Store a segment as a chunk; None where no row is left.
+        """Store a segment as a chunk; return None if no row is left.
 
         Args:
             segment: the load generator's file.
-            planned: ordinal → what was asked, of this phase.
-            phase: the phase's number.
-            sha256: what the file must hash to.
-            keep_unanswered: False drops the rows of failed connections: the engine is gone, they are asked again.
+            planned: ordinal → request, of this phase.
+            phase: the number of the phase.
+            sha256: the announced hash of the file.
+            keep_unanswered: False drops the rows of failed connections, because the engine is lost and the next
+                attempt sends them again.
 
         Raises:
-            Conflict: the file is not what was announced.
+            ValueError: the file does not have the announced hash.
             Unavailable: storage is full or away.
         """
         import polars
@@ -106,7 +107,7 @@ class Sink:
         return self._store(rows, phase=phase) if rows else None
 
     def unreadable(self, planned: Sequence[tuple[PlannedRequest, str]], *, phase: int) -> Sealed:
-        """Store the rows of samples that cannot be asked, each with its reason.
+        """Store the rows of samples that cannot be read, each with its reason.
 
         Raises:
             Unavailable: storage is full or away.
@@ -132,7 +133,7 @@ class Sink:
             self._storage, rows, run_id=self._run_id, claim_id=self._claim_id, phase=phase, no=no, folder=self._folder
         )
         sent = [row["sent_ns"] for row in rows if row["sent_ns"] is not None]
-        # What failed after a while took the engine's time too.
+        # A request that failed after a while used the engine until then.
         ended = [row[name] for row in rows for name in ("stream_end_ns", "last_event_ns") if row[name] is not None]
         return Sealed(
             chunk=chunk,
@@ -144,13 +145,25 @@ class Sink:
         )
 
 
-async def write_unreadable(job: ClaimedJob, work: Work, sink: Sink, ordinals: Sequence[int], *, phase: int) -> None:
-    """Give those of the ordinals that cannot be asked their error rows.
+async def write_unreadable(
+    job: ClaimedJob, work: Work, sink: Sink, *, phase: int, until: Collection[int] | None = None
+) -> None:
+    """Write the error rows of samples that cannot be read.
+
+    Args:
+        job: the claim.
+        work: what is missing of it, in the order in which it is asked.
+        sink: where the rows go.
+        phase: the number of their phase.
+        until: only the samples before the last of these ordinals have rows; None: all.
 
     Raises:
         Unavailable: storage is full or away.
         Fenced: the claim is lost.
     """
+    ordinals = work.missing
+    if until is not None:
+        ordinals = ordinals[: max((index for index, ordinal in enumerate(ordinals, 1) if ordinal in until), default=0)]
     reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
     unreadable = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
     if unreadable:
@@ -170,7 +183,7 @@ def _failed(record: Mapping[str, Any]) -> FailedRequest | None:
 
 
 def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]:
-    """Add to a record what was asked and whose failure it was."""
+    """Add the request to a record, and whether a failure is the model's."""
     failed = _failed(record)
     return record | {
         "request_sha256": planned.request_sha256,

@@ -1,4 +1,4 @@
-"""Render prompts by a plugin: code of somebody else, called in the child that `rendering` bounds."""
+"""Render prompts by a plugin, in the child that `rendering` bounds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def render_by_strategy(spec: PromptStrategySpec, samples: Iterable[Sample]) -> I
 
     Raises:
         NotFound: the plugin is not installed.
-        InvalidInput: it refuses its params or a sample.
-        Conflict: another version of it is installed than the run pins.
-        PluginFailure: it fails, or what it returns cannot be sent.
+        InvalidInput: the plugin refuses its params or a sample.
+        Conflict: another version of the plugin is installed than the run pins.
+        PluginFailure: the plugin fails, or returns a prompt that cannot be sent.
     """
     require_pinned(spec.package, f"prompt {spec.name!r}")
     strategy = cast("PromptStrategy", discovery.construct("prompts", spec.class_path, spec.params, called=spec.name))
@@ -35,7 +35,7 @@ def _render(strategy: PromptStrategy, sample: Sample, name: str) -> Prompt:
         prompt = strategy.render(sample)
     except (VlmHyperBenchError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # the plugin's own code runs here, and may raise anything
         raise PluginFailure(f"{where}: {type(error).__name__}: {error}.", code="prompt") from error
     problem = problem_with_prompt(prompt)
     if problem is not None:

@@ -1,7 +1,7 @@
-"""The one owner of device samples: CPU, memory, GPU and the engine's own memory, ten times a second.
+"""Samples of CPU, memory, GPU and the engine's own memory, ten times a second.
 
-Samples carry the monotonic clock of this machine, so that they join with the load generator's instants. A claim keeps
-them as a Parquet file; what the report states of them is a `ResourceSummary` over the measured window.
+Samples have the monotonic clock of this machine, so that they join with the load generator's instants. A claim stores
+them as a Parquet file; the report shows the `ResourceSummary` of the measured window.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from vlmhyperbench_sdk.types import JsonValue
 
 INTERVAL_S = 0.1
 MIN_POWER_SHARE = 0.8
-"""Energy is stated where so many of the samples that a window has room for are there and tell the power."""
+"""Energy is stated if at least this share of the expected samples of a window exists and has the power."""
 TREE_REFRESH_S = 1.0
-"""How often the engine's process tree is walked anew; between walks the known processes are read."""
+"""How often the engine's process tree is read anew; in between, the known processes are sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceSummary:
-    """Peaks and means over a window; None where nothing was sampled or the machine has no such thing."""
+    """Peaks and means over a window; None if nothing was sampled, or the machine does not measure it."""
 
     samples: int
     coverage: float
@@ -49,7 +49,7 @@ class ResourceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSample:
-    """What was read at one instant; None where the machine has no such thing."""
+    """The values at one instant; None if the machine does not measure it."""
 
     monotonic_ns: int
     wall_ns: int
@@ -70,7 +70,7 @@ class Watch:
         self._gpus = [device.no for device in devices if device.kind == "gpu"]
         self._interval_s = interval_s
         self._samples: list[DeviceSample] = []
-        """Appended to by the sampler alone, a whole sample at a time: another thread may copy it at any instant."""
+        """Only the sampler appends, one whole sample at a time, so another thread may copy the list at any instant."""
         self._tree: list[psutil.Process] = []
         self._tree_until = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -86,14 +86,14 @@ class Watch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def latest(self) -> Resources | None:
-        """The newest sample, for the live view; None before the first."""
+        """Return the newest sample, for the live view; None before the first."""
         if not self._samples:
             return None
         newest = asdict(self._samples[-1])
         return Resources(**{name: newest[name] for name in Resources.model_fields})
 
     def parquet(self) -> bytes:
-        """All samples so far, one row each, as Parquet; may be called in a thread while the sampler goes on."""
+        """Return all samples so far as Parquet, one row each; may be called in a thread while the sampler runs."""
         import polars
 
         types: dict[str, type[polars.Float64 | polars.Int64]] = {
@@ -201,6 +201,6 @@ def _peak(values: Sequence[int | None]) -> int | None:
 def _energy_j(points: Sequence[tuple[int, float]], start_ns: int, end_ns: int) -> float | None:
     if len(points) < 2:
         return None
-    # Samples do not fall on the ends of the window; what lies beyond them would be a tenth of a second of nothing.
+    # Samples rarely fall on the ends of the window, so the first and the last value are held up to them.
     whole = [(start_ns, points[0][1]), *points, (end_ns, points[-1][1])]
-    return sum((b[0] - a[0]) / NS_PER_S * (a[1] + b[1]) / 2 for a, b in pairwise(whole))
+    return sum((second[0] - first[0]) / NS_PER_S * (first[1] + second[1]) / 2 for first, second in pairwise(whole))
