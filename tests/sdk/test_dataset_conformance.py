@@ -58,7 +58,7 @@ def _of(*samples: Sample) -> type[Good]:
 
 def test_a_dataset_that_keeps_the_contract_passes() -> None:
     assert check_dataset(Good, DatasetSource()) == 2
-    assert check_dataset(Good, DatasetSource(), most=1) == 1
+    assert check_dataset(Good, DatasetSource(), max_samples=1) == 1
 
 
 def test_a_dataset_that_accepts_unknown_params_fails() -> None:

@@ -188,5 +188,5 @@ def _extra_body(extra: JsonValue) -> Iterator[OptionProblem]:
             yield OptionProblem(path=path, message="decoding says how long an answer may be.", cure=cure)
         elif name in _DECODED:
             where = "response_format of the run" if name == "response_format" else f"{name} in decoding"
-            message = "a field of the record is not set beside it."
+            message = "a field that the run's record states cannot be set here."
             yield OptionProblem(path=path, message=message, cure=f"Set {where}; omit leaves a field out.")

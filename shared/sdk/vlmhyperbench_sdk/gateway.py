@@ -99,7 +99,7 @@ def key_name(load: LoadRequest) -> str | None:
         others = sorted(set(load.env) - set(header_secrets(load.engine_params).values()))
         if len(others) > 1:
             raise InvalidInput(
-                f"Which of the secrets {', '.join(others)} is the key is not said.",
+                f"It is not stated which of the secrets {', '.join(others)} is the key.",
                 cure=f"Set {KEY_PARAM} in the engine_params.",
             )
         return others[0] if others else None

@@ -1,4 +1,4 @@
-"""The most memory that this process has had; no single call says it right on every system."""
+"""Peak memory of this process; no single system call returns it correctly on every system."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _STATUS = Path("/proc/self/status")
 
 
 def peak_rss_bytes() -> int:
-    """Return the most resident memory of this process so far.
+    """Return the peak resident memory of this process so far, in bytes.
 
-    On Linux `ru_maxrss` begins with the peak of whoever started the process, which `VmHWM` does not.
+    On Linux `ru_maxrss` includes the peak of the parent process before the start, which `VmHWM` does not.
     """
     if _STATUS.exists():
         for line in _STATUS.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""What counts as an image: PNG, JPEG or WEBP within bounds of bytes and pixels that are checked before decoding."""
+"""Validate images: PNG, JPEG or WEBP within limits of bytes and pixels that are checked before decoding."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DECODING_ERRORS: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, AttributeError, ArithmeticError, LookupError),
     *(struct.error, zlib.error, Pillow.DecompressionBombError),
 )
-"""What Pillow's decoders raise for hostile bytes."""
+"""Errors that Pillow's decoders raise for malformed or hostile bytes."""
 
 
 class InvalidImage(InvalidInput):
-    """An image that no model is asked about: its sample becomes an error row and the run goes on."""
+    """The image cannot be sent: its sample becomes an error row, and the run continues."""
 
     code = "invalid_image"
 
@@ -49,20 +49,20 @@ class ImageInfo:
         return image_key(self.sha256)
 
     def as_json(self) -> dict[str, JsonValue]:
-        """As the sample manifest and the bodies process write it."""
+        """Return the JSON form that the sample manifest and the body writer use."""
         return {name: getattr(self, name) for name in ("sha256", "media_type", "width", "height", "size_bytes")}
 
 
 def image_key(sha256: str) -> str:
-    """Where an image's bytes lie in storage."""
+    """Return the storage key of an image."""
     return f"images/{sha256[:2]}/{sha256}"
 
 
 def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
-    """Read an image's bytes; a file must lie inside the dataset's folder, links followed, and be a regular file.
+    """Read an image's bytes; a file must be a regular file inside the dataset's folder, after links are resolved.
 
     Raises:
-        InvalidImage: it lies elsewhere, is missing, is no regular file, or is too large.
+        InvalidImage: the file is outside of the folder, missing, not a regular file, or too large.
     """
     if image.path is None:
         return image.read()
@@ -84,10 +84,10 @@ def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
 
 
 def check(data: bytes, limits: Limits) -> ImageInfo:
-    """Decode an image once to know that it is one; bytes and pixels are bounded before anything is decoded.
+    """Decode an image once to validate it; bytes and pixels are bounded before anything is decoded.
 
     Raises:
-        InvalidImage: it is none, is broken, or is too large.
+        InvalidImage: it is not an image, is broken, or is too large.
     """
     if not data:
         raise InvalidImage("The image is empty.")
@@ -95,7 +95,7 @@ def check(data: bytes, limits: Limits) -> ImageInfo:
         raise InvalidImage(f"The image is larger than {limits.max_image_bytes} bytes.")
     try:
         with warnings.catch_warnings():
-            # Pillow's own bound on pixels only warns; ours is checked below, before anything is decoded.
+            # Pillow only warns about too many pixels; our limit is checked below, before anything is decoded.
             warnings.simplefilter("ignore")
             with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
                 width, height = image.size
@@ -104,7 +104,7 @@ def check(data: bytes, limits: Limits) -> ImageInfo:
                         f"The image has {width} × {height} pixels, more than {limits.max_image_pixels} in all."
                     )
                 media_type = MEDIA_TYPES[image.format or ""]
-                image.verify()  # checks what decoding forgives: checksums and the end of a PNG
+                image.verify()  # checks the checksums and the end of a PNG, which decoding does not
             with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
                 image.load()
     except UnidentifiedImageError as error:

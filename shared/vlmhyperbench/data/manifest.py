@@ -1,4 +1,4 @@
-"""The sample manifest: a Parquet file of what is asked, one row per sample in order, stored by content.
+"""The sample manifest: a Parquet file with one row per sample, in order, stored by content.
 
 Runs of one experiment share it; facts, measures and reports refer to its rows by index and to its samples by key.
 """
@@ -39,7 +39,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "metadata": pl.String(),
 }
 GROUP_PREFIX: Final = "group."
-"""A column of this prefix exists for every scalar of metadata: reports group by it."""
+"""Prefix of the columns of scalar metadata, by which reports group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,12 @@ class ManifestSample:
     references: tuple[str, ...] = ()
     images: tuple[ImageInfo, ...] = ()
     error: str | None = None
-    """Why it cannot be asked; it becomes an error row, and the run goes on."""
+    """Reason why the sample cannot be sent; it becomes an error row, and the run continues."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def manifest_key(manifest_id: str) -> str:
-    """Where a manifest lies in storage; its id is the SHA-256 of the file."""
+    """Return the storage key of a manifest; its id is the SHA-256 of the file."""
     return f"manifests/{manifest_id}.parquet"
 
 
@@ -102,7 +102,7 @@ def samples_of(frame: pl.DataFrame) -> Iterator[ManifestSample]:
 
 
 def group_columns(samples: Sequence[ManifestSample]) -> list[str]:
-    """Names of metadata that are a scalar wherever they occur, sorted, without the prefix."""
+    """Return the names of metadata that are scalars in every sample, sorted, without the prefix."""
     scalar: dict[str, bool] = {}
     for sample in samples:
         for name, value in sample.metadata.items():

@@ -1,4 +1,4 @@
-"""Where a model's files lie on this machine, and whether they are the files that the run was pinned to."""
+"""Locate a model's files on this machine and verify that they are the pinned files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def locate(location: str) -> Path:
     Nothing is imported.
 
     Raises:
-        InvalidInput: the location is neither, or leaves its package.
-        NotFound: the package is not installed, or there is no such file.
+        InvalidInput: the location is neither, or is outside of its package.
+        NotFound: the package is not installed, or the file does not exist.
     """
     if location.startswith(PACKAGE):
         distribution, _, inside = location.removeprefix(PACKAGE).partition("/")
         path = _package_folder(distribution) / inside
         if not path.resolve().is_relative_to(_package_folder(distribution).resolve()):
-            raise InvalidInput(f"The model file {location!r} leaves its package.")
+            raise InvalidInput(f"The model file {location!r} is outside of its package.")
     else:
         path = Path(location)
         if not path.is_absolute():
@@ -38,19 +38,19 @@ def locate(location: str) -> Path:
 
 
 def verify(file: ModelFile) -> Path:
-    """Return the path of a model's file once its hash is the pinned one.
+    """Return the path of a model's file after its hash was compared with the pinned one.
 
     Raises:
         InvalidInput: see `locate`.
         NotFound: see `locate`.
-        Conflict: it is another file.
+        Conflict: the file has another hash.
     """
     path = locate(file.location)
     found = content_hash(path)
     if found != file.sha256:
         raise Conflict(
             f"The model file {file.location!r} ({file.role}) has the SHA-256 {found}, not {file.sha256}.",
-            cure="Fetch the file anew, or correct the hash in the registry.",
+            cure="Fetch the file again, or correct the hash in the registry.",
             code="wrong_hash",
         )
     return path

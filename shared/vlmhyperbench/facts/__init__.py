@@ -1,1 +1,1 @@
-"""Facts: narrow rows in the database, payloads in chunks in storage, joined here and nowhere else."""
+"""Facts: narrow rows in the database and payloads in chunks in storage; only this package joins them."""

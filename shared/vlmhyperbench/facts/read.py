@@ -1,4 +1,4 @@
-"""Read a run's facts with their payloads and samples: the one read path, for live, finished and child runs alike."""
+"""Read a run's facts with their payloads and samples: the only read path, for live, finished and child runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
 from vlmhyperbench.storage import Storage
 
-_PLACE = ("run_id", "claim_id", "source_phase", "chunk", "row")
+_LOCATION = ("run_id", "claim_id", "source_phase", "chunk", "row")
+"""Columns that identify the row of a chunk."""
 
 
 async def read_facts(
@@ -30,20 +31,20 @@ async def read_facts(
     payload: bool | Sequence[str] = True,
     ordinals: Sequence[int] | None = None,
 ) -> polars.DataFrame:
-    """Return one row per fact, own and kept, by (phase, ordinal).
+    """Return one row per fact, own and reused, sorted by phase and ordinal.
 
-    Columns: `FACT_COLUMNS`; those of `PAYLOAD_COLUMNS` (or the ones that `payload` names) from the chunks, null where
-    a fact has none; where the run has a sample manifest all of its columns but `index` and `error`: `key`, `question`,
+    Columns: `FACT_COLUMNS`; those of `PAYLOAD_COLUMNS` (or the ones that `payload` names) from the chunks, null if a
+    fact has none; if the run has a sample manifest, all of its columns except `index` and `error`: `key`, `question`,
     `references`, `images`, `metadata` and one `group.<name>` per group column.
 
     `counting` phases are those whose rows are answers of the run: COMPLETE or STOPPED ones and open accuracy phases. A
-    kept row has the phase, ordinal, sample and repeat of this run; `run_id` and `claim_id` say who measured it. With
-    `ordinals` only these rows are read, and only the chunks that they lie in.
+    reused row has the phase, ordinal, sample and repeat of this run; `run_id` and `claim_id` are those of the run that
+    measured it. With `ordinals` only these rows and their chunks are read.
 
     Raises:
         NotFound: there is no such run.
-        Damaged: a file of it is missing from storage, or is not the one that was committed.
-        Unavailable: database or storage do not answer.
+        Damaged: a file of the run is missing from storage, or has other content.
+        Unavailable: database or storage do not respond.
     """
     wanted = PAYLOAD_COLUMNS if payload is True else tuple(payload or ())
     async with database.transaction() as session:
@@ -63,18 +64,18 @@ async def _read_rows(
     session: AsyncSession, run_id: UUID, phases: Phases, *, samples: int, ordinals: Sequence[int] | None
 ) -> polars.DataFrame:
     schema = polars_schema(FACT_COLUMNS)
-    found = fact_rows.batches(session, run_id, phases=phases, samples=samples, ordinals=ordinals)
-    frames = [polars.DataFrame(rows, schema=schema, orient="row") async for rows in found]
+    batches = fact_rows.batches(session, run_id, phases=phases, samples=samples, ordinals=ordinals)
+    frames = [polars.DataFrame(rows, schema=schema, orient="row") async for rows in batches]
     return polars.concat([polars.DataFrame(schema=schema), *frames]).sort("phase", "ordinal")
 
 
 async def _read_chunks(session: AsyncSession, facts: polars.DataFrame) -> list[ChunkView]:
-    """Read the manifests of the chunks that these facts lie in."""
+    """Read the manifests of the chunks that contain these facts."""
     keys = facts.select("run_id", "claim_id", "source_phase", "chunk").unique().rows()
     measured_by = {UUID(run_id) for run_id, *_ in keys}
-    found = [chunk for run_id in sorted(measured_by) for chunk in await chunks.of_run(session, run_id)]
+    read = [chunk for run_id in sorted(measured_by) for chunk in await chunks.of_run(session, run_id)]
     needed = set(keys)
-    return [c for c in found if (str(c.run_id), str(c.claim_id), c.phase, c.no) in needed]
+    return [chunk for chunk in read if (str(chunk.run_id), str(chunk.claim_id), chunk.phase, chunk.no) in needed]
 
 
 def _join(
@@ -84,7 +85,7 @@ def _join(
     samples_path: Path | None,
 ) -> polars.DataFrame:
     if wanted:
-        facts = facts.join(_read_payloads(opened, wanted), on=_PLACE, how="left", maintain_order="left")
+        facts = facts.join(_read_payloads(opened, wanted), on=_LOCATION, how="left", maintain_order="left")
     if samples_path is not None:
         samples = polars.read_parquet(samples_path, glob=False).rename({"index": "sample"}).drop("error", strict=False)
         facts = facts.join(samples, on="sample", how="left", maintain_order="left")
@@ -92,16 +93,16 @@ def _join(
 
 
 def _read_payloads(opened: Sequence[tuple[ChunkView, Path]], wanted: Sequence[str]) -> polars.DataFrame:
-    place = polars_schema({name: FACT_COLUMNS[name] for name in _PLACE})
-    every = polars_schema()
-    frames = [polars.DataFrame(schema={**place, **{name: every[name] for name in wanted}})]
+    location = polars_schema({name: FACT_COLUMNS[name] for name in _LOCATION})
+    payload = polars_schema()
+    frames = [polars.DataFrame(schema={**location, **{name: payload[name] for name in wanted}})]
     for chunk, path in opened:
         keys = {"run_id": str(chunk.run_id), "claim_id": str(chunk.claim_id), "chunk": chunk.no}
         content = path.read_bytes()
         known = polars.read_parquet_schema(io.BytesIO(content))
         columns = [name for name in wanted if name in known] or ["ordinal"]
         rows = polars.read_parquet(content, columns=columns)
-        # A chunk of an earlier version lacks what was recorded later.
+        # A chunk of an earlier version lacks the columns that later versions added.
         rows = rows.with_columns(polars.lit(None).alias(name) for name in wanted if name not in known)
         rows = rows.with_row_index("row")
         values = [polars.lit(value).alias(name) for name, value in (keys | {"source_phase": chunk.phase}).items()]

@@ -1,4 +1,4 @@
-"""What a chunk holds: the load record's columns, what was really asked, and whose failure it was."""
+"""Columns of a chunk: those of the load record, the prompts that were sent, and the cause of a failure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CHUNK_COLUMNS: dict[str, str] = {
     "images": "str[]",  # SHA-256 of each, in the order in which they were sent
     "failure": "str?",  # model | infrastructure
     "error_code": "str?",
-    "reported": "str?",  # JSON: the scores that an imported file gives the answer
+    "reported": "str?",  # JSON: the scores of the answer that an imported file reports
 }
-"""Columns of a chunk, in order; types as in `RECORD_COLUMNS`. A fact's `row` is its place in the file."""
+"""Columns of a chunk, in order; types as in `RECORD_COLUMNS`. A fact's `row` is the number of its row in the file."""
 
 PAYLOAD_COLUMNS = (
     "text",
@@ -35,12 +35,12 @@ PAYLOAD_COLUMNS = (
     "last_event_ns",
     "cached_tokens",
 )
-"""What `facts.read` takes from chunks; everything else is in the fact's row."""
+"""Columns that `facts.read` takes from chunks; all others are in the fact's row."""
 
 
 def polars_schema(columns: dict[str, str] | None = None) -> polars.Schema:
     """Return the schema of a chunk (or of other columns in the same notation) for polars."""
-    import polars  # a supervisor pays for it when the first chunk comes
+    import polars  # imported late: a supervisor that seals no chunk needs no polars
 
     plain = {"i4": polars.Int32, "i8": polars.Int64, "f8": polars.Float64, "str": polars.String, "bool": polars.Boolean}
 
@@ -55,7 +55,7 @@ def write_chunk(frame: polars.DataFrame, path: Path) -> None:
     """Write a chunk's Parquet file: exactly the schema's columns, in its order.
 
     Raises:
-        InvalidInput: a column is missing, or its values do not fit.
+        InvalidInput: a column is missing, or a value does not fit its type.
     """
     import polars
 

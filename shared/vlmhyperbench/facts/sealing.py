@@ -1,4 +1,4 @@
-"""Write requests as a chunk in storage, and the narrow rows that are appended with it."""
+"""Store requests as a chunk, and make the narrow rows that are appended with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chunk_key(run_id: UUID, claim_id: UUID, phase: int, no: int) -> str:
 def blank_row(
     *, phase: int, ordinal: int, sample: int, repeat: int, status: str, error: str | None, request_sha256: str
 ) -> dict[str, Any]:
-    """Return a chunk's row of a request that was never sent."""
+    """Return the chunk row of a request that was never sent."""
     return dict.fromkeys(polars_schema()) | {
         "phase": phase,
         "ordinal": ordinal,
@@ -72,11 +72,11 @@ def seal(
     folder: Path,
     origin: Origin = "live",
 ) -> tuple[NewChunk, list[NewFact]]:
-    """Store rows of `CHUNK_COLUMNS` as chunk `no` of a claim's phase; a temporary file goes through `folder`.
+    """Store rows of `CHUNK_COLUMNS` as chunk `no` of a claim's phase; a temporary file is written to `folder`.
 
     Raises:
         InvalidInput: a value does not fit its column.
-        Unavailable: storage is full or away.
+        Unavailable: storage is full or does not respond.
     """
     import polars  # imported late: a supervisor that seals no chunk needs no polars
 

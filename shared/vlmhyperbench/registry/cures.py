@@ -32,25 +32,25 @@ _CURES: Final[Mapping[str, str | Callable[[Mapping[str, Any]], str]]] = {
     "bool_parsing": _TRUTH,
     "string_type": "Write text, in quotes where it looks like something else.",
     "string_unicode": "Write text in UTF-8.",
-    "string_too_short": lambda said: f"Write at least {_count(said['min_length'], 'character')}.",
-    "string_too_long": lambda said: f"Write at most {_count(said['max_length'], 'character')}.",
-    "string_pattern_mismatch": lambda said: (sentence_of(said["pattern"]) or ("", f"Match {said['pattern']}."))[1],
-    "too_short": lambda said: f"Give at least {said['min_length']:,}.",
-    "too_long": lambda said: f"Give at most {said['max_length']:,}.",
-    "greater_than": lambda said: f"Write more than {said['gt']:g}.",
-    "greater_than_equal": lambda said: f"Write at least {said['ge']:g}.",
-    "less_than": lambda said: f"Write less than {said['lt']:g}.",
-    "less_than_equal": lambda said: f"Write at most {said['le']:g}.",
-    "literal_error": lambda said: f"Write {said['expected']}.",
-    "enum": lambda said: f"Write {said['expected']}.",
+    "string_too_short": lambda ctx: f"Write at least {_count(ctx['min_length'], 'character')}.",
+    "string_too_long": lambda ctx: f"Write at most {_count(ctx['max_length'], 'character')}.",
+    "string_pattern_mismatch": lambda ctx: (sentence_of(ctx["pattern"]) or ("", f"Match {ctx['pattern']}."))[1],
+    "too_short": lambda ctx: f"Give at least {ctx['min_length']:,}.",
+    "too_long": lambda ctx: f"Give at most {ctx['max_length']:,}.",
+    "greater_than": lambda ctx: f"Write more than {ctx['gt']:g}.",
+    "greater_than_equal": lambda ctx: f"Write at least {ctx['ge']:g}.",
+    "less_than": lambda ctx: f"Write less than {ctx['lt']:g}.",
+    "less_than_equal": lambda ctx: f"Write at most {ctx['le']:g}.",
+    "literal_error": lambda ctx: f"Write {ctx['expected']}.",
+    "enum": lambda ctx: f"Write {ctx['expected']}.",
     "dict_type": "Write keys and values.",
     "model_type": "Write keys and values.",
     "model_attributes_type": "Send an object of keys and values.",
     "list_type": "Write a list.",
     "tuple_type": "Write a list.",
     "invalid_key": "Use text for every key.",
-    "union_tag_not_found": lambda said: f"Add {said['discriminator']}, which says what it is.",
-    "union_tag_invalid": lambda said: f"Write {said['expected_tags']}.",
+    "union_tag_not_found": lambda ctx: f"Add {ctx['discriminator']}, which says what it is.",
+    "union_tag_invalid": lambda ctx: f"Write {ctx['expected_tags']}.",
     "uuid_type": _ID,
     "uuid_parsing": _ID,
     "datetime_type": _INSTANT,
@@ -65,12 +65,12 @@ _CURES: Final[Mapping[str, str | Callable[[Mapping[str, Any]], str]]] = {
 
 def cure_of(details: ErrorDetails) -> str:
     """Return the cure of a Pydantic error; our own checks carry their cure (`domain.base.Refused`)."""
-    said = details.get("ctx", {})
-    own = getattr(said.get("error"), "cure", "")
+    context = details.get("ctx", {})
+    own = getattr(context.get("error"), "cure", "")
     if own:
         return str(own)
-    found = _CURES.get(details["type"], FALLBACK)
-    return found if isinstance(found, str) else found(said)
+    cure = _CURES.get(details["type"], FALLBACK)
+    return cure if isinstance(cure, str) else cure(context)
 
 
 def _count(number: int, noun: str) -> str:

@@ -105,8 +105,8 @@ def pin_scenario(
         replaced = {"requests", "duration_s"} if own.keys() & {"requests", "duration_s"} else set()
         written = entry.model_dump(mode="json", exclude={"description", "name", *replaced})
         if chosen.arrivals is not None:
-            said = chosen.arrivals.model_dump(mode="json", exclude_unset=True)
-            own["arrivals"] = {**(written["arrivals"] or {}), **said}
+            arrivals = chosen.arrivals.model_dump(mode="json", exclude_unset=True)
+            own["arrivals"] = {**(written["arrivals"] or {}), **arrivals}
     found, problems = validate(ScenarioSpec, {**written, **own})
     for problem in problems:
         references.say((*path, *problem.path), problem.message, problem.cure)
@@ -122,7 +122,7 @@ def pin_stop(
 ) -> StopRule | None:
     """Pin a stop rule: on one of the run's metrics, in a closed-loop scenario."""
     if any(metric is not None and is_judge(metric) for metric in metrics):
-        message = "a run that may stop early is not judged while it runs: nobody knows yet which answers there will be."
+        message = "a run that may stop early is not judged while it runs, because its answers are not known yet."
         references.say(path, message, "Leave the judge out, and rescore the run with it once it has ended.")
     labels = [metric.label for metric in metrics if metric is not None]
     wanted = choice.metric.partition(":")[0] if choice.metric is not None else labels[0] if labels else ""

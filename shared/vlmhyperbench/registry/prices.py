@@ -1,4 +1,4 @@
-"""What a target's answers cost, found when a run is submitted: written in the registry, or in the list of a package."""
+"""Prices of targets, looked up when a run is submitted: in the registry, or in the list of the package genai-prices."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _PRICED = frozenset({"input_mtok", "output_mtok", "cache_read_mtok"})
 _NEVER_USED = re.compile("cache_write|audio|web_searches|storage_searches")
-"""Listed components that no request of a run uses: none writes a cache by itself, sends audio or searches."""
+"""Listed components that no request of a run uses: cache writes, audio, searches."""
 
 
 class WrittenPrices(Prices):
-    """Prices by the token or by the hour, with where they are from and the day on which they held."""
+    """Prices by the token or by the hour, with their source and date."""
 
     source: Name
     date: Day
@@ -64,7 +64,7 @@ def pinned(choice: WrittenPrices | ListedPrices) -> Prices:
 
 
 def found_for(url: str, model: str) -> Prices | str:
-    """Return the prices that the list has for a model at a provider's own URL, or a sentence why there are none."""
+    """Return the listed prices of a model at a provider's own URL, or the reason why there are none."""
     try:
         return _listed(model, provider_api_url=url)
     except (LookupError, Unavailable) as error:
@@ -86,7 +86,7 @@ def _listed(model: str, *, provider_id: str | None = None, provider_api_url: str
         )
     except LookupError:
         where = provider_id or urlsplit(provider_api_url or "").hostname
-        raise LookupError(f"{name} knows no model {model!r} at {where}") from None
+        raise LookupError(f"{name} lists no model {model!r} at {where}") from None
     return _as_prices(found, name)
 
 
@@ -96,7 +96,7 @@ def _as_prices(found: PriceCalculation, name: str) -> Prices:
     if None in given[:2]:
         raise LookupError(f"{name} lists no price by the token for {where}")
     if unpriced := _components_not_priced(price):
-        raise LookupError(f"{name} lists for {where} what is not priced here: {', '.join(unpriced)}")
+        raise LookupError(f"{name} lists prices for {where} that are not supported: {', '.join(unpriced)}")
     if _depends_on_the_hour(found.model):
         raise LookupError(f"{name} lists prices for {where} that depend on the time of day")
     prompt, completion, cached = map(_below_every_tier, given)
@@ -111,13 +111,13 @@ def _as_prices(found: PriceCalculation, name: str) -> Prices:
 
 
 def _components_not_priced(price: ModelPrice) -> list[str]:
-    """Return the components that a run's answers may be charged for beyond their prompt and completion tokens."""
+    """Return the priced components of answers other than prompt and completion tokens."""
     listed = {name for name, value in vars(price).items() if value is not None and not name.startswith("_")}
     return sorted(name for name in listed - _PRICED if not _NEVER_USED.search(name))
 
 
 def _depends_on_the_hour(model: ModelInfo) -> bool:
-    """Whether another price holds at another time of today; the last listed price whose condition is met holds."""
+    """Return whether the price depends on the time of day; the last listed price whose condition is met applies."""
     from genai_prices.types import TimeOfDateConstraint
 
     now = datetime.datetime.now(datetime.UTC)
@@ -130,7 +130,7 @@ def _depends_on_the_hour(model: ModelInfo) -> bool:
 
 
 def _tiers(price: Decimal | TieredPrices | None) -> list[Tier]:
-    """Return the prices of longer prompts, where a price depends on the length."""
+    """Return the prices of longer prompts, if the price depends on the length."""
     return [] if price is None or isinstance(price, Decimal) else price.tiers
 
 

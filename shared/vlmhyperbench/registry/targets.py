@@ -100,41 +100,41 @@ def pin_prices(
     *,
     own: tuple[WrittenPrices | ListedPrices | None, Path] = (None, ()),
 ) -> tuple[Prices | None, str | None]:
-    """Pin what a target's answers cost: the prices, or why there are none; the most particular entry decides.
+    """Pin the prices of a target, or the reason why there are none; the most specific entry decides.
 
     Args:
-        references: where names are looked up, and problems are said.
-        choice: the target.
-        path: its place.
-        own: prices that are written beside the target, and their place; they go before all others.
+        references: Looks up names and collects problems.
+        choice: The target.
+        path: Location of the target.
+        own: Prices that are written next to the target, and their location; they precede all others.
     """
     catalogue = references.catalogue
-    places = [own, (choice.prices, (*path, "prices"))]
+    candidates = [own, (choice.prices, (*path, "prices"))]
     if isinstance(choice, EndpointChoice):
         backend = _backend_of(references, choice)
-        said = "no prices are written for the endpoint"
+        missing = "no prices are written for the endpoint"
     else:
         model = catalogue.models.get(choice.model)
         name = choice.backend or (model.backends[0] if model else "")
         backend = catalogue.backends.get(name)
-        places.append((model.prices if model else None, (*path, "model")))
-        said = f"no prices are written for the model {choice.model} or its backend {name}"
-    places.append((backend.prices if backend else None, (*path, "backend")))
-    found, place = next(((prices, place) for prices, place in places if prices is not None), (None, path))
-    if found is None and isinstance(choice, EndpointChoice):
+        candidates.append((model.prices if model else None, (*path, "model")))
+        missing = f"no prices are written for the model {choice.model} or its backend {name}"
+    candidates.append((backend.prices if backend else None, (*path, "backend")))
+    chosen, location = next(((prices, where) for prices, where in candidates if prices is not None), (None, path))
+    if chosen is None and isinstance(choice, EndpointChoice):
         listed = found_for(choice.endpoint, choice.model_name)
         return (None, listed) if isinstance(listed, str) else (listed, None)
     try:
-        return (None, said) if found is None else (pinned(found), None)
+        return (None, missing) if chosen is None else (pinned(chosen), None)
     except LookupError as error:
-        references.say(place, f"{error}.", "Write the prices out, with source and date.")
+        references.say(location, f"{error}.", "Write the prices out, with source and date.")
     except Unavailable as error:
-        references.say(place, error.message, error.cure)
-    return None, said
+        references.say(location, error.message, error.cure)
+    return None, missing
 
 
 def _backend_of(references: References, choice: EndpointChoice) -> BackendEntry | None:
-    """Return the entry whose defaults hold for an endpoint: that of its backend class."""
+    """Return the entry with the defaults of an endpoint: that of its backend class."""
     backends = references.catalogue.backends
     return next((entry for name, entry in backends.items() if _class_of(name, entry) == choice.backend_class), None)
 

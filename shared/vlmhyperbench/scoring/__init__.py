@@ -1,1 +1,1 @@
-"""From answers to measures: what is read out of an answer, who is to blame for none, what a metric makes of it."""
+"""From answers to measures: parse an answer, attribute a missing one to its cause, and compute its metrics."""

@@ -1,4 +1,4 @@
-"""What every extractor starts from: an answer without its reasoning, its lines, and what it announces."""
+"""Steps that extractors share: remove the reasoning, split into lines, find an announced answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 MARKS = " \t\r\n*_`\"'"
-"""What may stand around an answer without being part of it: white space, emphasis, quotation marks."""
+"""Characters around an answer that are not part of it: white space, emphasis, quotation marks."""
 _REASONING = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
 _ABOUT_IT = (
     "correct|right|accurate|true|wrong|incorrect|helpful|useful|clear|easy|obvious|obtained|found|calculated|computed|"
@@ -21,18 +21,18 @@ _ANNOUNCED = re.compile(
     r"|\banswer is\b",
     re.IGNORECASE,
 )
-"""What announces an answer; `chatter` about an answer announces none, and an `aside` only where nothing else does."""
+"""Announcements of an answer; `chatter` announces none, and an `aside` only if nothing else in the answer does."""
 
 
 class Unreadable(Exception):
-    """There is nothing in the answer that this extractor could read; the text is a short reason."""
+    """The extractor cannot parse the answer; the text is a short reason."""
 
 
 def after_reasoning(answer: str) -> str:
-    """Return what follows the last closing reasoning tag: what stands before or between reasoning is no answer.
+    """Return the text after the last closing reasoning tag: text before or between reasoning is no answer.
 
-    A closing tag without an opening one closes what the prompt opened. A tag is closed by its own name, as often as
-    it was opened.
+    A closing tag without an opening tag closes reasoning that the prompt opened. A tag is closed by a tag of the same
+    name, as often as it was opened.
 
     Raises:
         Unreadable: a tag is still open at the end.
@@ -52,10 +52,10 @@ def after_reasoning(answer: str) -> str:
 
 
 def announced(text: str) -> str | None:
-    """Return what follows the last announcement of an answer; `I cannot answer:` announces none.
+    """Return the text after the last announcement of an answer; `I cannot answer:` is no announcement.
 
-    What is said about an answer behind it, as `I hope this answer is helpful` or `the answer is obtained by adding`,
-    is none; `the answer is right` is one where there is no other, since `right` may be the answer.
+    A remark about an answer, such as `I hope this answer is helpful` or `the answer is obtained by adding`, is no
+    announcement. `the answer is right` is one if there is no other, because `right` may be the answer.
     """
     last: dict[str | None, int] = {}
     for found in _ANNOUNCED.finditer(text):
@@ -68,7 +68,7 @@ def lines_of(text: str) -> list[str]:
     """Return the lines that are not blank.
 
     Raises:
-        Unreadable: there is none.
+        Unreadable: all lines are blank.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:

@@ -1,4 +1,4 @@
-"""Read the letter that an answer to a multiple choice settles on; an answer that names several settles on none."""
+"""Parse the letter that an answer to a multiple-choice question gives; an answer with several letters is unreadable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN: Final = re.compile(
     r"|[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}-][^\W_]+|\+\+|#)*"
     r"|[^\w\s*`\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}]"
 )
-"""Words with what belongs to them (`isn't`, `C++`, `B-12`), and marks; not emphasis, nor quotation marks."""
+"""Words, including compounds (`isn't`, `C++`, `B-12`), and punctuation without emphasis and quotation marks."""
 _OPENING: Final = frozenset("([{$")
 _CLOSING: Final = frozenset(")]}$")
 _LIST_MARKS: Final = frozenset(").:],-\N{EN DASH}\N{EM DASH}")
@@ -35,27 +35,27 @@ _VERBS: Final = frozenset(
 _NEGATIONS: Final = frozenset({"not", "never", "neither", "nor", "rather", "instead", "except", "without", "cannot"})
 _DOUBTS: Final = frozenset({"?", "no", "none", "wrong", "incorrect", "false", "unlikely", "if", "whether", "unless"})
 _ARTICLES: Final = frozenset("AI")
-"""Letters that are words too: before a word they may be no choice at all."""
+"""Letters that are also words: before another word they may be no choice."""
 _RIGHT: Final = re.compile(r"(?:is|would be) (?:the )?(?:most likely |best )?(?:correct|right|best|true|answer)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mention:
-    """A letter that stands alone in a sentence and that nothing negates."""
+    """A letter as a word of its own in a sentence, not negated."""
 
     letter: str
     is_first: bool
-    """Nothing but brackets and words as `option` stand before it."""
+    """Only brackets and words such as `option` precede it."""
     is_free: bool
-    """No word follows that it may belong to, as in `A dog` and `B shows`."""
+    """It is not followed by a word that it may belong to, as in `A dog` and `B shows`."""
     is_enclosed: bool
-    """Brackets stand around it."""
+    """It is in brackets."""
     is_listed: bool
-    """It is marked as one option of several: `(B)`, `B) cat`, `B: cat`."""
+    """It is written as the label of an option: `(B)`, `B) cat`, `B: cat`."""
     is_joined: bool
-    """It belongs to an enumeration: `or B`."""
+    """It is part of an enumeration: `or B`."""
     is_cued: bool
-    """Something says that it is chosen: `option B`, `it is B`, `B is right`; or its sentence says nothing else."""
+    """A cue marks it as chosen (`option B`, `it is B`, `B is right`), or it is the whole sentence."""
     is_subject: bool
     """A verb follows, as in `B is missing`."""
 
@@ -64,11 +64,11 @@ class _Mention:
 class _Sentence:
     mentions: tuple[_Mention, ...]
     is_doubted: bool = False
-    """It asks, or denies something other than letters."""
+    """It is a question, or negates something other than letters."""
 
 
 def read_choice(text: str, letters: Collection[str]) -> str:
-    """Return the letter that is announced, or that begins the text, or that is the only one said to be chosen.
+    """Return the letter that is announced, or that begins the text, or that is the only letter marked as chosen.
 
     Linear in the text's length.
 
@@ -79,32 +79,32 @@ def read_choice(text: str, letters: Collection[str]) -> str:
     if claimed and claimed[0].mentions:
         return _settled(
             {_claimed(claimed[0])}
-            | {mention.letter for mention in _said(claimed[1:]) if mention.is_free and mention.is_cued}
+            | {mention.letter for mention in _stated(claimed[1:]) if mention.is_free and mention.is_cued}
         )
     sentences = list(_sentences(text, letters))
     if sentences and _begins(sentences[0]):
         return _settled(
-            {_claimed(sentences[0])} | {mention.letter for mention in _said(sentences[1:]) if _is_set_apart(mention)}
+            {_claimed(sentences[0])} | {mention.letter for mention in _stated(sentences[1:]) if _is_set_apart(mention)}
         )
-    said = _said(sentences)
-    _settled({mention.letter for mention in said if mention.is_free or mention.letter != "I"})
+    stated = _stated(sentences)
+    _settled({mention.letter for mention in stated if mention.is_free or mention.letter != "I"})
     return _settled(
-        {mention.letter for mention in said if mention.is_free and (mention.is_cued or mention.is_enclosed)}
+        {mention.letter for mention in stated if mention.is_free and (mention.is_cued or mention.is_enclosed)}
     )
 
 
 def _claimed(sentence: _Sentence) -> str:
-    """Return the letter of a sentence that should hold one: its first word, or the only letter in it."""
+    """Return the letter of a sentence that should contain one: its first word, or its only letter."""
     lead = next(iter(sentence.mentions))
     if lead.is_first and (lead.is_free or not (lead.letter in _ARTICLES or lead.is_subject)):
         rivals = sentence.mentions[1:]
-        if lead.is_listed:  # the text of an option follows, in which letters are but letters
+        if lead.is_listed:  # the option's text follows, in which letters are no choices
             return _settled(
                 {lead.letter} | {mention.letter for mention in rivals if mention.is_joined or _is_set_apart(mention)}
             )
         return _settled({lead.letter} | {mention.letter for mention in rivals if _counts(mention)})
     _settled({mention.letter for mention in sentence.mentions if _counts(mention)})
-    return _settled({mention.letter for mention in _said([sentence]) if mention.is_free})
+    return _settled({mention.letter for mention in _stated([sentence]) if mention.is_free})
 
 
 def _begins(sentence: _Sentence) -> bool:
@@ -120,7 +120,7 @@ def _is_set_apart(mention: _Mention) -> bool:
     return mention.is_free and (mention.is_cued or mention.is_listed)
 
 
-def _said(sentences: Sequence[_Sentence]) -> list[_Mention]:
+def _stated(sentences: Sequence[_Sentence]) -> list[_Mention]:
     return [mention for sentence in sentences if not sentence.is_doubted for mention in sentence.mentions]
 
 
@@ -131,7 +131,7 @@ def _settled(letters: set[str]) -> str:
 
 
 def _sentences(text: str, letters: Collection[str]) -> Iterator[_Sentence]:
-    """Part a text at the ends of lines and sentences; the point of `A. cat` ends none."""
+    """Split a text at the ends of lines and sentences; the point of `A. cat` ends no sentence."""
     for line in text.splitlines():
         tokens: list[str] = []
         for token in _TOKEN.findall(line):
@@ -147,7 +147,7 @@ def _sentences(text: str, letters: Collection[str]) -> Iterator[_Sentence]:
 def _sentence(tokens: Sequence[str], letters: Collection[str]) -> _Sentence:
     mentions: list[_Mention] = []
     is_doubted = is_denying = False
-    is_used = True  # whether what was denied last is a letter
+    is_used = True  # whether the last negation applied to a letter
     for no, token in enumerate(tokens):
         word = token.lower()
         if token in letters:

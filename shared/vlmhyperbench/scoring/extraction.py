@@ -1,6 +1,6 @@
-"""Read the parsed answers out of a model's texts, by extractors with a name, a version and params.
+"""Parse the answers in a model's texts, by extractors with a name, a version and params.
 
-A measure is keyed by its extractor: another way to read the same text is another extractor or another version.
+A measure is keyed by its extractor: another way to parse the same text is another extractor or another version.
 """
 
 from __future__ import annotations
@@ -23,46 +23,47 @@ TEXT: Final = ExtractorSpec()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What was read out of a batch of answers, by column, as valid Unicode. Each of shape (answers,)."""
+    """The parsed answers of a batch, by column, as valid Unicode. Each of shape (answers,)."""
 
     texts: Sequence[str | None]
-    """None where the extractor found nothing."""
+    """None if the extractor could not parse the answer."""
     reasons: Sequence[str | None]
-    """Why."""
+    """Reason why a text is None."""
 
 
 def open_extractor(spec: ExtractorSpec) -> Extractor:
-    """Make the extractor that a spec names.
+    """Construct the extractor that a spec names.
 
     Raises:
         NotFound: there is no such extractor, or not in this version.
         InvalidInput: it refuses its params.
     """
-    found = EXTRACTORS.get(spec.name)
-    if found is None:
+    extractor = EXTRACTORS.get(spec.name)
+    if extractor is None:
         near = difflib.get_close_matches(spec.name, EXTRACTORS, n=1) or sorted(EXTRACTORS)
         raise NotFound(f"There is no extractor {spec.name!r}.", cure=f"Write one of: {', '.join(near)}.")
-    if spec.version != found.version:
+    if spec.version != extractor.version:
         raise NotFound(
-            f"The extractor {spec.name!r} has no version {spec.version}.", cure=f"Write {spec.name}:{found.version}."
+            f"The extractor {spec.name!r} has no version {spec.version}.",
+            cure=f"Write {spec.name}:{extractor.version}.",
         )
     try:
-        return found.model_validate(spec.params)
+        return extractor.model_validate(spec.params)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "params"
-        said = getattr(first.get("ctx", {}).get("error"), "cure", "")
-        known = ", ".join(found.model_fields) or "none"
+        cure = getattr(first.get("ctx", {}).get("error"), "cure", "")
+        known = ", ".join(extractor.model_fields) or "none"
         raise InvalidInput(
             f"The extractor {spec.name!r} refuses its params: {field}: {first['msg']}.",
-            cure=said or f"Correct it; {spec.name} has these params: {known}.",
+            cure=cure or f"Correct it; {spec.name} has these params: {known}.",
         ) from error
 
 
 def extract(texts: Sequence[str], *, extractor: ExtractorSpec = TEXT) -> Extracted:
-    """Read the parsed answers. Shape of `texts`: (answers,).
+    """Parse answers. Shape of `texts`: (answers,).
 
-    Half a surrogate pair, which JSON can write and UTF-8 cannot, is read as U+FFFD.
+    A lone surrogate, which JSON can contain and UTF-8 cannot, is read as U+FFFD.
 
     Raises:
         NotFound, InvalidInput: as `open_extractor`.
@@ -82,7 +83,7 @@ def _read(extractor: Extractor, answer: str) -> tuple[str | None, str | None]:
 
 
 def _valid(text: str) -> str:
-    """Replace what cannot be stored: everything behind extraction may rely on valid Unicode."""
+    """Replace lone surrogates, so that all code after extraction can rely on valid Unicode."""
     if text.isascii():
         return text
     try:

@@ -1,6 +1,6 @@
-"""The extractors: each reads one thing out of an answer, or says why it is not there.
+"""The extractors: each parses an answer in one way, or gives the reason why it cannot.
 
-All but `text` look only at what follows the reasoning (`answers.after_reasoning`).
+All except `text` parse only the text after the reasoning (`answers.after_reasoning`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vlmhyperbench_sdk.jsontext import compact_json, parse_json, repair_json
 
 
 class Extractor(BaseModel):
-    """How to read a parsed answer. Fields are its params; another way to read is another version."""
+    """A way to parse answers. Its fields are its params; a change of behaviour needs another version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -35,12 +35,12 @@ class Extractor(BaseModel):
         """Return the parsed answer.
 
         Raises:
-            Unreadable: it is not there.
+            Unreadable: the answer cannot be parsed.
         """
 
 
 class Text(Extractor):
-    """The content as it is (never the reasoning that came apart); what white space means is the metric's business."""
+    """The content unchanged, without separately sent reasoning; white space is left to the metric."""
 
     title: ClassVar[str] = "the answer as it is"
 
@@ -49,7 +49,7 @@ class Text(Extractor):
 
 
 class AfterReasoning(Extractor):
-    """What follows the reasoning that a model writes into its content."""
+    """The text after the reasoning in the content."""
 
     title: ClassVar[str] = "what follows the reasoning"
 
@@ -76,20 +76,20 @@ class LastLine(Extractor):
 
 
 class FinalAnswer(Extractor):
-    """What follows the last `####`, `answer:` or `final answer:`, or else the last `answer is`, to the end of its line.
+    """The text after the last `####`, `answer:`, `final answer:` or `answer is`, to the end of the line.
 
-    Emphasis, quotation marks and a full stop around it are taken off. `this answer is helpful` announces nothing.
+    Emphasis, quotation marks and a full stop around it are removed. `this answer is helpful` is no announcement.
     """
 
     version: ClassVar[int] = 2
     title: ClassVar[str] = "what is announced as the answer"
 
     def read(self, answer: str) -> str:
-        said = announced(after_reasoning(answer)) or ""
-        found = said.partition("\n")[0].strip(MARKS).removesuffix(".").rstrip(MARKS)
-        if not found:
+        text = announced(after_reasoning(answer)) or ""
+        final = text.partition("\n")[0].strip(MARKS).removesuffix(".").rstrip(MARKS)
+        if not final:
             raise Unreadable("no_final_answer")
-        return found
+        return final
 
 
 class Boxed(Extractor):
@@ -109,12 +109,12 @@ class Boxed(Extractor):
 
 
 class Number(Extractor):
-    r"""The first or the last number, `-1234.50`, with its digits as they stand.
+    r"""The first or the last number, such as `-1234.50`, with its digits unchanged.
 
-    Between thousands stand spaces, apostrophes, or the mark that is not the decimal one; LaTeX's `{,}` and `\,` are
-    a comma and a space. What is not plainly one number is not read, and no other number in its place: `13.02.2017`,
-    `3-5`, `7/10`, `10^{3}`, `12,5` with a decimal point, `5 million`, and whatever holds a full-width comma or point.
-    What begins inside of a word (`v2`) is no number; what a unit follows (`5kg`) is.
+    Thousands are separated by spaces, apostrophes, or the comma or point that is not the decimal mark; LaTeX's `{,}`
+    and `\,` count as a comma and a space. An expression that is not clearly a single number is unreadable, and no other
+    number is read instead: `13.02.2017`, `3-5`, `7/10`, `10^{3}`, `12,5` with a decimal point, `5 million`, and any
+    number with a full-width comma or point. Digits inside a word (`v2`) are no number; those before a unit (`5kg`) are.
     """
 
     version: ClassVar[int] = 2
@@ -127,11 +127,11 @@ class Number(Extractor):
 
 
 class Choice(Extractor):
-    """One letter of a multiple choice: what is announced, what begins the answer, or the only one said to be chosen.
+    """The letter of a multiple choice that is announced, begins the answer, or is the only one marked as chosen.
 
-    At the beginning a letter needs a mark, a reason or nothing behind it, elsewhere brackets or words as `option` or
-    `it is` before it. Letters that are denied do not count, and where others remain, none is chosen: `A or B`. The
-    article of `A dog` is no letter.
+    At the beginning, a letter must be followed by punctuation, a reason or nothing; elsewhere it must be in brackets or
+    follow words such as `option` or `it is`. Negated letters do not count. Several remaining letters (`A or B`) make
+    the answer unreadable. The article of `A dog` is no letter.
     """
 
     version: ClassVar[int] = 2
@@ -143,9 +143,9 @@ class Choice(Extractor):
 
 
 class Pattern(Extractor):
-    """What a regular expression finds: its first group, or the whole match. RE2's syntax, linear in the answer.
+    """The match of a regular expression: its first group, or the whole match. RE2's syntax, in linear time.
 
-    A match in which the first group takes no part (`(a)|b` on a `b`) is passed over.
+    A match without its first group (`(a)|b` on a `b`) is skipped.
     """
 
     title: ClassVar[str] = "what a pattern finds"
@@ -154,12 +154,12 @@ class Pattern(Extractor):
     ignore_case: bool = False
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002 -- Pydantic's signature
-        self._compiled  # noqa: B018 -- a pattern that is none shows here, at the door
+        self._compiled  # noqa: B018 -- refuses an invalid pattern when the extractor is constructed
 
     @cached_property
     def _compiled(self) -> Any:
         try:
-            import re2  # not everybody who scores text has it
+            import re2  # an optional dependency
         except ModuleNotFoundError as error:
             raise Unavailable(
                 "The extractor 'regex' needs the library google-re2, which is not installed.",
@@ -174,12 +174,12 @@ class Pattern(Extractor):
             return re2.compile(self.pattern.encode(), options)
         except re2.error as error:
             raise InvalidInput(
-                f"The pattern {self.pattern[:100]!r} is none: {str(error)[:200]}.",
+                f"The pattern {self.pattern[:100]!r} is invalid: {str(error)[:200]}.",
                 cure="Write it in RE2's syntax, which has neither lookarounds nor backreferences.",
             ) from error
 
     def read(self, answer: str) -> str:
-        # As bytes: RE2 reads UTF-8, and an answer may hold half a character.
+        # Matched as bytes, because RE2 reads UTF-8 and an answer may contain lone surrogates.
         matches = self._compiled.finditer(after_reasoning(answer).encode("utf-8", "replace"))
         found: bytes | None = None
         reason = "no_match"
@@ -197,10 +197,10 @@ class Pattern(Extractor):
 
 
 class Json(Extractor):
-    """The answer where it is JSON (RFC 8259) and keeps to a schema; or one value of it, by its path `seller.0.name`.
+    """The answer if it is JSON (RFC 8259) that matches a schema; or one of its values, by a path `seller.0.name`.
 
-    Without a path the JSON stands as it was written. By its path a text is given as it is, a number digit by digit
-    as it was written (`12.50`), and any other value as JSON with sorted keys and without white space.
+    Without a path, the JSON is returned unchanged. With a path, a text is returned as it is, a number with the digits
+    that were written (`12.50`), and any other value as JSON with sorted keys and without white space.
     """
 
     title: ClassVar[str] = "JSON"
@@ -208,7 +208,7 @@ class Json(Extractor):
     path: Annotated[str | None, Field(max_length=500)] = None
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002 -- Pydantic's signature
-        self._type  # noqa: B018 -- a schema that cannot be used shows here, at the door
+        self._type  # noqa: B018 -- refuses an unusable schema when the extractor is constructed
 
     @cached_property
     def _type(self) -> TypeAdapter[Any] | None:
@@ -235,7 +235,7 @@ class Json(Extractor):
 
 
 class RepairedJson(Json):
-    """As `json`, after the declared repairs: the first code fence, the first balanced object (or array)."""
+    """Like `json`, after the declared repairs: the first code fence, the first balanced object (or array)."""
 
     title: ClassVar[str] = "JSON, repaired"
     opening: Literal["{", "["] = "{"

@@ -1,6 +1,6 @@
-"""The metric `judge`: what an LLM's verdicts on an answer are worth; one that cannot be read is worth nothing known.
+"""The metric `judge`: the worth of an LLM's verdicts on an answer; an unreadable verdict has no value.
 
-It reads verdicts that were asked for already (`domain.judging`), and never asks by itself.
+It reads verdicts that were requested before (`domain.judging`) and sends no requests itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
 PROFILE = "v1"
 VERSION = "1.0.0"
 KEY = "verdicts"
-"""Where in a sample's metadata the verdicts stand; absent where there was no answer to judge."""
+"""Key of the verdicts in a sample's metadata; absent if there was no answer to judge."""
 
 UNREADABLE = "unreadable verdict"
 NO_VERDICT = "no verdict"
@@ -29,7 +29,7 @@ NO_VERDICT = "no verdict"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One thing that a judge said."""
+    """One verdict of a judge."""
 
     order: Order
     repeat: int
@@ -41,7 +41,7 @@ _VERDICTS = TypeAdapter(tuple[Verdict, ...])
 
 
 class Judge:
-    """The mean worth of the verdicts on an answer, from 0 to 1; of both orders, where both were asked for."""
+    """The mean worth of the verdicts on an answer, from 0 to 1; over both orders, if both were requested."""
 
     def __init__(self, *, profile: str = PROFILE, **params: JsonValue) -> None:
         if profile != PROFILE:
@@ -81,24 +81,24 @@ class Judge:
         *,
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
-        """Value the verdicts that stand in the metadata; an answer that was never judged counts as wrong."""
+        """Score the verdicts in the metadata; an answer that was never judged counts as wrong."""
         judged = [_verdicts(entry) for entry in metadata or [{}] * len(predictions)]
         worths = iter(self._worths([verdict for verdicts in judged if verdicts is not None for verdict in verdicts]))
-        found = [
+        scored = [
             self._value(None if verdicts is None else [(verdict, next(worths)) for verdict in verdicts])
             for verdicts in judged
         ]
         return Measures(
-            values=[valued.value for valued in found],
-            reasons=[valued.reason for valued in found],
-            statistics={name: [valued.statistics.get(name, 0.0) for valued in found] for name in _STATISTICS},
+            values=[valued.value for valued in scored],
+            reasons=[valued.reason for valued in scored],
+            statistics={name: [valued.statistics.get(name, 0.0) for valued in scored] for name in _STATISTICS},
         )
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return sums["worth"] / sums["count"] if sums.get("count") else None
 
     def _worths(self, verdicts: Sequence[Verdict]) -> list[float | None]:
-        """Return what each verdict is worth; None where it cannot be read, or never came."""
+        """Return the worth of each verdict; None if it is unreadable or missing."""
         labels = {plain(label): worth for label, worth in self._judging.labels.items()}
         texts = extract([verdict.text or "" for verdict in verdicts], extractor=self._judging.extractor).texts
         return [_worth(labels, verdict, text) for verdict, text in zip(verdicts, texts, strict=True)]
@@ -111,8 +111,8 @@ class Judge:
             for order in self._judging.orders
         }
         if not all(by_order.values()):
-            is_silent = all(verdict.text is None for verdict, _ in read)
-            return _Valued(reason=NO_VERDICT if is_silent else UNREADABLE)
+            is_missing = all(verdict.text is None for verdict, _ in read)
+            return _Valued(reason=NO_VERDICT if is_missing else UNREADABLE)
         value = fmean(fmean(worths.values()) for worths in by_order.values())
         return _Valued(value=value, statistics={"worth": value, "count": 1.0, **_agreement(by_order.values())})
 
@@ -130,16 +130,16 @@ class _Valued:
 def _worth(labels: Mapping[str, float | str], verdict: Verdict, text: str | None) -> float | None:
     worth = labels.get(plain(text)) if verdict.text is not None and text is not None else None
     if isinstance(worth, str):
-        stood = "second" if verdict.order == "reference_first" else "first"
-        return float(worth == stood)
+        position = "second" if verdict.order == "reference_first" else "first"
+        return float(worth == position)
     return worth
 
 
 def _agreement(by_order: Iterable[Mapping[int, float]]) -> dict[str, float]:
-    """Count pairs of verdicts on one answer: of both orders in one repeat, of two repeats in one order; and the same.
+    """Count pairs of verdicts on an answer, and pairs that agree: both orders of a repeat, two repeats of an order.
 
     Args:
-        by_order: of each order, repeat → worth, as far as verdicts can be read.
+        by_order: For each order, repeat → worth of the readable verdicts.
     """
     orders = list(by_order)
     swapped = [
@@ -150,9 +150,9 @@ def _agreement(by_order: Iterable[Mapping[int, float]]) -> dict[str, float]:
     repeated = [pair for worths in orders for pair in combinations(worths.values(), 2)]
     return {
         "orders": float(len(swapped)),
-        "orders_agree": float(sum(a == b for a, b in swapped)),
+        "orders_agree": float(sum(first == second for first, second in swapped)),
         "repeats": float(len(repeated)),
-        "repeats_agree": float(sum(a == b for a, b in repeated)),
+        "repeats_agree": float(sum(first == second for first, second in repeated)),
     }
 
 

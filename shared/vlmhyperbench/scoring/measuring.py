@@ -1,4 +1,4 @@
-"""Ask a metric for the measures of a batch, as one asks a plugin: nothing that it breaks goes further than its rows."""
+"""Compute a metric's measures of a batch; an error of the plugin affects only the rows that cause it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def measure_all(
     references: Sequence[Sequence[str]],
     metadata: Sequence[JsonObject],
 ) -> list[Measure]:
-    """Measure a batch; where the metric raises or breaks its contract, only the rows that make it do so are lost.
+    """Measure a batch; rows on which the metric raises or breaks its contract become unscored, and no others.
 
-    All three of shape (rows,).
+    All three sequences have the shape (rows,).
     """
     if not predictions:
         return []
     try:
         measures = metric.measure(predictions, references, metadata=metadata)
         return _checked(measures, len(predictions))
-    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+    except Exception as error:  # noqa: BLE001 -- the plugin's own code runs here, and may raise anything
         if len(predictions) == 1:
             return [Measure.unscored(_reason(f"metric_error: {type(error).__name__}: {error}"))]
     half = len(predictions) // 2
@@ -37,7 +37,7 @@ def measure_all(
 
 
 def _checked(measures: Measures, count: int) -> list[Measure]:
-    """Refuse what must not be stored: a missing row, a number that is none, statistics of an unscored sample."""
+    """Refuse measures that must not be stored: a missing row, an invalid number, statistics of an unscored sample."""
     columns = [measures.values, measures.reasons, *measures.statistics.values()]
     if any(len(column) != count for column in columns):
         raise PluginFailure(f"A metric gave columns of other lengths than its batch of {count}.")
@@ -59,5 +59,5 @@ def _checked_row(measure: Measure) -> Measure:
 
 
 def _reason(text: str) -> str:
-    """Make a plugin's text fit for storage: bounded, and valid UTF-8."""
+    """Return a plugin's text in a form that can be stored: bounded and valid UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")[:_REASON_CHARS]

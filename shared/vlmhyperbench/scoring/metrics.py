@@ -1,4 +1,4 @@
-"""Open the metric that a run pins: for whoever measures with it, and for whoever combines its sums into a report."""
+"""Open the metric that a run pins, to measure answers or to combine sums for a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Policy = Literal["zero", "exclude"]
 """`zero`: it counts as a wrong answer; `exclude`: it has no value."""
 
 _POLICY = "on_invalid"
-"""The param by which metrics that read answers themselves are told what an unreadable one is worth."""
+"""Param of metrics that parse answers themselves: the worth of an unreadable answer."""
 
 if TYPE_CHECKING:
     from vlmhyperbench.domain.specs import MetricSpec
@@ -25,9 +25,9 @@ def open_metric(spec: MetricSpec) -> Metric:
     """Find and construct a metric by its pinned spec.
 
     Raises:
-        NotFound: nobody registers it.
+        NotFound: no package registers it.
         InvalidInput: it refuses its profile or params.
-        Conflict: what is installed is another version, or two packages register the name.
+        Conflict: another version is installed, or two packages register the name.
         PluginFailure: importing or constructing it failed.
     """
     metric = construct_metric(spec.class_path, {**spec.params, "profile": spec.profile}, name=spec.name)
@@ -42,7 +42,7 @@ def open_metric(spec: MetricSpec) -> Metric:
 
 
 def open_answering(spec: MetricSpec, *, on_invalid: Policy) -> Metric:
-    """Open a metric as a run scores answers by it: what it cannot read counts as the run says, unless its params do.
+    """Open a metric for answers: unreadable answers count by the run's policy, unless the metric's params set one.
 
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
@@ -51,7 +51,7 @@ def open_answering(spec: MetricSpec, *, on_invalid: Policy) -> Metric:
 
 
 def open_failing(spec: MetricSpec) -> Metric:
-    """Open a metric as it scores failures: what it cannot read has its worst value, whatever the params say.
+    """Open a metric for failures: unreadable answers have the worst value, whatever its params are.
 
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
@@ -60,18 +60,18 @@ def open_failing(spec: MetricSpec) -> Metric:
 
 
 def _with_policy(spec: MetricSpec, on_invalid: Policy) -> MetricSpec:
-    """Set the policy among the params of a metric that has such a one."""
-    found = discovery.load("metrics", spec.class_path)
-    if _POLICY not in inspect.signature(found).parameters:
+    """Set the policy in the params of a metric that has this param."""
+    metric_class = discovery.load("metrics", spec.class_path)
+    if _POLICY not in inspect.signature(metric_class).parameters:
         return spec
     return spec.model_copy(update={"params": {**spec.params, _POLICY: on_invalid}})
 
 
 def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: str) -> Metric:
-    """Find and construct a metric by its registered name or its dotted path; `name` is what complaints call it.
+    """Find and construct a metric by its registered name or its dotted path; `name` is its name in errors.
 
     Raises:
-        NotFound: nobody registers it.
+        NotFound: no package registers it.
         InvalidInput: it refuses its profile or params.
         Conflict: two packages register the name.
         PluginFailure: importing or constructing it failed.

@@ -1,4 +1,4 @@
-"""Read numbers out of prose: what is not plainly one number, as a date or a range, is refused and never cut up."""
+"""Parse numbers in prose; an expression that is not a single number, such as a date or a range, is unreadable."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MINUS: Final = frozenset(
     "-\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{FIGURE DASH}\N{EN DASH}\N{MINUS SIGN}"
     "\N{SMALL HYPHEN-MINUS}\N{FULLWIDTH HYPHEN-MINUS}"
 )
-"""What is a minus where it touches a number and nothing stands before it; a longer dash is punctuation."""
+"""Dashes that are a minus if they touch a number and nothing precedes them; a longer dash is punctuation."""
 _SIGNS: Final = _MINUS | {"", "+"}
 _MONEY: Final = "$\u00a2-\u00a5\u058f\u0e3f\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6"
 _PARTS: Final = "\u00bc-\u00be\u2150-\u215f\u2189"  # ½ and its like
 _RAISED: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
 _DIGIT: Final = rf"[\d{_PARTS}{_RAISED}]"
 _ATOM: Final = rf"{_DIGIT}+(?:[eE][{_DASHES}+]?\d+(?![^\W_])|[^\W\d_]+\d[^\W_]*)?"
-"""Digits with a power of ten; or what letters part, as `0x1F` and `1920x1080`, which is no number."""
+"""Digits with a power of ten; or digits with letters between them, such as `0x1F` and `1920x1080`: no number."""
 _WIDE: Final = "\uff0c\uff0e\uff1a\uff07\ufe50\ufe52"  # full-width and small commas, points, colon, apostrophe
 _DOTS: Final = "\u00b7\u2022\u2219\u22c5\u30fb"
 _SLASHES: Final = "/\u2044\u2215\uff0f"
@@ -41,9 +41,9 @@ _GLUE: Final = "|".join(
         r",[ ](?=0\d\d(?!\d))",
     )
 )
-"""What joins digits to something that is one number, or none: `1,234`, `13.02.2017`, `3 – 5`, `7/10`, `1 000`.
+"""Separators inside an expression that is a number or none: `1,234`, `13.02.2017`, `3 – 5`, `7/10`, `1 000`.
 
-Of LaTeX: `12{,}345`, `12\\,345`, `10^{3}`, `3 \\times 4`; a backslash before a mark is an escape of Markdown too.
+In LaTeX: `12{,}345`, `12\\,345`, `10^{3}`, `3 \\times 4`; a backslash before a mark is an escape of Markdown too.
 """
 _TOKEN: Final = re.compile(
     rf"(?P<word>\\(?:[cdt]?frac|sqrt)(?=\d)"
@@ -67,7 +67,7 @@ _SCALE: Final = re.compile(
     r"|[十百千万萬亿億兆만억천])",
     re.IGNORECASE,
 )
-"""What multiplies a number, or adds to it."""
+"""Words that multiply a number, or add to it."""
 _SCALES: Final = frozenset("kKMB")
 _MONEY_SCALES: Final = frozenset({"m", "b", "mm", "t", "tn"})
 _DENIED: Final = re.compile(r"\b(?:minus|negative)[ \t]+\Z", re.IGNORECASE)
@@ -87,26 +87,26 @@ _PLAIN: Final = {".": _plain("."), ",": _plain(",")}
 
 
 def read_number(text: str, *, which: Literal["first", "last"], decimal: Decimal) -> str:
-    """Return the first or the last number with its digits as they stand, as `-1234.50`; linear in the text's length.
+    """Return the first or the last number with its digits unchanged, such as `-1234.50`; linear in the text's length.
 
-    `decimal` parts the whole from its fraction; the other mark, apostrophes and spaces part thousands.
+    `decimal` is the decimal mark; the other mark, apostrophes and spaces separate thousands.
 
     Raises:
-        Unreadable: there is no number; or what stands there is none, and no other is taken for it.
+        Unreadable: there is no number, or the expression is not a single number; no other number is read instead.
     """
     tokens = (token for token in _TOKEN.finditer(text) if token["word"] is None)
-    found = next(tokens, None) if which == "first" else next(iter(deque(tokens, maxlen=1)), None)
-    if found is None:
+    token = next(tokens, None) if which == "first" else next(iter(deque(tokens, maxlen=1)), None)
+    if token is None:
         raise Unreadable("no_number")
-    number = None if _is_part_of_more(found) else _written(found, decimal)
+    number = None if _is_part_of_more(token) else _written(token, decimal)
     if number is None:
-        around = text[max(0, found.start() - 4) : found.end() + 8][:40]
+        around = text[max(0, token.start() - 4) : token.end() + 8][:40]
         raise Unreadable(f"no_plain_number: {' '.join(around.split())}")
     return number
 
 
 def _written(token: re.Match[str], decimal: Decimal) -> str | None:
-    """Write a token as a plain number; None where it is not one, or is beyond what can be compared."""
+    """Return a token as a plain number; None if it is not a number, or not finite."""
     signs = token["sign"].strip() + (token["inner"] or "")
     if len(token["number"]) > _MAX_NUMBER_CHARS or len(signs) > 1 or signs not in _SIGNS:
         return None
@@ -128,7 +128,7 @@ def _ascii(char: str) -> str:
 
 
 def _is_part_of_more(token: re.Match[str]) -> bool:
-    """Tell whether what stands around a number changes its value or its sign."""
+    """Return whether the text around a number changes its value or its sign."""
     text, start, end = token.string, token.start(), token.end()
     before = text[max(0, start - 1) : start]
     if _BOUND_BEFORE.search(text[max(0, start - 9) : start]) or _BOUND_BEHIND.match(text, end):
@@ -139,13 +139,13 @@ def _is_part_of_more(token: re.Match[str]) -> bool:
     else:
         dash = _LOOSE_DASH.search(text[max(0, start - 8) : start])
         if dash and not (dash["before"].isalnum() or dash["before"] in f"{_CLOSERS}*_\"'`"):
-            return True  # `x = - 5`: a sign, or a dash?
+            return True  # `x = - 5`: a sign or a dash
         if _DENIED.search(text[max(0, start - 12) : start]):
             return True
     if " " in token["number"] and (re.search(r"\d[ ]\Z", text[:start][-2:]) or re.match(r"[ ]\d", text[end : end + 2])):
-        return True  # a row of numbers, of which some look like groups of thousands
+        return True  # a row of numbers, some of which look like groups of thousands
     if re.match(rf"[{_DASHES}](?:\s|\Z)", text[end : end + 2]):
-        return True  # `5-`: a sign behind the number
+        return True  # `5-`: a sign after the number
     if token["tail"] in _SCALES or (token["money"] and token["tail"] in _MONEY_SCALES):
         return True
     return _SCALE.match(text, token.start("tail"), end + 16) is not None

@@ -1,6 +1,6 @@
-"""The metric `reported`: what an imported file says that an answer scores, as a number beside our own.
+"""The metric `reported`: the score of an answer that an imported file reports, next to our own scores.
 
-It is no entry of the registry: an import adds one for every score that its file reports.
+It has no entry in the registry: an import adds a metric for every score that its file reports.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ CLASS_PATH = "vlmhyperbench.scoring.reported:Reported"
 PROFILE = "file"
 VERSION = "1.0.0"
 KEY = "reported"
-"""Where in a sample's metadata the scores stand: `{name: number}`."""
+"""Key of the scores in a sample's metadata: `{name: number}`."""
 NOT_REPORTED = "not_reported"
 
 
 def is_reported(metric: MetricSpec) -> bool:
-    """Say whether a metric's numbers come from a file."""
+    """Return whether a metric's numbers come from a file."""
     return metric.class_path == CLASS_PATH
 
 
 def reported_metric(score: str) -> MetricSpec:
-    """Pin the metric of one score that a file reports."""
+    """Pin the metric of a score that a file reports."""
     return MetricSpec(
         name=f"reported {score}",
         profile=PROFILE,
@@ -38,7 +38,7 @@ def reported_metric(score: str) -> MetricSpec:
 
 
 class Reported:
-    """The number that a file reports for an answer; what it reports for none is unscored."""
+    """The number that a file reports for an answer; an answer without one is unscored."""
 
     def __init__(self, *, score: str, profile: str = PROFILE) -> None:
         if profile != PROFILE:
@@ -70,13 +70,13 @@ class Reported:
         *,
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
-        found = [self._read(entry) for entry in metadata or [{}] * len(predictions)]
+        values = [self._read(entry) for entry in metadata or [{}] * len(predictions)]
         return Measures(
-            values=found,
-            reasons=[NOT_REPORTED if value is None else None for value in found],
+            values=values,
+            reasons=[NOT_REPORTED if value is None else None for value in values],
             statistics={
-                "score": [value or 0.0 for value in found],
-                "count": [0.0 if value is None else 1.0 for value in found],
+                "score": [value or 0.0 for value in values],
+                "count": [0.0 if value is None else 1.0 for value in values],
             },
         )
 

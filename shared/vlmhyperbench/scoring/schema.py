@@ -1,7 +1,7 @@
-"""Make Pydantic types from a JSON Schema: for answers that have to keep to one.
+"""Make Pydantic types of a JSON Schema, to validate answers.
 
-Draft 2020-12, as far as answers need it: what has an effect and is not known here is refused, never passed over.
-`format` asserts nothing, as in the draft; patterns run in Pydantic's engine, which is linear.
+A subset of draft 2020-12: a keyword that has an effect and is not supported is refused, never ignored. `format` asserts
+nothing, as in the draft; patterns run in Pydantic's engine, which takes linear time.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _CURE = "Correct the schema there, or leave out what is not supported."
 
 Type = Any
 """A type expression that is made at run time."""
-Place = tuple[str, ...]
+Location = tuple[str, ...]
+"""Keys from the top of a schema to a part of it."""
 
 
 def schema_type(schema: JsonValue) -> TypeAdapter[Any]:
-    """Return what validates values of a schema.
+    """Return a validator of a schema's values.
 
     Raises:
-        InvalidInput: the schema is none, has a keyword that is not supported, or refers to itself without end.
+        InvalidInput: the schema is invalid, has a keyword that is not supported, or refers to itself.
     """
     try:
         return TypeAdapter(_Maker(schema).type_of(schema, ("schema",)))
@@ -60,53 +61,53 @@ def schema_type(schema: JsonValue) -> TypeAdapter[Any]:
 
 
 def complaint_of(errors: list[Any]) -> str:
-    """Say where the first of a validation's errors is, and what it is."""
+    """Return the location and the message of a validation's first error."""
     first = errors[0]
-    place = ".".join(str(part) for part in first["loc"]) or "the value"
-    return f"{place}: {first['msg']}"
+    location = ".".join(str(part) for part in first["loc"]) or "the value"
+    return f"{location}: {first['msg']}"
 
 
 class _Maker:
     def __init__(self, root: JsonValue) -> None:
         self._root = root
         self._types: dict[str, Type] = {}
-        """By reference: a part that many refer to is made once."""
+        """Reference → its type, so that a part with many references is made once."""
         self._open: list[str] = []
-        """References on the way to where we are."""
+        """References that are being followed."""
 
-    def type_of(self, schema: JsonValue, place: Place) -> Type:
-        if len(place) > _DEPTH:
-            raise InvalidInput(f"The JSON Schema is nested too deeply at {_at(place[:5])}….")
+    def type_of(self, schema: JsonValue, location: Location) -> Type:
+        if len(location) > _DEPTH:
+            raise InvalidInput(f"The JSON Schema is nested too deeply at {_at(location[:5])}….")
         if schema is True or schema == {}:
             return Any
         if not isinstance(schema, Mapping):
-            raise InvalidInput(f"The JSON Schema is no object at {_at(place)}.")
+            raise InvalidInput(f"The JSON Schema is no object at {_at(location)}.")
         if "$ref" in schema:
-            self._check_keywords(schema, {"$ref"}, place)
-            return self._referred(schema["$ref"], place)
+            self._check_keywords(schema, {"$ref"}, location)
+            return self._referred(schema["$ref"], location)
         if "const" in schema or "enum" in schema:
-            return self._literal(schema, place)
+            return self._literal(schema, location)
         if "anyOf" in schema:
-            return self._union(schema, place)
+            return self._union(schema, location)
         kinds = schema.get("type")
         if isinstance(kinds, list):
-            return _union_of(self._typed(schema, kind, place, several=kinds) for kind in kinds)
-        return self._typed(schema, kinds, place, several=[kinds])
+            return _union_of(self._typed(schema, kind, location, several=kinds) for kind in kinds)
+        return self._typed(schema, kinds, location, several=[kinds])
 
-    def _typed(self, schema: JsonObject, kind: JsonValue, place: Place, *, several: list[JsonValue]) -> Type:
+    def _typed(self, schema: JsonObject, kind: JsonValue, location: Location, *, several: list[JsonValue]) -> Type:
         if not isinstance(kind, str) or kind not in _KEYWORDS:
             raise InvalidInput(
-                f"The JSON Schema has no type that is known at {_at(place)}.",
+                f"The JSON Schema has no type that is known at {_at(location)}.",
                 cure=f"Write one of {', '.join(_KEYWORDS)}.",
             )
         known = set[str]().union(*(_KEYWORDS.get(str(name), set()) for name in several))
-        self._check_keywords(schema, {"type", *known}, place)
+        self._check_keywords(schema, {"type", *known}, location)
         bounds = {_BOUNDS[name]: schema[name] for name in _KEYWORDS[kind] & schema.keys() & _BOUNDS.keys()}
         match kind:
             case "object":
-                return self._object(schema, place)
+                return self._object(schema, location)
             case "array":
-                items = self.type_of(schema.get("items", True), (*place, "items"))
+                items = self.type_of(schema.get("items", True), (*location, "items"))
                 return Annotated[list[items], Strict(), _field(bounds)]  # type: ignore[valid-type]
             case "string":
                 return Annotated[str, Strict(), _field(bounds)]
@@ -119,53 +120,53 @@ class _Maker:
             case _:
                 return None
 
-    def _object(self, schema: JsonObject, place: Place) -> Type:
+    def _object(self, schema: JsonObject, location: Location) -> Type:
         properties = schema.get("properties", {})
         required = schema.get("required", [])
         more = schema.get("additionalProperties", True)
         if not isinstance(properties, Mapping) or not isinstance(required, list):
-            raise InvalidInput(f"The JSON Schema has properties or required of a wrong form at {_at(place)}.")
+            raise InvalidInput(f"The JSON Schema has properties or required of a wrong form at {_at(location)}.")
         if isinstance(more, Mapping) and more:
             if properties or required:
-                raise InvalidInput(f"The JSON Schema has both properties and a schema for others at {_at(place)}.")
-            return dict[str, self.type_of(more, (*place, "additionalProperties"))]  # type: ignore[misc]
+                raise InvalidInput(f"The JSON Schema has both properties and a schema for others at {_at(location)}.")
+            return dict[str, self.type_of(more, (*location, "additionalProperties"))]  # type: ignore[misc]
         if more is False and (odd := [str(name) for name in required if name not in properties]):
-            raise InvalidInput(f"The JSON Schema requires and forbids {', '.join(odd)} at {_at(place)}.")
-        return self._model(properties, required, place, forbid=more is False)
+            raise InvalidInput(f"The JSON Schema requires and forbids {', '.join(odd)} at {_at(location)}.")
+        return self._model(properties, required, location, forbid=more is False)
 
-    def _model(self, properties: JsonObject, required: list[JsonValue], place: Place, *, forbid: bool) -> Type:
+    def _model(self, properties: JsonObject, required: list[JsonValue], location: Location, *, forbid: bool) -> Type:
         fields: dict[str, Any] = {}
         for no, name in enumerate(dict.fromkeys([*properties, *map(str, required)])):
-            kind = self.type_of(properties.get(name, True), (*place, name))
+            kind = self.type_of(properties.get(name, True), (*location, name))
             fields[f"field_{no}"] = (kind, Field(... if name in required else None, alias=name))
         config = ConfigDict(extra="forbid" if forbid else "ignore", protected_namespaces=())
-        return create_model(place[-1], __config__=config, **fields)
+        return create_model(location[-1], __config__=config, **fields)
 
-    def _referred(self, reference: JsonValue, place: Place) -> Type:
+    def _referred(self, reference: JsonValue, location: Location) -> Type:
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise InvalidInput(
-                f"The JSON Schema refers to {str(reference)[:100]!r}, outside of itself, at {_at(place)}."
+                f"The JSON Schema refers to {str(reference)[:100]!r}, outside of itself, at {_at(location)}."
             )
         if reference in self._open:
             cure = "Write out as many levels as answers need."
-            raise InvalidInput(f"The JSON Schema refers to itself by {reference!r} at {_at(place)}.", cure=cure)
+            raise InvalidInput(f"The JSON Schema refers to itself by {reference!r} at {_at(location)}.", cure=cure)
         if reference not in self._types:
             self._open.append(reference)
-            self._types[reference] = self.type_of(self._found(reference, place), (*place, reference))
+            self._types[reference] = self.type_of(self._resolved(reference, location), (*location, reference))
             self._open.pop()
         return self._types[reference]
 
-    def _found(self, reference: str, place: Place) -> JsonValue:
-        found = self._root
+    def _resolved(self, reference: str, location: Location) -> JsonValue:
+        target = self._root
         for part in filter(None, reference.lstrip("#").split("/")):
             name = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, Mapping) or name not in found:
-                raise InvalidInput(f"The JSON Schema has no {reference!r}, which {_at(place)} refers to.")
-            found = found[name]
-        return found
+            if not isinstance(target, Mapping) or name not in target:
+                raise InvalidInput(f"The JSON Schema has no {reference!r}, which {_at(location)} refers to.")
+            target = target[name]
+        return target
 
-    def _literal(self, schema: JsonObject, place: Place) -> Type:
-        self._check_keywords(schema, {"const", "enum", "type"}, place)
+    def _literal(self, schema: JsonObject, location: Location) -> Type:
+        self._check_keywords(schema, {"const", "enum", "type"}, location)
         values = [schema["const"]] if "const" in schema else schema["enum"]
         if (
             not isinstance(values, list)
@@ -173,25 +174,25 @@ class _Maker:
             or not all(isinstance(v, str | int | bool | None) for v in values)
         ):
             raise InvalidInput(
-                f"The JSON Schema lists something other than texts, whole numbers and null at {_at(place)}."
+                f"The JSON Schema lists something other than texts, whole numbers and null at {_at(location)}."
             )
         return Annotated[Literal[tuple(values)], BeforeValidator(partial(_same_kind, values=tuple(values)))]
 
-    def _union(self, schema: JsonObject, place: Place) -> Type:
-        self._check_keywords(schema, {"anyOf"}, place)
+    def _union(self, schema: JsonObject, location: Location) -> Type:
+        self._check_keywords(schema, {"anyOf"}, location)
         parts = schema["anyOf"]
         if not isinstance(parts, list) or not parts:
-            raise InvalidInput(f"The JSON Schema has an empty anyOf at {_at(place)}.")
-        return _union_of(self.type_of(part, (*place, "anyOf")) for part in parts)
+            raise InvalidInput(f"The JSON Schema has an empty anyOf at {_at(location)}.")
+        return _union_of(self.type_of(part, (*location, "anyOf")) for part in parts)
 
     @staticmethod
-    def _check_keywords(schema: JsonObject, known: set[str], place: Place) -> None:
+    def _check_keywords(schema: JsonObject, known: set[str], location: Location) -> None:
         if unknown := sorted(set(schema) - known - _ANNOTATIONS):
-            raise InvalidInput(f"The JSON Schema has {', '.join(unknown)} at {_at(place)}, which is not supported.")
+            raise InvalidInput(f"The JSON Schema has {', '.join(unknown)} at {_at(location)}, which is not supported.")
 
 
-def _at(place: Place) -> str:
-    return ".".join(place)
+def _at(location: Location) -> str:
+    return ".".join(location)
 
 
 def _union_of(types: Iterable[Type]) -> Type:

@@ -1,4 +1,4 @@
-"""Score the answers of a run by one metric: every row gets an outcome, and a value or a reason why it has none."""
+"""Score the answers of a run by one metric: every row gets an outcome, and a value or a reason for a missing one."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from vlmhyperbench_sdk.types import JsonObject, Measure
 
 INVALID = "invalid_output"
 
-_NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
-"""No punctuation, no word and no white space, so that no normaliser empties it."""
+_MATCHES_NOTHING = "\N{REPLACEMENT CHARACTER}"
+"""It is neither punctuation nor a word nor white space, so no normaliser removes it."""
 
 
 class Outcome(StrEnum):
-    """What became of a row: who is to blame where there is no ordinary score."""
+    """The outcome of a row, which attributes a missing score."""
 
     SCORED = "scored"
     MODEL_FAILURE = "model_failure"
-    """Refusal, over-long context, time-out, an answer that cannot be read: counts against the model, by policy."""
+    """Refusal, too long context, time-out, unreadable answer: counts against the model, by policy."""
     INFRASTRUCTURE_FAILURE = "infrastructure_failure"
     """Crash, quarantine, network, unreadable image: never counts against the model."""
     UNSCORED = "unscored"
-    """There is an answer, but the metric cannot give a number for it."""
+    """There is an answer, but the metric cannot score it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What scoring has to know of one fact and its sample."""
+    """The values of a fact and its sample that scoring needs."""
 
     status: str
     """`ok`, `error` or `quarantined`."""
@@ -43,7 +43,7 @@ class Row:
     references: Sequence[str] = ()
     metadata: JsonObject = field(default_factory=dict)
     failure: str | None = None
-    """Of an error: `model` or `infrastructure`; None counts as `infrastructure`."""
+    """Cause of an error: `model` or `infrastructure`; None counts as `infrastructure`."""
     error_code: str | None = None
 
 
@@ -54,13 +54,13 @@ class Score:
     outcome: Outcome
     measure: Measure
     is_invalid: bool = False
-    """There is an answer, but nothing could be read out of it, by the extractor or by the metric."""
+    """There is an answer, but the extractor or the metric could not parse it."""
     right: Measure | None = None
-    """What the row would add to pooled statistics if its answer were right; only where it has no value."""
+    """Contribution of the row to pooled statistics if its answer were right; only for a row without a value."""
 
 
 def outcome_of(row: Row) -> Outcome:
-    """Say who is to blame, before any metric is asked."""
+    """Return the outcome of a row before any metric is computed."""
     if row.status == "ok":
         return Outcome.SCORED
     is_model = row.status == "error" and row.failure == "model"
@@ -78,12 +78,12 @@ def score(
 ) -> list[Score]:
     """Score rows in one batch.
 
-    `failing` scores what counts as a wrong answer: the same metric, told to give what it cannot read its worst value.
-    What `metric` itself cannot read is worth what its params say.
+    `failing` scores rows that count as a wrong answer: the same metric, which gives unreadable answers its worst value.
+    Answers that `metric` itself cannot parse count by its params.
 
-    A model failure, or an answer that the extractor cannot read, is scored as a wrong answer under the policy `zero`,
-    and under `exclude` not at all; an infrastructure failure is never scored. A metric that raises on a row leaves that
-    row unscored, and no other.
+    A model failure, or an answer that the extractor cannot parse, is scored as a wrong answer under the policy `zero`
+    and is unscored under `exclude`; an infrastructure failure is never scored. If the metric raises on a row, only that
+    row is unscored.
 
     Raises:
         NotFound: there is no such extractor.
@@ -94,10 +94,10 @@ def score(
         _case(row, text, reason, on_model_failure=on_model_failure, on_invalid=on_invalid)
         for row, text, reason in zip(rows, extracted.texts, extracted.reasons, strict=True)
     ]
-    said = iter(_measure_said(metric, cases, rows))
+    read = iter(_measure_answered(metric, cases, rows))
     failed = iter(_measure_wrong(failing or metric, [*compress(rows, [case.is_wrong for case in cases])]))
     measures = [
-        next(failed) if case.is_wrong else next(said) if case.prediction is not None else Measure.unscored(case.reason)
+        next(failed) if case.is_wrong else next(read) if case.prediction is not None else Measure.unscored(case.reason)
         for case in cases
     ]
     return [
@@ -113,19 +113,19 @@ def score(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What a metric is asked of a row: a prediction, a wrong answer, or nothing and why."""
+    """The input of a metric for a row: a prediction, a wrong answer, or none with a reason."""
 
     outcome: Outcome
     prediction: str | None = None
     reason: str = ""
     is_invalid: bool = False
     is_wrong: bool = False
-    """It is a failure that counts as a wrong answer."""
+    """Whether it is a failure that counts as a wrong answer."""
 
 
-def _measure_said(metric: Metric, cases: Sequence[_Case], rows: Sequence[Row]) -> list[Measure]:
-    said = [(case.prediction, row) for case, row in zip(cases, rows, strict=True) if case.prediction is not None]
-    return _measure(metric, [prediction for prediction, _ in said], [row for _, row in said])
+def _measure_answered(metric: Metric, cases: Sequence[_Case], rows: Sequence[Row]) -> list[Measure]:
+    answered = [(case.prediction, row) for case, row in zip(cases, rows, strict=True) if case.prediction is not None]
+    return _measure(metric, [prediction for prediction, _ in answered], [row for _, row in answered])
 
 
 def _measure(metric: Metric, predictions: Sequence[str], rows: Sequence[Row]) -> list[Measure]:
@@ -135,23 +135,23 @@ def _measure(metric: Metric, predictions: Sequence[str], rows: Sequence[Row]) ->
 def _measure_wrong(metric: Metric, rows: Sequence[Row]) -> list[Measure]:
     """Score rows as if their answers were wrong.
 
-    A normaliser may leave nothing of a reference (of an article, of a dash), and then the empty answer agrees with it.
-    So an answer that agrees with nothing is scored as well, and counts where it is worth less. Elsewhere the empty one
-    does: to corpus scores it adds no length.
+    A normaliser may remove a whole reference (an article, a dash), and then the empty answer matches it. So an answer
+    that matches nothing is scored too, and its measure is used if it is worse. Otherwise that of the empty answer is
+    used, because it adds no length to corpus scores.
     """
     empty = _measure(metric, [wrong_answer(row.references) for row in rows], rows)
-    nowhere_right = _measure(metric, [_NOWHERE_RIGHT] * len(rows), rows)
+    matching_nothing = _measure(metric, [_MATCHES_NOTHING] * len(rows), rows)
     direction = metric.description.direction
     return [
         second if _is_worse(second, first, direction) else first
-        for first, second in zip(empty, nowhere_right, strict=True)
+        for first, second in zip(empty, matching_nothing, strict=True)
     ]
 
 
-def _is_worse(one: Measure, other: Measure, direction: Literal["higher", "lower"] | None) -> bool:
-    if one.value is None or other.value is None or direction is None:
+def _is_worse(first: Measure, second: Measure, direction: Literal["higher", "lower"] | None) -> bool:
+    if first.value is None or second.value is None or direction is None:
         return False
-    return one.value < other.value if direction == "higher" else one.value > other.value
+    return first.value < second.value if direction == "higher" else first.value > second.value
 
 
 def _case(row: Row, text: str | None, reason: str | None, *, on_model_failure: Policy, on_invalid: Policy) -> _Case:
@@ -168,8 +168,8 @@ def _case(row: Row, text: str | None, reason: str | None, *, on_model_failure: P
 
 
 def wrong_answer(references: Sequence[str]) -> str:
-    """Return the answer that a failure counts as: empty, or what no reference is where one of them is empty."""
-    return "" if all(reference.strip() for reference in references) else _NOWHERE_RIGHT
+    """Return the answer that a failure counts as: the empty one, unless a reference is empty."""
+    return "" if all(reference.strip() for reference in references) else _MATCHES_NOTHING
 
 
 def _could_not_read(measure: Measure) -> bool:
@@ -181,9 +181,10 @@ def _final(outcome: Outcome, measure: Measure) -> Outcome:
 
 
 def _right(metric: Metric, rows: Sequence[Row], measures: Sequence[Measure]) -> list[Measure | None]:
-    """Score what has no value as if it were right, where there is one right answer: of several any could be the best.
+    """Score rows without a value as if their answers were right, if they have a single right answer.
 
-    Only pooled metrics need it: the bounds of a mean follow from the metric's range.
+    Of several right answers any could be the best one. Only pooled metrics need these measures, because the bounds of a
+    mean follow from the metric's range.
     """
     is_pooled = metric.description.aggregation == "pooled"
     is_open = [

@@ -1,4 +1,4 @@
-"""Where files live that are larger than a row: written once under a key, read through one door that verifies."""
+"""Storage of files that are too large for a table row: written once under a key and verified when they are read."""
 
 from vlmhyperbench.storage.door import STORAGE_SCHEME, Storage, open_storage
 from vlmhyperbench.storage.stores import Store, Stored

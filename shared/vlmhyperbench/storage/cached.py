@@ -1,6 +1,6 @@
 """A store on another machine behind a bounded folder of local copies, which all processes of this host share.
 
-An object store such as S3 becomes a `Store` by this; a folder needs none, for its files are read in place.
+This makes a `Store` of an object store such as S3; a folder needs no copies, because its files are read in place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vlmhyperbench.storage.stores import Stored
 
 DEFAULT_MAX_BYTES: Final = 20 * 1024**3
 IN_USE_S: Final = 6 * 3600.0
-"""A copy that was used so recently is not evicted, even over the bound: a worker may still hold its path."""
+"""A copy used within this time is not evicted, even over the limit: a worker may still hold its path."""
 
 
 class RemoteStore(Protocol):
@@ -31,7 +31,7 @@ class RemoteStore(Protocol):
         ...
 
     def download(self, key: str, target: Path, /) -> bool:
-        """Write what is stored to a new file; False where there is nothing.
+        """Write the stored content to a new file; return False if there is none.
 
         Raises:
             Unavailable: the store does not answer.
@@ -52,7 +52,7 @@ class _Copy:
 
 
 class CachedStore:
-    """Copies named by the hash of their content. Files appear whole, and one process evicts at a time."""
+    """Local copies, named by the hash of their content. A copy appears only once it is complete; one process evicts."""
 
     def __init__(
         self, remote: RemoteStore, folder: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, in_use_s: float = IN_USE_S
@@ -74,12 +74,12 @@ class CachedStore:
         path = self._folder / sha256[:2] / sha256
         if not _has_content(path, sha256) and not self._copied(key, path):
             return None
-        # The time of access says when a copy was last used; that of modification belongs to its content.
+        # The access time records the last use of a copy; the modification time stays that of its content.
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         return path
 
     def _copied(self, key: str, path: Path) -> bool:
-        """Copy what is stored to `path`, in place of a damaged copy; False where there is nothing stored."""
+        """Download to `path`, replacing a damaged copy; return False if nothing is stored."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
         temporary = temporary_sibling(path)
         try:
@@ -94,7 +94,7 @@ class CachedStore:
         return True
 
     def _make_room(self, size_bytes: int) -> None:
-        """Evict the copies that were used least recently, but none that may be in use, until so many bytes fit."""
+        """Evict the least recently used copies until this many bytes fit, but no copy that may be in use."""
         if self._size_bytes + size_bytes <= self._max_bytes:
             return
         with self._locked():

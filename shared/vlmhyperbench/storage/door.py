@@ -1,4 +1,4 @@
-"""The one door to stored files: whoever reads one says which content it expects, and gets a file that has it."""
+"""The only access to stored files: a reader names the expected content and gets a file that has been verified."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from vlmhyperbench.storage.hashing import content_hash
 from vlmhyperbench.storage.stores import Store, Stored, check_key
 
 STORAGE_SCHEME = "storage:"
-"""How a path begins that names a key of the storage instead of a file."""
+"""Prefix of a path that names a storage key instead of a file."""
 
 
 class Storage:
-    """Files under keys, in whichever store: each is written once and verified whenever it is read.
+    """Files under keys, in any store: each is written once and verified whenever it is read.
 
-    Reading does not block the event loop. `put` does: its callers are threads and children that make the file anyway.
+    Reading does not block the event loop. `put` does: its callers are threads and child processes.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def open(self, key: str, sha256: str) -> Path:
-        """Return a local file with this content, which the caller only reads.
+        """Return a local file with this content; the caller must not change it.
 
         The content is hashed, unless this process has hashed the same unchanged file before.
 
         Raises:
-            Damaged: there is nothing under the key, or other content.
+            Damaged: nothing is stored under the key, or other content is.
             InvalidInput: the key is malformed.
             Unavailable: the file cannot be read, or the store does not answer.
         """
         return await asyncio.to_thread(self._open, key, sha256)
 
     async def open_all(self, wanted: Sequence[tuple[str, str]]) -> list[Path]:
-        """Do `open` for each (key, SHA-256); the paths come in the same order."""
+        """Call `open` for each pair of key and SHA-256; the paths have the same order."""
         return await asyncio.to_thread(lambda: [self._open(key, sha256) for key, sha256 in wanted])
 
     async def exists(self, key: str) -> bool:
-        """Say whether there is something under the key, whatever it holds.
+        """Return whether anything is stored under the key; its content is not checked.
 
         Raises:
             InvalidInput: the key is malformed.
@@ -52,7 +52,7 @@ class Storage:
         return await asyncio.to_thread(self._store.exists, key)
 
     def put(self, key: str, data: bytes | Path, *, media_type: str = "application/octet-stream") -> Stored:
-        """Store bytes, or a file's content, whole or not at all; storing the same content again changes nothing.
+        """Store bytes or a file's content atomically; storing the same content again changes nothing.
 
         Raises:
             InvalidInput: the key is malformed.
@@ -67,7 +67,7 @@ class Storage:
         try:
             path = self._store.local(key, sha256)
             found = None if path is None else content_hash(path)
-        except FileNotFoundError:  # removed a moment ago
+        except FileNotFoundError:  # removed since `local` returned it
             path = found = None
         except OSError as error:
             raise Unavailable(f"{key} cannot be read from storage: {error.strerror or error}.") from error
@@ -77,11 +77,11 @@ class Storage:
 
 
 def open_storage(url: str) -> Storage:
-    """Open the storage that a URL names: a folder, as a path or a `file://` URL.
+    """Open the storage at a URL: a folder, as a path or a `file://` URL.
 
     Raises:
-        InvalidInput: another kind of URL, or a relative path.
-        Unavailable: the folder cannot be made.
+        InvalidInput: it is another kind of URL, or a relative path.
+        Unavailable: the folder cannot be created.
     """
     parts = urlsplit(url)
     if parts.scheme not in {"", "file"} or parts.netloc not in {"", "localhost"}:

@@ -17,19 +17,19 @@ from vlmhyperbench.storage.hashing import content_hash
 from vlmhyperbench.storage.stores import Stored
 
 _BLOCK_BYTES = 1024 * 1024
-_FORGOTTEN_S = 24 * 3600
+_STALE_S = 24 * 3600
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class FolderStore:
-    """Files in a folder of this machine, which are read in place. Nothing is ever overwritten."""
+    """Files in a local folder, which are read in place and never overwritten."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._temporary = root / ".tmp"
         try:
             self._temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _forget_old(self._temporary)
+            _remove_stale(self._temporary)
         except OSError as error:
             _refuse(error, f"The storage folder {root} cannot be used")
 
@@ -60,7 +60,7 @@ class FolderStore:
 
     @contextmanager
     def _written(self, data: bytes | Path) -> Iterator[tuple[Path, str, int]]:
-        """Write a temporary file that is on disk when the block begins and gone when it ends."""
+        """Write a temporary file, synced when the block begins and removed when it ends."""
         temporary = self._temporary / secrets.token_hex(16)
         digest = hashlib.sha256()
         size = 0
@@ -98,9 +98,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _forget_old(folder: Path) -> None:
-    """Remove temporary files of processes that were killed long ago."""
-    before = time.time() - _FORGOTTEN_S
+def _remove_stale(folder: Path) -> None:
+    """Remove temporary files that killed processes left long ago."""
+    before = time.time() - _STALE_S
     for path in folder.iterdir():
         if path.stat().st_mtime < before:
             path.unlink(missing_ok=True)

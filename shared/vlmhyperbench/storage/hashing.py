@@ -1,4 +1,4 @@
-"""The hash of a file's content, remembered while the file stays as it is: a large one is not read each time."""
+"""The hash of a file's content, cached while the file is unchanged, so that large files are not read each time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-MAX_REMEMBERED = 65_536
+MAX_CACHED = 65_536
 _SETTLED_NS = 100_000_000
-"""A file that changes twice within one tick of the file system's clock keeps its time: one so young is read again."""
+"""Two changes within one tick of the file system's clock give the same time, so a younger file is always read."""
 
 
 class _Version(NamedTuple):
-    """A file as it was when it was hashed. Another file in its place, or another content, differs in one of these."""
+    """The state of a file when it was hashed; a replaced or changed file differs in one of these values."""
 
     path: Path
     device: int
@@ -22,19 +22,19 @@ class _Version(NamedTuple):
     size_bytes: int
     mtime_ns: int
     ctime_ns: int
-    """Cannot be set back, as a copy that keeps times sets back the modification."""
+    """Unlike the modification time, it cannot be set to an earlier time."""
 
 
 def content_hash(path: Path) -> str:
     """Return the SHA-256 of a file's content.
 
     Raises:
-        OSError: the file is not there or cannot be read.
+        OSError: the file is missing or cannot be read.
     """
     status = path.stat()
     version = _Version(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     is_settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
-    return _remembered(version) if is_settled else _read(version)
+    return _cached(version) if is_settled else _read(version)
 
 
 def _read(version: _Version) -> str:
@@ -42,4 +42,4 @@ def _read(version: _Version) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-_remembered = lru_cache(maxsize=MAX_REMEMBERED)(_read)
+_cached = lru_cache(maxsize=MAX_CACHED)(_read)

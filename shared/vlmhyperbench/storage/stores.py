@@ -1,4 +1,4 @@
-"""What stands behind the door: bytes under keys, on this machine or elsewhere."""
+"""The interface of stores: bytes under keys, on this machine or on another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_KEY_LENGTH = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A file that is whole and durable."""
+    """A file that is completely and durably stored."""
 
     key: str
     sha256: str
@@ -23,10 +23,10 @@ class Stored:
 
 
 class Store(Protocol):
-    """Bytes under keys, which the door has checked. Calls block, and nothing that is read here is verified."""
+    """Bytes under valid keys. Calls block, and the content that is read is not verified."""
 
     def put(self, key: str, data: bytes | Path, media_type: str, /) -> Stored:
-        """Store bytes, or a file's content, whole or not at all; storing the same content again changes nothing.
+        """Store bytes or a file's content atomically; storing the same content again changes nothing.
 
         Raises:
             Conflict: the key has other content.
@@ -35,11 +35,11 @@ class Store(Protocol):
         ...
 
     def local(self, key: str, sha256: str, /) -> Path | None:
-        """Return a file on this machine with what is stored, or None where there is nothing.
+        """Return a local file with the stored content, or None if nothing is stored.
 
         Args:
-            key: where it is stored.
-            sha256: the content that is expected; a cache names its copies by it.
+            key: The key.
+            sha256: Hash of the expected content, by which a cache names its copies.
 
         Raises:
             Unavailable: the store does not answer.
@@ -48,7 +48,7 @@ class Store(Protocol):
         ...
 
     def exists(self, key: str, /) -> bool:
-        """Say whether there is something under the key.
+        """Return whether anything is stored under the key.
 
         Raises:
             Unavailable: the store does not answer.
@@ -57,10 +57,10 @@ class Store(Protocol):
 
 
 def check_key(key: str) -> None:
-    """See that a key is slugs joined by `/`, so that it can be a path and leaves no folder.
+    """Check that a key consists of slugs joined by `/`, so that it is a valid path that stays inside its folder.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: the key is malformed.
     """
     if len(key) > _MAX_KEY_LENGTH or not all(_SEGMENT.fullmatch(segment) for segment in key.split("/")):
         raise InvalidInput(f"{key[:200]!r} is no storage key.", cure="Use slugs joined by '/'.")

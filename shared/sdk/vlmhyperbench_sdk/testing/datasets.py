@@ -21,21 +21,21 @@ MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
 """First bytes of PNG, JPEG and WEBP files."""
 
 
-def check_dataset(dataset: type[Dataset], source: DatasetSource, *, most: int = 1000) -> int:
-    """Read at most so many samples, three times, and return how many there were.
+def check_dataset(dataset: type[Dataset], source: DatasetSource, *, max_samples: int = 1000) -> int:
+    """Read at most `max_samples` samples, three times, and return their number.
 
     Raises:
         PluginFailure: the dataset breaks its contract; every breach is named.
     """
     instance = dataset(source)
-    first = list(islice(iter(instance), most))
+    first = list(islice(iter(instance), max_samples))
     breaches = [*_params(dataset, source), *_keys(first)]
     for sample in first:
         breaches.extend(f"{sample.key!r}: {breach}" for breach in _sample(sample))
     if not first:
         breaches.append("there is no sample")
     if not breaches:
-        again, fresh = islice(iter(instance), most), islice(iter(dataset(source)), most)
+        again, fresh = islice(iter(instance), max_samples), islice(iter(dataset(source)), max_samples)
         breaches.extend(_same(first, list(again), "a second reading"))
         breaches.extend(_same(first, list(fresh), "another instance"))
     if breaches:

@@ -92,10 +92,10 @@ def in_every_profile(names: Iterable[str]) -> list[Metric]:
         profiles = getattr(found, "profiles", None)
         metrics = {profile: found(profile=profile) for profile in profiles} if profiles else {None: found()}
         for profile, metric in metrics.items():
-            said = metric.description
-            if said.name != name or profile not in (None, said.profile):
+            described = metric.description
+            if described.name != name or profile not in (None, described.profile):
                 raise PluginFailure(
-                    f"The metric {name!r} in the profile {profile!r} calls itself {said.name}@{said.profile}."
+                    f"The metric {name!r} in the profile {profile!r} calls itself {described.name}@{described.profile}."
                 )
             made.append(metric)
     return made
@@ -124,7 +124,7 @@ def _run(metric: Metric, cases: Sequence[MetricCase]) -> Measures | str:
             [case.references for case in cases],
             metadata=[case.metadata for case in cases],
         )
-    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+    except Exception as error:  # noqa: BLE001 -- the plugin's own code runs here, and may raise anything
         return f"measure raises {type(error).__name__} ({error}) on a batch of {len(cases)}"
 
 
@@ -188,19 +188,22 @@ def _order(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iter
     yield from _compare(_run(metric, cases[::-1]), whole, range(len(cases) - 1, -1, -1), "in reversed order")
 
 
-def _compare(part: Measures | str, whole: Measures, places: Sequence[int], how: str) -> Iterator[str]:
+def _compare(part: Measures | str, whole: Measures, indexes: Sequence[int], how: str) -> Iterator[str]:
+    """Compare measures of a part with those of the same samples in the whole batch, by their indexes there."""
     if isinstance(part, str):
         yield part
         return
-    for index in range(len(part)):
-        one, other = part[index], whole[places[index]]
-        if (one.value, one.reason) != (other.value, other.reason) or not _equal(one.statistics, other.statistics):
-            yield f"sample {places[index]} is measured otherwise {how}"
+    for number in range(len(part)):
+        measure, index = part[number], indexes[number]
+        expected = whole[index]
+        is_same = (measure.value, measure.reason) == (expected.value, expected.reason)
+        if not is_same or not _equal(measure.statistics, expected.statistics):
+            yield f"sample {index} is measured otherwise {how}"
 
 
-def _equal(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+def _equal(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
     """Compare statistics; a missing statistic counts as 0."""
-    return all(one.get(name, 0.0) == other.get(name, 0.0) for name in {*one, *other})
+    return all(first.get(name, 0.0) == second.get(name, 0.0) for name in {*first, *second})
 
 
 def _scored(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iterator[str]:
@@ -244,5 +247,5 @@ def _sums(measures: Measures, group: Sequence[int]) -> dict[str, float]:
 def _combine(metric: Metric, sums: Mapping[str, float]) -> float | str | None:
     try:
         return metric.combine(sums)
-    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+    except Exception as error:  # noqa: BLE001 -- the plugin's own code runs here, and may raise anything
         return f"combine raises {type(error).__name__} ({error})"

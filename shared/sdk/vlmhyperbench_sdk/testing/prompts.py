@@ -59,6 +59,6 @@ def _render(strategy: PromptStrategy, sample: Sample) -> Prompt | str | None:
         prompt = strategy.render(sample)
     except InvalidInput:
         return None
-    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+    except Exception as error:  # noqa: BLE001 -- the plugin's own code runs here, and may raise anything
         return f"render raises {type(error).__name__} ({error})"
     return problem_with_prompt(prompt) or prompt

@@ -74,6 +74,6 @@ def _breaches(writer: ReportWriter, report: JsonObject) -> Iterator[str]:
 def _write(writer: ReportWriter, report: JsonObject) -> WrittenReport | str:
     try:
         written = writer.write(report)
-    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+    except Exception as error:  # noqa: BLE001 -- the plugin's own code runs here, and may raise anything
         return f"write raises {type(error).__name__} ({error})"
     return problem_with_report(written) or written
