@@ -81,6 +81,14 @@ async def test_a_service_is_stopped_and_killed(tmp_path: Path) -> None:
         assert await service.wait() == -signal.SIGKILL
 
 
+async def test_a_service_that_is_stopped_as_soon_as_it_is_forked_ends_at_once(tmp_path: Path) -> None:
+    async with _server(tmp_path) as server:
+        for no in range(5):
+            service = await server.fork(PROBE, name="probe", env={"PROBE": "wait"}, log_file=tmp_path / f"{no}.log")
+            service.send_signal(signal.SIGTERM)
+            assert await service.wait() in {-signal.SIGTERM, 7}
+
+
 async def test_services_die_with_a_killed_server_and_the_next_fork_starts_another_server(tmp_path: Path) -> None:
     async with _server(tmp_path) as server:
         service = await _waiting(server, tmp_path / "log")

@@ -33,6 +33,8 @@ SHARED = (
 )
 """Modules that every service imports. They must start no thread and open no device, because the process is forked."""
 
+_OF_SERVICES = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a service and that this process ignores: it ends with its stdin."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _COMM_BYTES = 15
@@ -53,8 +55,10 @@ def main() -> None:
         import_module(name)
     gc.collect()
     gc.freeze()  # garbage collection would touch, and so copy, pages shared with the forked services
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are for the services; this process ends with its stdin
+    for number in _OF_SERVICES:
+        signal.signal(number, signal.SIG_IGN)
+    # Blocked rather than only ignored: a child that is told to end before it is the service would not hear of it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _OF_SERVICES)
     request = _serve()
     if request is not None:
         _become(request)
@@ -133,9 +137,10 @@ def _die_with(server: int) -> None:
 def _become(request: Request) -> None:
     """Run the module in the way of `python -m MODULE`."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _OF_SERVICES:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_SERVICES)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["env"])
     _redirect(Path(request["log_file"]))

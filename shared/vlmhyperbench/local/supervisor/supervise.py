@@ -149,6 +149,8 @@ class Stack:
         database_url = await self._serve(leaving, "postgres", Postgres(self._home.root / "postgres"))
         redis_url = await self._serve(leaving, "valkey", Valkey(self._home.root / "valkey"))
         self._write_settings(database_url, redis_url)
+        if stop.is_set():
+            return
         await self._prepare()
         await leaving.enter_async_context(self._keeping())
         await self._until_ready(stop)
