@@ -1,15 +1,15 @@
-"""The tree of errors that every room of the shared library raises: the SDK's classes, and what only the platform knows.
+"""The tree of errors that all rooms of the shared library raise: the SDK's classes, and those of the platform.
 
 VlmHyperBenchError            code, message, cure
 ├── InvalidInput              the caller's data is wrong; repeating it cannot help
-│   └── TargetRefused         the measured endpoint refuses what a run asks of everybody
+│   └── TargetRefused         the measured endpoint refuses every request of a run
 ├── NotFound                  a name or id that does not exist
 ├── NotReady                  right request, wrong moment (no model loaded, still starting)
-├── Conflict                  the state of the thing forbids it
-│   ├── Fenced                the claim is no longer ours: stop, write nothing
-│   └── Damaged               a stored file is missing, or is not the one that was committed
-├── Unavailable               a part that is needed does not answer; repeating may help
-│   └── OutOfMemory           it cannot run in the memory there is; a smaller request may
+├── Conflict                  the current state does not allow it
+│   ├── Fenced                the claim was lost: stop, write nothing
+│   └── Damaged               a stored file is missing or differs from the committed one
+├── Unavailable               a needed part does not answer; repeating may help
+│   └── OutOfMemory           the memory is too small; a smaller request may fit
 ├── Denied                    no key, a wrong key, or a key without the scope
 └── PluginFailure             code of a plugin broke its contract
 """
@@ -44,45 +44,45 @@ __all__ = [
 
 
 class Denied(VlmHyperBenchError):
-    """No key, a wrong key, or a key without the scope; the answer never says which of the first two."""
+    """No key, a wrong key, or a key without the scope; the response does not distinguish the first two."""
 
     code = "denied"
 
 
 class TargetRefused(InvalidInput):
-    """A target refuses the requests of a run whatever their prompt is; asking again cannot help."""
+    """A target refuses every request of a run for the same reason; repeating cannot help."""
 
     code = "endpoint_refused"
 
     def __init__(self, message: str, *, cure: str, code: str, answer: JsonObject | None = None) -> None:
-        """`answer` is what its server said, as `RequestError` of the API has it; None where rows of the run say it."""
+        """`answer` is the server's answer as a `RequestError` of the API; None if rows of the run contain it."""
         super().__init__(message, cure=cure, code=code)
         self.answer = answer
 
 
 class Fenced(Conflict):
-    """The claim is no longer ours: end the work and write nothing."""
+    """The claim was lost to another worker: end the work and write nothing."""
 
     code = "fenced"
 
 
 class Damaged(Conflict):
-    """A stored file is missing, or its content is not what was committed: cut short, changed, or of another file."""
+    """A stored file is missing, or its content differs from the committed one."""
 
     code = "storage_corrupt"
 
     def __init__(self, key: str, *, expected: str, found: str | None) -> None:
-        """Say which file it is.
+        """Describe the file.
 
         Args:
-            key: where it is stored.
-            expected: SHA-256 that was committed.
-            found: SHA-256 of what is there, or None where there is nothing.
+            key: Key of the file in the storage.
+            expected: Committed SHA-256.
+            found: SHA-256 of the stored content; None if there is no file.
         """
         state = "is missing" if found is None else f"has the SHA-256 {found}"
         super().__init__(
             f"{key} {state} in storage; a file with the SHA-256 {expected} was committed.",
-            cure="Restore it from a backup; without one, delete what is left and repeat the run that made it.",
+            cure="Restore it from a backup; without a backup, delete the file and repeat the run that wrote it.",
         )
         self.key = key
         self.expected = expected
@@ -90,6 +90,6 @@ class Damaged(Conflict):
 
 
 class OutOfMemory(Unavailable):
-    """It does not fit into the memory there is; a smaller request may."""
+    """The memory is too small; a smaller request may fit."""
 
     code = "oom"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class EventType(StrEnum):
-    """Everything that can have happened, in the past tense."""
+    """The types of events, named in the past tense."""
 
     EXPERIMENT_OPENED = "experiment.opened"
     EXPERIMENT_DONE = "experiment.done"
@@ -44,7 +44,7 @@ class EventType(StrEnum):
 
 
 class Event(BaseModel):
-    """One event of a stream (a run, or an experiment for its own few); `seq` is gapless in it."""
+    """An event of the stream of a run or an experiment, in which `seq` has no gaps."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
@@ -53,7 +53,7 @@ class Event(BaseModel):
     seq: int = Field(ge=1)
     ts: datetime
     type: str
-    """One of `EventType`; a reader ignores what it does not know."""
+    """An `EventType`; readers ignore types that they do not know."""
     experiment_id: UUID | None = None
     run_id: UUID | None = None
     job_id: UUID | None = None

@@ -33,7 +33,7 @@ def not_installed(error: ModuleNotFoundError, what: str, *, extra: str | None = 
     """Return the error for a missing library, with its cure: install `extra`, or the first extra that contains it."""
     library = (error.name or "").partition(".")[0]
     return Unavailable(
-        f"{what} needs the library {library or 'that is missing'}, which is not installed.",
+        f"{what} needs the library {library or '(unknown)'}, which is not installed.",
         cure=f"pip install '{_PACKAGE}[{extra or extra_of(library) or _EVERYTHING}]'",
         code="not_installed",
     )
@@ -46,8 +46,8 @@ def extra_of(library: str) -> str | None:
         lines = requires(_PACKAGE) or []
     except PackageNotFoundError:
         return None
-    found = (match for line in lines if (match := _REQUIREMENT.match(line)))
-    extras = [match[2] for match in found if _normal(match[1]) == wanted]
+    requirements = (match for line in lines if (match := _REQUIREMENT.match(line)))
+    extras = [match[2] for match in requirements if _normal(match[1]) == wanted]
     return min(extras, key=lambda extra: extra == _EVERYTHING, default=None)
 
 

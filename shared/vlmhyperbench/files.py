@@ -37,19 +37,19 @@ def destination(path: Path) -> Path:
     """
     if path == STDOUT:
         raise _refused(path, "stdout")
-    place = _followed(path)
+    target = _followed(path)
     try:
-        mode = place.stat().st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
-        return place
+        return target
     if not stat.S_ISREG(mode):
-        raise _refused(path, _KINDS.get(stat.S_IFMT(mode), "no regular file"))
-    return place
+        raise _refused(path, _KINDS.get(stat.S_IFMT(mode), "not a regular file"))
+    return target
 
 
-def temporary_sibling(place: Path) -> Path:
-    """Return the path of a new temporary file in the destination's folder."""
-    return place.with_name(f".{secrets.token_hex(8)}.tmp")
+def temporary_sibling(path: Path) -> Path:
+    """Return the path of a new temporary file in the same folder."""
+    return path.with_name(f".{secrets.token_hex(8)}.tmp")
 
 
 def replace(temporary: Path, path: Path) -> None:
@@ -95,17 +95,19 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o666, is_durable: bo
 
 def _followed(path: Path) -> Path:
     """Resolve links one by one, since links under `/proc` must not be followed: they do not name real files."""
-    place = path
+    target = path
     for _ in range(_MAX_LINKS):
-        folder = Path(os.path.realpath(place.parent))
+        folder = Path(os.path.realpath(target.parent))
         if folder.is_relative_to("/proc"):
             raise _refused(path, "an open file of a process")
-        place = folder / place.name
-        if not place.is_symlink():
-            return place
-        place = folder / place.readlink()
+        target = folder / target.name
+        if not target.is_symlink():
+            return target
+        target = folder / target.readlink()
     raise _refused(path, "a link that leads nowhere")
 
 
 def _refused(path: Path, what: str) -> InvalidInput:
-    return InvalidInput(f"{path} is {what} and cannot be replaced.", cure="Name a file.", code="not_a_file")
+    return InvalidInput(
+        f"{path} is {what} and cannot be replaced.", cure="Name a regular file, or a new one.", code="not_a_file"
+    )

@@ -42,7 +42,7 @@ def read_secret(folder: Path, name: str) -> str:
         InvalidInput: the name is not allowed, other users may read the file, or its text cannot be a header value.
     """
     if not is_secret_name(name):
-        raise InvalidInput(f"{name!r} is not the name of a secret.", cure="Use letters, digits and '_'.")
+        raise InvalidInput(f"{name!r} is not a name of a secret.", cure="Use letters, digits and '_'.")
     path = folder / name
     try:
         status = path.lstat()

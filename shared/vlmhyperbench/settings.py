@@ -174,14 +174,14 @@ class Settings(BaseSettings):
             return cls()
         except SettingsError as error:  # a setting that must be JSON is not
             cure = "Write JSON, as docs/configuration.md shows, or unset it."
-            raise InvalidInput(f"The settings are wrong: {error}.", cure=cure) from error
+            raise InvalidInput(f"A setting is not valid: {error}.", cure=cure) from error
         except ValidationError as error:
-            found = "; ".join(
+            problems = "; ".join(
                 f"{_variable(item['loc'])}: {item['msg']}"
                 for item in error.errors(include_input=False, include_url=False)
                 if item["type"] != "default_factory_not_called"  # its default needs an invalid setting
             )
-            raise InvalidInput(f"The settings are wrong: {found}.", cure="Correct or unset them.") from error
+            raise InvalidInput(f"These settings are not valid: {problems}.", cure="Correct or unset them.") from error
 
     @classmethod
     def settings_customise_sources(
@@ -203,7 +203,7 @@ def _variable(location: tuple[int | str, ...]) -> str:
 class _StoredSource(PydanticBaseSettingsSource):
     """Reads `<home>/run/settings.json`, which the embedded stack writes at start-up."""
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:  # noqa: ARG002
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:  # noqa: ARG002 - as above
         return None, field_name, False
 
     def __call__(self) -> dict[str, object]:
@@ -214,10 +214,10 @@ class _StoredSource(PydanticBaseSettingsSource):
             return {}
         except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"{path} cannot be read: {error}.", cure="Remove it and start the stack anew."
+                f"{path} cannot be read: {error}.", cure="Remove it and start the stack again."
             ) from error
         if not isinstance(stored, dict):
-            raise InvalidInput(f"{path} is not an object.", cure="Remove it and start the stack anew.")
+            raise InvalidInput(f"{path} is not an object.", cure="Remove it and start the stack again.")
         return stored
 
 

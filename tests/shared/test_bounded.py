@@ -1,4 +1,4 @@
-"""Work on what strangers wrote ends within its bounds, and so does every process that does it."""
+"""Work on untrusted input ends within its limits, and so do all of its processes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 
 MIB = 2**20
+MESSAGE = "It is wrong."
 
 
 def _run(function: Callable[..., object], *args: object, bounds: ChildBounds | None = None) -> object:
@@ -30,16 +31,16 @@ def _run(function: Callable[..., object], *args: object, bounds: ChildBounds | N
 
 
 def fails_with(number: int) -> None:
-    """Fail as a file does that cannot be used."""
+    """Raise the error of a file that cannot be used."""
     raise OSError(number, os.strerror(number))
 
 
 def raises(name: str) -> None:
-    """Raise the error of that name, as work does that knows what is wrong."""
-    raise {"NotFound": NotFound, "InvalidInput": InvalidInput}[name]("It is wrong.", cure="Correct it.", code="odd")
+    """Raise the error with that class name."""
+    raise {"NotFound": NotFound, "InvalidInput": InvalidInput}[name](MESSAGE, cure="Correct it.", code="odd")
 
 
-def test_what_a_function_returns_comes_back_as_json() -> None:
+def test_the_result_of_a_function_is_returned_as_json() -> None:
     assert _run(operator.mul, [1, "ä\ud800"], 2) == [1, "ä\ud800"] * 2
 
 
@@ -53,7 +54,7 @@ def test_what_a_function_returns_comes_back_as_json() -> None:
     ],
     ids=["memory", "processor", "time", "killed by the system"],
 )
-def test_work_that_needs_more_than_it_may_is_refused(
+def test_work_that_exceeds_a_limit_is_refused(
     function: Callable[..., object], args: tuple[object, ...], bounds: ChildBounds
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -66,18 +67,18 @@ def test_work_that_needs_more_than_it_may_is_refused(
     assert _readers() == []
 
 
-def test_a_bound_that_is_wide_enough_is_not_felt() -> None:
+def test_work_within_its_limits_succeeds() -> None:
     assert _run(operator.mul, "x", MIB, bounds=ChildBounds(memory_bytes=64 * MIB)) == "x" * MIB
 
 
 @pytest.mark.parametrize(("name", "kind"), [("NotFound", NotFound), ("InvalidInput", InvalidInput)])
-def test_an_error_that_says_what_is_wrong_comes_back_as_it_was(
+def test_an_error_of_the_error_tree_is_raised_unchanged(
     monkeypatch: pytest.MonkeyPatch, name: str, kind: type[VlmHyperBenchError]
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with pytest.raises(kind) as raised:
         _run(raises, name)
-    assert (raised.value.message, raised.value.cure, raised.value.code) == ("It is wrong.", "Correct it.", "odd")
+    assert (raised.value.message, raised.value.cure, raised.value.code) == (MESSAGE, "Correct it.", "odd")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_an_error_that_says_what_is_wrong_comes_back_as_it_was(
         (errno.EFBIG, InvalidInput, "too_large"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_no_failure_of_the_plugin(
+def test_a_file_that_cannot_be_used_is_not_a_failure_of_the_plugin(
     monkeypatch: pytest.MonkeyPatch, number: int, kind: type[VlmHyperBenchError], code: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
@@ -97,12 +98,12 @@ def test_a_file_that_cannot_be_used_is_no_failure_of_the_plugin(
     assert raised.value.code == code
 
 
-def test_any_other_error_names_itself() -> None:
+def test_any_other_error_is_named_by_its_class() -> None:
     with pytest.raises(PluginFailure, match="ZeroDivisionError"):
         _run(operator.truediv, 1, 0)
 
 
-def test_limits_are_those_of_everything_that_the_child_starts_too() -> None:
+def test_the_limits_also_apply_to_processes_that_the_child_starts() -> None:
     command = [
         sys.executable,
         "-c",
@@ -118,7 +119,7 @@ def test_the_child_holds_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None
     assert _run(os.getenv, "VLMHB_DATABASE_URL") is None
 
 
-def test_the_child_dies_with_whoever_waits_for_it(tmp_path: Path) -> None:
+def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     program = (
         "import asyncio, time\nfrom vlmhyperbench.bounded import run_bounded\n"
         "asyncio.run(run_bounded(time.sleep, 600, what='it'))"
@@ -130,7 +131,7 @@ def test_the_child_dies_with_whoever_waits_for_it(tmp_path: Path) -> None:
     assert (len(gone), alive) == (1, [])
 
 
-def test_who_stops_waiting_ends_the_child() -> None:
+def test_cancelling_the_call_kills_the_child() -> None:
     async def go() -> None:
         task = asyncio.ensure_future(run_bounded(time.sleep, 600, what="it"))
         await asyncio.to_thread(_until, _readers)
@@ -143,7 +144,7 @@ def test_who_stops_waiting_ends_the_child() -> None:
 
 
 def starts_a_session() -> int:
-    """Start a process in a session of its own, which waits for ever, and return its id."""
+    """Start a process in another session, which waits for ever, and return its id."""
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     return subprocess.Popen(["sleep", "600"], start_new_session=True, **streams).pid
 
@@ -154,7 +155,7 @@ def starts_a_session_and_waits(written: str) -> None:
     time.sleep(600)
 
 
-def test_what_the_work_started_in_a_session_of_its_own_ends_with_it(
+def test_processes_that_the_work_started_in_other_sessions_end_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
@@ -164,7 +165,7 @@ def test_what_the_work_started_in_a_session_of_its_own_ends_with_it(
     assert _has_ended(int((tmp_path / "pid").read_text()))
 
 
-def test_a_call_leaves_the_processes_of_another_alone() -> None:
+def test_a_call_does_not_kill_the_processes_of_another_call() -> None:
     async def go() -> None:
         other = asyncio.ensure_future(run_bounded(time.sleep, 3, what="it"))
         await asyncio.to_thread(_until, _readers)
@@ -174,7 +175,7 @@ def test_a_call_leaves_the_processes_of_another_alone() -> None:
     asyncio.run(go())
 
 
-def test_a_limit_of_the_system_that_is_lower_stays() -> None:
+def test_a_lower_limit_of_the_system_is_kept() -> None:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     assert hard == resource.RLIM_INFINITY or hard > 0
     program = (

@@ -43,7 +43,7 @@ async def _until_someone_listens(url: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_subscriber_hears_every_kind_of_message(bus: Bus, redis_url: str) -> None:
+async def test_a_subscriber_receives_every_kind_of_message(bus: Bus, redis_url: str) -> None:
     run_id = uuid4()
     async with asyncio.TaskGroup() as group:
         listening = group.create_task(_listen(bus, 2))
@@ -56,7 +56,7 @@ async def test_a_subscriber_hears_every_kind_of_message(bus: Bus, redis_url: str
     ]
 
 
-async def test_what_is_no_message_is_skipped(bus: Bus, redis_url: str) -> None:
+async def test_an_invalid_message_is_skipped(bus: Bus, redis_url: str) -> None:
     run_id = uuid4()
     async with asyncio.TaskGroup() as group:
         listening = group.create_task(_listen(bus, 1))
@@ -80,7 +80,7 @@ async def test_only_the_newest_progress_is_kept_and_it_expires(bus: Bus, redis_u
         assert 0 < await client.ttl(f"vlmhb:progress:{run_id}") <= 60
 
 
-async def test_a_wake_ends_the_wait_and_several_are_one(bus: Bus) -> None:
+async def test_a_wake_up_ends_the_wait_and_several_count_as_one(bus: Bus) -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(bus.wait_wake(30))
         for _ in range(100):
@@ -109,7 +109,7 @@ async def test_every_call_returns_while_redis_is_down(make_valkey: Callable[[], 
     await bus.close()
 
 
-async def test_a_wait_is_not_cut_short_while_redis_is_down(make_valkey: Callable[[], Valkey]) -> None:
+async def test_a_wait_lasts_its_time_while_redis_is_down(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     bus = Bus(server.start())
     server.stop()
@@ -119,7 +119,7 @@ async def test_a_wait_is_not_cut_short_while_redis_is_down(make_valkey: Callable
     await bus.close()
 
 
-async def test_a_subscriber_hears_again_after_redis_was_away(make_valkey: Callable[[], Valkey]) -> None:
+async def test_a_subscriber_receives_messages_again_after_redis_was_down(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     url = server.start()
     bus = Bus(url)
@@ -136,7 +136,7 @@ async def test_a_subscriber_hears_again_after_redis_was_away(make_valkey: Callab
     await bus.close()
 
 
-async def test_a_redis_that_hangs_delays_nobody_for_long(make_valkey: Callable[[], Valkey]) -> None:
+async def test_a_redis_that_hangs_delays_a_call_only_shortly(make_valkey: Callable[[], Valkey]) -> None:
     server = make_valkey()
     bus = Bus(server.start())
     assert await bus.is_up()

@@ -1,4 +1,4 @@
-"""A library that is missing is named with the extra that brings it."""
+"""The error for a missing library names the extra that installs it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from vlmhyperbench.extras import extra_of, needed_for
         ("no_such_library", None),
     ],
 )
-def test_an_extra_is_found_by_the_library_that_it_brings(library: str, extra: str | None) -> None:
+def test_the_extra_of_a_library_is_found(library: str, extra: str | None) -> None:
     assert extra_of(library) == extra
 
 
-def test_rows_without_polars_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_polars_the_error_of_a_table_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     rows: Rows[MetricRow] = Rows([])
     with pytest.raises(Unavailable) as refused:
@@ -39,14 +39,14 @@ def test_rows_without_polars_say_what_to_install(monkeypatch: pytest.MonkeyPatch
     assert rows.to_dicts() == []
 
 
-def test_what_nobody_brings_is_named_with_the_extra_that_has_everything() -> None:
+def test_for_a_library_without_an_extra_the_extra_embedded_is_named() -> None:
     with pytest.raises(Unavailable) as refused, needed_for("it"):
         import no_such_library  # noqa: F401
     assert "no_such_library" in refused.value.message
     assert refused.value.cure == "pip install 'vlmhyperbench[embedded]'"
 
 
-def test_a_command_without_its_library_names_the_extra(
+def test_the_error_of_a_command_without_its_library_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "vlmhyperbench.cli.doctor", None)
@@ -57,7 +57,7 @@ def test_a_command_without_its_library_names_the_extra(
     assert "pip install 'vlmhyperbench[embedded]'" in capsys.readouterr().err
 
 
-def test_the_client_without_its_libraries_says_what_to_install() -> None:
+def test_the_error_of_the_client_without_its_libraries_names_the_extra() -> None:
     code = "import sys; sys.modules['httpx2'] = None; import vlmhyperbench.client"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 1

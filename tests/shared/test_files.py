@@ -1,4 +1,4 @@
-"""A file is replaced whole or not at all, and what is no regular file is never replaced."""
+"""A file is replaced completely or not at all, and only regular files are replaced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Make = Callable[[Path], object]
 
 
 def _device(path: Path) -> None:
-    """Make a `full` of the test's own where the test may; else use the system's."""
+    """Create a device like `/dev/full` if the test may; otherwise return the system's."""
     try:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
     except PermissionError:
@@ -27,8 +27,8 @@ def _device(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
 
 
 def _loop(path: Path) -> None:
@@ -58,7 +58,7 @@ KINDS: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_regular_file_is_refused_and_stays_what_it_is(tmp_path: Path, kind: str) -> None:
+def test_a_path_that_is_not_a_regular_file_is_refused_and_unchanged(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "there"
     KINDS[kind](path)
     before = {path: path.lstat().st_mode for path in tmp_path.iterdir()}
@@ -72,21 +72,21 @@ def test_what_is_no_regular_file_is_refused_and_stays_what_it_is(tmp_path: Path,
     assert {path: path.lstat().st_mode for path in tmp_path.iterdir()} == before
 
 
-def test_what_stdout_was_redirected_to_is_not_replaced(tmp_path: Path) -> None:
+def test_the_file_of_a_redirected_stdout_is_not_replaced(tmp_path: Path) -> None:
     program = "from pathlib import Path; from vlmhyperbench.files import destination; destination(Path('/dev/stdout'))"
     with (tmp_path / "redirected").open("wb") as out:
         found = subprocess.run([sys.executable, "-c", program], stdout=out, stderr=subprocess.PIPE, check=False)
     assert b"InvalidInput" in found.stderr
 
 
-def test_a_dash_is_no_files_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_is_not_a_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput):
         write_whole(Path("-"), b"new")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_becomes_a_device_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_that_has_become_a_device_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "there"
     with pytest.raises(InvalidInput):
         _write(path, lambda: os.mkfifo(path))
@@ -95,7 +95,7 @@ def test_a_file_that_becomes_a_device_meanwhile_is_not_replaced(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("older", ["old", None])
-def test_a_link_to_a_file_stays_and_the_file_is_replaced(tmp_path: Path, older: str | None) -> None:
+def test_a_link_is_kept_and_its_file_is_replaced(tmp_path: Path, older: str | None) -> None:
     file, link = tmp_path / "file", tmp_path / "link"
     if older is not None:
         file.write_text(older)
@@ -104,7 +104,7 @@ def test_a_link_to_a_file_stays_and_the_file_is_replaced(tmp_path: Path, older: 
     assert (link.is_symlink(), file.read_text(), len(list(tmp_path.iterdir()))) == (True, "new", 2)
 
 
-def test_an_error_leaves_what_there_was(tmp_path: Path) -> None:
+def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
     with pytest.raises(ZeroDivisionError):
@@ -117,7 +117,7 @@ def test_a_private_file_is_never_readable_by_others(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
 
 
-def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path: Path) -> None:
+def test_a_name_of_the_maximum_length_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     write_whole(path, b"new")
     assert path.read_bytes() == b"new"

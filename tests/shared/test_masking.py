@@ -1,4 +1,4 @@
-"""Secrets never leave in a log line, whatever form they take and wherever a stream is cut."""
+"""Secrets in any form are masked in logs and streams, wherever a stream is cut."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_secrets_that_overlap_stay_hidden_across_pieces(secrets: list[str]) -> N
             assert secret not in shown
 
 
-def test_a_secret_is_forgotten_as_often_as_it_was_hidden() -> None:
+def test_a_secret_is_masked_until_it_is_unhidden_as_often_as_it_was_hidden() -> None:
     masker = SecretMasker([SECRET])
     masker.add([SECRET])
     masker.forget([SECRET])
@@ -76,7 +76,7 @@ def test_a_secret_is_forgotten_as_often_as_it_was_hidden() -> None:
     assert masker.mask(SECRET) == SECRET
 
 
-def test_a_value_is_masked_throughout() -> None:
+def test_nested_values_are_masked() -> None:
     value = {"a": [SECRET, 1, None], SECRET: b"x" + SECRET.encode(), "e": ValueError(SECRET)}
     assert SECRET not in str(SecretMasker([SECRET]).mask_value(value))
 
@@ -111,11 +111,12 @@ def test_the_beginning_of_a_secret_before_a_cut_is_left_out(size: int) -> None:
     assert masker.mask_cut(f"the key {SECRET[:size]}… [code={SECRET}]") == f"the key … [code={MASK}]"
 
 
-def test_what_was_not_cut_stays_whole() -> None:
+def test_text_that_was_not_cut_is_unchanged() -> None:
     masker = SecretMasker([SECRET])
-    assert masker.mask_cut("no key here … and none there: s3cr") == "no key here … and none there: s3cr"
+    text = "no key here … and none there: s3cr"
+    assert masker.mask_cut(text) == text
 
 
-def test_a_secret_that_was_written_as_a_word_is_masked() -> None:
+def test_a_secret_with_replaced_characters_is_masked() -> None:
     assert SecretMasker([SECRET]).mask("[code=s3cr_et_ke_y_123]") == f"[code={MASK}]"
     assert SecretMasker(["/+=/"]).mask("a____b") == "a____b"

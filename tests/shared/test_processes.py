@@ -33,7 +33,7 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-async def test_a_child_holds_no_credentials_but_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_inherits_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VLMHB_DATABASE_URL", "VLMHB_HOME", "REDIS_URL", "DATABASE_URL", "PGPASSWORD", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "hidden")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
@@ -54,14 +54,14 @@ async def test_a_child_leads_its_own_process_group() -> None:
         assert os.getsid(child.pid) == child.pid
 
 
-async def test_sigterm_ends_a_child_that_listens_to_it() -> None:
+async def test_stopping_a_child_sends_sigterm() -> None:
     child = await processes.start_child(python(HOLD))
     await child.stdout.readline()
     assert child.returncode is None
     assert await child.stop(term_s=60) == -signal.SIGTERM
 
 
-async def test_sigkill_follows_for_one_that_does_not_and_takes_its_group_along() -> None:
+async def test_a_child_that_ignores_sigterm_is_killed_with_its_group() -> None:
     code = f"""
         import subprocess, sys
         inner = subprocess.Popen([sys.executable, "-c", {IGNORE_TERM!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -111,7 +111,7 @@ async def test_a_program_that_does_not_exist_is_named() -> None:
         await processes.start_child(["no-such-program"])
 
 
-async def test_a_child_without_a_pipe_says_so_when_the_pipe_is_used() -> None:
+async def test_using_a_missing_pipe_of_a_child_is_an_error() -> None:
     async with await processes.start_child(python("pass"), stdin=DEVNULL) as child:
         assert await child.stdout.read() == b""
         with pytest.raises(ValueError, match="stdin"):

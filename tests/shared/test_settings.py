@@ -38,12 +38,12 @@ def test_the_environment_wins_over_the_stored_file_and_the_file_over_defaults(
     assert settings.api_port == 9000
 
 
-def test_a_home_that_is_given_reads_its_own_stored_file(tmp_path: Path) -> None:
+def test_the_stored_file_is_that_of_the_given_home(tmp_path: Path) -> None:
     module.store(tmp_path, {"api_port": 9001})
     assert Settings(home=tmp_path).api_port == 9001
 
 
-def test_secrets_are_not_shown(tmp_path: Path) -> None:
+def test_secrets_are_not_printed(tmp_path: Path) -> None:
     module.store(tmp_path, {"database_url": "postgresql://u:hunter2@/x"})
     assert "hunter2" not in repr(Settings(home=tmp_path))
 
@@ -53,7 +53,7 @@ def test_nested_timers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert Settings.load().timers.lease_s == 40.0
 
 
-def test_the_run_mode_is_read_under_its_old_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_mode_can_also_be_set_by_its_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_MODE", "dev")
     assert Settings.load().run_mode == "dev"
     monkeypatch.setenv("VLMHB_RUN_MODE", "prod")

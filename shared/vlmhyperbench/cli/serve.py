@@ -91,7 +91,7 @@ def serve(
         port: Port to listen on; 0 chooses a free one.
         api_key_env: Name of the environment variable that contains the key for clients; by default a new key is
             generated and printed.
-        data_root: Folder whose images clients may name by file:// URLs; without it, requests must contain the images.
+        data_root: Folder whose images requests may name by their paths; without it, requests must contain the images.
         load_timeout: Seconds after which starting the engine counts as failed.
         output: How the output is printed.
     """

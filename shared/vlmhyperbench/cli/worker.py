@@ -52,7 +52,7 @@ def worker(
     settings = Settings.load()
     if not settings.database_url.get_secret_value():
         raise NotReady(
-            f"There is no stack in {settings.home}.",
+            f"No stack is known in {settings.home}.",
             cure="Start one with `vlmhyperbench up`, or set VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL.",
         )
     if output.json:

@@ -7,7 +7,7 @@ for _library in ("httpx2", "websockets"):
         raise ModuleNotFoundError(f"The client needs {_library}: pip install 'vlmhyperbench[client]'", name=_library)
 
 from vlmhyperbench.client.clients import AsyncClient, Client  # noqa: E402 - their libraries are checked above
-from vlmhyperbench.client.handles import (  # noqa: E402
+from vlmhyperbench.client.handles import (  # noqa: E402 - as above
     AsyncExperimentHandle,
     AsyncRunHandle,
     ExperimentHandle,

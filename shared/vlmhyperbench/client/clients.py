@@ -222,8 +222,8 @@ class Client(Api):
             while True:
                 call = steps.send(self.send(call))
         except StopIteration as end:
-            found: T = end.value
-            return found
+            result: T = end.value
+            return result
 
     def close(self) -> None:
         """Close the connections."""
@@ -324,8 +324,8 @@ class AsyncClient(AsyncApi):
             while True:
                 call = steps.send(await self.send(call))
         except StopIteration as end:
-            found: T = end.value
-            return found
+            result: T = end.value
+            return result
 
     async def aclose(self) -> None:
         """Close the connections."""

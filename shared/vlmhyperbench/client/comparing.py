@@ -25,30 +25,30 @@ class Regression(VlmHyperBenchError, AssertionError):
 class RunComparison:
     """A run's answers paired with those of its baseline, sample by sample."""
 
-    def __init__(self, found: comparing.Comparison) -> None:
-        self._found = found
+    def __init__(self, comparison: comparing.Comparison) -> None:
+        self._comparison = comparison
 
     def __str__(self) -> str:
-        return f"{self._found.other.name} against {self._found.baseline.name}: {self.verdict}"
+        return f"{self._comparison.other.name} against {self._comparison.baseline.name}: {self.verdict}"
 
     @property
     def verdict(self) -> str:
         """The result of the comparison in one or two sentences."""
-        return comparing.verdict(self._found)
+        return comparing.verdict(self._comparison)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Caveats to consider before trusting the numbers."""
-        return self._found.warnings
+        return self._comparison.warnings
 
     @property
     def metrics(self) -> Mapping[str, Delta]:
         """The paired difference of every metric that both runs have."""
-        return self._found.deltas
+        return self._comparison.deltas
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the whole comparison, as `vlmhyperbench compare --json` prints it."""
-        return comparing.rows(self._found)
+        return comparing.rows(self._comparison)
 
     def to_polars(self) -> polars.DataFrame:
         """Return one row per metric."""
@@ -70,9 +70,13 @@ class RunComparison:
             Regression: the metric dropped by more, or the result is inconclusive; it is an AssertionError.
         """
         policy = GatePolicy(rules=(MetricRule(metric=metric, max_drop=max_drop),))
-        checked = comparing.compare(self._found.baseline, self._found.other, policy=policy)
-        bad = [check for check in checked.checks if check.status != "passed"]
-        if bad:
-            said = " ".join(f"{check.rule} {check.status}: {check.message}" for check in bad)
-            more = "Ask more samples, or allow more." if all(check.status == "inconclusive" for check in bad) else ""
-            raise Regression(f"{self._found.other.name} against {self._found.baseline.name}: {said}", cure=more)
+        checked = comparing.compare(self._comparison.baseline, self._comparison.other, policy=policy)
+        unmet = [check for check in checked.checks if check.status != "passed"]
+        if unmet:
+            reasons = " ".join(f"{check.rule} {check.status}: {check.message}" for check in unmet)
+            is_inconclusive = all(check.status == "inconclusive" for check in unmet)
+            runs = f"{self._comparison.other.name} against {self._comparison.baseline.name}"
+            cure = (
+                "Ask more samples, or allow a larger drop." if is_inconclusive else "Look at the answers that differ."
+            )
+            raise Regression(f"{runs}: {reasons}", cure=cure)

@@ -53,7 +53,7 @@ def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | 
 
     Raises:
         Unavailable: no stack or no key was found, or the key file cannot be read.
-        InvalidInput: the URL is not http or https, or the key holds characters that are not allowed.
+        InvalidInput: the URL is not http or https, or the key contains characters that are not allowed.
     """
     stack = home or Home.default()
     address = url or os.environ.get("VLMHB_API_URL") or stack.api_url()
@@ -64,12 +64,16 @@ def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | 
             code="no_stack",
         )
     if not _is_address(address):
-        raise InvalidInput(f"{address!r} is not an address of an API.", cure="Write http://host:port.")
+        raise InvalidInput(
+            f"{address!r} is not an http or https URL.", cure="Correct VLMHB_API_URL: write http://HOST:PORT."
+        )
     key = api_key or os.environ.get("VLMHB_API_KEY") or _read(os.environ.get("VLMHB_API_KEY_FILE")) or stack.api_key()
     if not key:
-        raise Unavailable("There is no API key.", cure="Set VLMHB_API_KEY_FILE or VLMHB_API_KEY.", code="no_key")
+        raise Unavailable(
+            f"No API key is known for {address}.", cure="Set VLMHB_API_KEY_FILE or VLMHB_API_KEY.", code="no_key"
+        )
     if not key.isascii() or not key.isprintable():
-        message = "The API key holds characters that no key has."
+        message = "The API key contains characters that are not allowed in a key."
         raise InvalidInput(message, cure="Correct VLMHB_API_KEY, or the file that VLMHB_API_KEY_FILE names.")
     return Connection(url=address.rstrip("/"), api_key=key)
 
@@ -89,4 +93,6 @@ def _read(path: str | None) -> str | None:
         with Path(path).open(encoding="utf-8") as file:
             return file.read(_MAX_KEY).strip() or None
     except (OSError, UnicodeDecodeError) as error:
-        raise Unavailable(f"The key file {path} cannot be read: {error}.", code="no_key") from error
+        raise Unavailable(
+            f"The key file {path} cannot be read: {error}.", cure="Correct VLMHB_API_KEY_FILE.", code="no_key"
+        ) from error

@@ -23,9 +23,9 @@ class _Bound(Output):
     _client: Any = PrivateAttr()
 
     @classmethod
-    def bind(cls, client: Any, found: Output) -> Self:
+    def bind(cls, client: Any, response: Output) -> Self:
         """Bind a response of the API to the client that received it."""
-        handle = cls.model_validate(found, from_attributes=True)
+        handle = cls.model_validate(response, from_attributes=True)
         handle._client = client  # noqa: SLF001 - its own class
         return handle
 
@@ -66,7 +66,8 @@ class RunHandle(_Run):
 
     def live(self, *, timeout_s: float | None = None) -> Iterator[Live]:
         """Follow the run until it ends."""
-        return self.client.live([self.id], since={self.id: self.event_seq}, timeout_s=timeout_s)  # type: ignore[no-any-return]
+        messages: Iterator[Live] = self.client.live([self.id], since={self.id: self.event_seq}, timeout_s=timeout_s)
+        return messages
 
     def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
         """Wait until the run has ended, in whatever state.
@@ -100,7 +101,10 @@ class AsyncRunHandle(_Run):
 
     def live(self, *, timeout_s: float | None = None) -> AsyncIterator[Live]:
         """Follow the run until it ends."""
-        return self.client.live([self.id], since={self.id: self.event_seq}, timeout_s=timeout_s)  # type: ignore[no-any-return]
+        messages: AsyncIterator[Live] = self.client.live(
+            [self.id], since={self.id: self.event_seq}, timeout_s=timeout_s
+        )
+        return messages
 
     async def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
         """Wait until the run has ended, as `RunHandle.wait` does."""
@@ -144,7 +148,8 @@ class ExperimentHandle(_Experiment):
 
     def live(self, *, timeout_s: float | None = None) -> Iterator[Live]:
         """Follow the experiment and its runs until they end."""
-        return self.client.live(self.streams, since=self.streams, timeout_s=timeout_s)  # type: ignore[no-any-return]
+        messages: Iterator[Live] = self.client.live(self.streams, since=self.streams, timeout_s=timeout_s)
+        return messages
 
     def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
         """Wait until every run and the comparison have ended, as `RunHandle.wait` does."""
@@ -166,7 +171,8 @@ class AsyncExperimentHandle(_Experiment):
 
     def live(self, *, timeout_s: float | None = None) -> AsyncIterator[Live]:
         """Follow the experiment and its runs until they end."""
-        return self.client.live(self.streams, since=self.streams, timeout_s=timeout_s)  # type: ignore[no-any-return]
+        messages: AsyncIterator[Live] = self.client.live(self.streams, since=self.streams, timeout_s=timeout_s)
+        return messages
 
     async def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
         """Wait until every run and the comparison have ended, as `RunHandle.wait` does."""

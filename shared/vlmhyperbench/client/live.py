@@ -26,6 +26,7 @@ from vlmhyperbench.wire.live import (
 Live = Snapshot | LiveEvent | LiveProgress | LiveRefusal
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+_KEY_CURE = "Check VLMHB_API_KEY, or restart the stack."
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 _ENDS = frozenset(f"run.{state.lower()}" for state in RunState if state.is_terminal) | frozenset(
@@ -62,7 +63,7 @@ class Cursors:
         try:
             message = LIVE_MESSAGE.validate_json(text)
         except ValidationError as error:
-            raise Unavailable("The live feed sent what is not a message.") from error
+            raise Unavailable("The live feed sent an invalid message.") from error
         match message:
             case Snapshot(data={"finished_at": str()}):
                 self._last[message.stream] = message.seq
@@ -83,12 +84,13 @@ class Cursors:
 def fatal_of(error: Exception) -> VlmHyperBenchError | None:
     """Return the error to raise where reconnecting cannot help, else None."""
     if isinstance(error, InvalidStatus) and error.response.status_code in {401, 403}:
-        return Denied("The live feed refused the API key.", cure="Check VLMHB_API_KEY, or restart the stack.")
+        return Denied("The live feed refused the API key.", cure=_KEY_CURE)
     if isinstance(error, ConnectionClosed) and error.rcvd is not None:
         if error.rcvd.code == UNAUTHORISED:
-            return Denied("The live feed refused the API key.", cure="Check VLMHB_API_KEY.")
+            return Denied("The live feed refused the API key.", cure=_KEY_CURE)
         if error.rcvd.code == BAD_MESSAGE:
-            return InvalidInput(f"The live feed refused the subscription: {error.rcvd.reason}.")
+            message = f"The live feed refused the subscription: {error.rcvd.reason}."
+            return InvalidInput(message, cure="Use a client of the same version as the stack.")
     return None
 
 
@@ -123,4 +125,5 @@ class Deadline:
 
 def given_up(error: Exception, give_up_s: float) -> Unavailable:
     """Return the error for a feed that could not be reached again."""
-    return Unavailable(f"The live feed has not answered for {give_up_s:.0f} s: {error}", cure="Is the stack up?")
+    message = f"The live feed has not answered for {give_up_s:.0f} s: {error}"
+    return Unavailable(message, cure="Check the stack: vlmhyperbench status. Runs continue without this command.")

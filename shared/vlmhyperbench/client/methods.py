@@ -142,8 +142,8 @@ class DoNow(Generic[S, P, T]):
     def __get__(self, handle: Any, owner: type) -> Callable[P, T]:
         @functools.wraps(self._build)
         def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            found: T = handle.client.do(self._build(handle, *args, **kwargs))
-            return found
+            result: T = handle.client.do(self._build(handle, *args, **kwargs))
+            return result
 
         return method
 
@@ -157,7 +157,7 @@ class DoLater(Generic[S, P, T]):
     def __get__(self, handle: Any, owner: type) -> Callable[P, Coroutine[Any, Any, T]]:
         @functools.wraps(self._build)
         async def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            found: T = await handle.client.do(self._build(handle, *args, **kwargs))
-            return found
+            result: T = await handle.client.do(self._build(handle, *args, **kwargs))
+            return result
 
         return method

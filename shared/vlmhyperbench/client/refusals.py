@@ -58,7 +58,8 @@ def refusal_of(status: int, body: bytes) -> VlmHyperBenchError:
         problem = Problem.model_validate_json(body)
     except ValidationError:
         cls = _CLASS_OF.get(status, VlmHyperBenchError)
-        return cls(f"The API answered {status} without saying why.", cure="Check the address.")
+        message = f"The server answered with HTTP {status} and no error of the API."
+        return cls(message, cure="Check that VLMHB_API_URL is the address of the API.")
     if status in {400, 422}:
         return RefusedInput(problem.message, cure=problem.cure, code=problem.code, errors=problem.errors)
     return _CLASS_OF.get(status, VlmHyperBenchError)(problem.message, cure=problem.cure, code=problem.code)

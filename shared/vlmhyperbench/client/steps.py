@@ -30,8 +30,8 @@ Steps = Generator[Call[Any], Any, T]
 Where = Mapping[str, object] | Callable[[Result], bool] | None
 
 PAGE_ROWS = 500
-_ASKED = ("status", "outcome", "doc_class", "question_type")
-"""Filters that the API applies; all others are applied by the client."""
+_SERVER_FILTERS = ("status", "outcome", "doc_class", "question_type")
+"""Filters that the API applies; the client applies all others."""
 _SAMPLES = "samples.parquet"
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -41,8 +41,8 @@ def whole_id(given: UUID | str) -> Steps[UUID]:
     try:
         return UUID(str(given))
     except ValueError:
-        found = yield calls.identify(given)
-        return UUID(str(found.id))
+        identified = yield calls.identify(given)
+        return UUID(str(identified.id))
 
 
 def metrics(subject: RunDetail | ExperimentDetail, by: str | None = None) -> Steps[Rows[MetricRow]]:
@@ -81,23 +81,25 @@ def samples(run: RunDetail, where: Where = None, limit: int | None = None) -> St
         InvalidInput: the filter names a field or group that samples do not have.
     """
     wanted = dict(where) if isinstance(where, Mapping) else {}
-    asked: dict[str, Any] = {name: wanted.pop(name) for name in _ASKED if name in wanted}
-    keeps = where if callable(where) else lambda row: all(_value(row, name) == value for name, value in wanted.items())
-    found: list[Result] = []
+    filters: dict[str, Any] = {name: wanted.pop(name) for name in _SERVER_FILTERS if name in wanted}
+    matches = (
+        where if callable(where) else lambda row: all(_value(row, name) == value for name, value in wanted.items())
+    )
+    results: list[Result] = []
     known: set[str] = {*Result.model_fields}
     cursor: str | None = None
-    while limit is None or len(found) < limit:
-        page: Page[Result] = yield calls.list_results(run.id, **asked, limit=PAGE_ROWS, cursor=cursor)
+    while limit is None or len(results) < limit:
+        page: Page[Result] = yield calls.list_results(run.id, **filters, limit=PAGE_ROWS, cursor=cursor)
         for row in page.items:
             known |= set(row.group)
         if page.items and (unknown := sorted(set(wanted) - known)):
-            cure = f"Filter by one of {', '.join(sorted(known))}; or give a function of a sample."
+            cure = f"Filter by one of {', '.join(sorted(known))}, or give a function that takes a sample."
             raise InvalidInput(f"Samples have no {', '.join(unknown)}.", cure=cure)
-        found += [row for row in page.items if keeps(row)]
+        results += [row for row in page.items if matches(row)]
         if page.next is None:
             break
         cursor = page.next
-    return SampleRows(found[:limit])
+    return SampleRows(results[:limit])
 
 
 def compare(run: RunDetail, other: Run | UUID | str) -> Steps[RunComparison]:
@@ -129,7 +131,8 @@ def measures(run: Run) -> Steps[Samples]:
     report: Report = yield calls.get_report(run.id)
     file = _file_of(report, _SAMPLES)
     if file is None:
-        raise NotReady(f"The report of {run.name} has no {_SAMPLES}.", cure="Run it again with this version.")
+        cure = f"Write the report again with this version: vlmhyperbench rerun {run.id} --force report"
+        raise NotReady(f"The report of {run.name} has no file {_SAMPLES}.", cure=cure)
     content = yield from _content(file, f"{_SAMPLES} of {run.name}")
     return read_samples(content, what=f"{_SAMPLES} of {run.name}")
 
@@ -142,29 +145,30 @@ def save_report(subject: RunDetail | ExperimentDetail, folder: Path | str | None
         NotFound: the run or experiment ended without a report.
         Unavailable: the folder cannot be written, or a downloaded file does not match its hash.
     """
-    found: Report = yield calls.get_report(subject.id)
-    place = Path(folder) if folder is not None else Path(f"report-{short(found.id)}")
-    return (yield from save_files(found, place))
+    report: Report = yield calls.get_report(subject.id)
+    destination = Path(folder) if folder is not None else Path(f"report-{short(report.id)}")
+    return (yield from save_files(report, destination))
 
 
-def save_files(found: Report, folder: Path) -> Steps[Path]:
+def save_files(report: Report, folder: Path) -> Steps[Path]:
     """Download the files of a report into a folder, each written atomically; return the path of the file to open.
 
     Raises:
         Unavailable: the folder cannot be written, or a downloaded file does not match its hash.
     """
-    for file in found.files:
+    for file in report.files:
         if _FILE_NAME.fullmatch(file.name) is None:
-            raise Unavailable(f"The report has a file with an odd name: {file.name!r}.")
+            message = f"The report has a file whose name is not allowed: {file.name!r}."
+            raise Unavailable(message, cure="Check that VLMHB_API_URL names the right stack.")
         content = yield from _content(file, file.name)
         store(folder, {file.name: content})
-    main = main_file(found)
+    main = main_file(report)
     return folder / main.name if main else folder
 
 
-def main_file(found: Report) -> Artifact | None:
+def main_file(report: Report) -> Artifact | None:
     """Return the report's main file, which a person opens."""
-    return _file_of(found, "report.html") or _file_of(found, "report.md")
+    return _file_of(report, "report.html") or _file_of(report, "report.md")
 
 
 def store(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -191,22 +195,22 @@ def _file_of(report: Report, name: str) -> Artifact | None:
 def _content(file: Artifact, what: str) -> Steps[bytes]:
     content: bytes = yield calls.artifact_content(file.id)
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise Unavailable(f"{what} did not arrive as it was stored.", cure="Try again.")
+        raise Unavailable(f"The downloaded {what} does not match its hash.", cure="Try again.")
     return content
 
 
 def _by_group(run: RunDetail, by: str) -> list[MetricRow]:
     known = sorted({column for score in run.quality for column in score.groups})
     if by not in known:
-        cure = f"It has: {', '.join(known) or 'none'}."
+        cure = f"Group by one of: {', '.join(known) or '(there are none)'}."
         if not run.quality:
-            cure = f"Its report is of an earlier version: `vlmhyperbench rerun {run.id} --force report` writes it anew."
+            cure = f"Write the report again with this version: vlmhyperbench rerun {run.id} --force report"
         raise NotFound(f"The report of {run.name} has no groups by {by!r}.", cure=cure)
     columns = {"value", "ci_low", "ci_high", "n", "n_without_value"}
     return [
-        _row(run, score.metric, group=found.group[0], **found.model_dump(include=columns))
+        _row(run, score.metric, group=group.group[0], **group.model_dump(include=columns))
         for score in run.quality
-        for found in score.groups[by]
+        for group in score.groups[by]
     ]
 
 
@@ -218,7 +222,10 @@ def _unscored(run: Run) -> NotReady | NotFound:
     if not run.state.is_terminal:
         return NotReady(f"{run.name} has no scores yet.", cure="Wait for it: run.wait().", code="no_report")
     why = f": {run.reason}" if run.reason else ""
-    return NotFound(f"{run.name} has ended without scores ({run.state.lower()}{why}).", cure="Look at why it ended.")
+    return NotFound(
+        f"{run.name} has ended without scores ({run.state.lower()}{why}).",
+        cure=f"Read its errors: vlmhyperbench show {run.id}",
+    )
 
 
 def _value(row: Result, name: str) -> object:

@@ -86,10 +86,10 @@ class SampleRows(Rows[Result]):
 
 
 def _flat(row: Result) -> dict[str, Any]:
-    found = row.model_dump(mode="json", exclude={"group", "measures"})
+    values = row.model_dump(mode="json", exclude={"group", "measures"})
     for name, value in row.group.items():
-        found.setdefault(name, value)
+        values.setdefault(name, value)
     for measure in row.measures:
         if measure.field is None:
-            found.setdefault(measure.metric, measure.value)
-    return found
+            values.setdefault(measure.metric, measure.value)
+    return values

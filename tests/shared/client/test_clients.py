@@ -1,3 +1,5 @@
+"""Calls of both clients, their errors, and the connection they use."""
+
 from __future__ import annotations
 
 import json
@@ -7,6 +9,7 @@ from uuid import UUID
 import httpx2
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench.client import AsyncClient, Client, calls
 from vlmhyperbench.client.connection import resolve
 from vlmhyperbench.client.refusals import RefusedInput
@@ -35,7 +38,7 @@ def _client(handler: httpx2.MockTransport) -> Client:
     return Client(URL, KEY, transport=handler)
 
 
-def test_a_call_sends_the_key_and_reads_the_answer() -> None:
+def test_a_call_sends_the_key_and_parses_the_response() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         assert request.headers["X-API-Key"] == KEY
         assert request.url.path == f"/api/v1/experiments/{RUN_ID}"
@@ -54,7 +57,7 @@ async def test_both_clients_have_the_same_calls() -> None:
         assert public == {name for name in vars(asynchronous.__mro__[1]) if not name.startswith("_")}
 
 
-def test_a_submission_sends_one_idempotency_key_through_all_its_tries() -> None:
+def test_all_attempts_of_a_submission_have_the_same_idempotency_key() -> None:
     keys: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -82,49 +85,55 @@ def test_an_api_that_does_not_answer_is_unavailable_with_a_cure() -> None:
     ("status", "kind"),
     [(401, Denied), (403, Denied), (404, NotFound), (409, Conflict), (413, InvalidInput), (503, Unavailable)],
 )
-def test_a_refusal_becomes_an_error_of_the_products_tree(status: int, kind: type[VlmHyperBenchError]) -> None:
+def test_a_refusal_becomes_an_error_of_the_error_tree(status: int, kind: type[VlmHyperBenchError]) -> None:
     problem = {"title": "t", "status": status, "code": "c", "message": "m", "cure": "x"}
     with pytest.raises(kind) as refused:
         calls.get_run(RUN_ID).answer(status, json.dumps(problem).encode())
     assert (refused.value.code, refused.value.message, refused.value.cure) == ("c", "m", "x")
 
 
-def test_refused_input_carries_every_error_with_its_place() -> None:
+def test_refused_input_lists_every_error_with_its_location() -> None:
     item = {"message": "m", "field": "run.task", "file": "a.yaml", "line": 3}
     problem = {"title": "t", "status": 422, "code": "c", "message": "m", "errors": [item]}
     with pytest.raises(RefusedInput) as refused:
         calls.get_run(RUN_ID).answer(422, json.dumps(problem).encode())
-    assert [(one.field, one.file, one.line) for one in refused.value.errors] == [("run.task", "a.yaml", 3)]
+    assert [(item.field, item.file, item.line) for item in refused.value.errors] == [("run.task", "a.yaml", 3)]
 
 
-def test_an_answer_that_is_no_problem_is_described_by_its_status() -> None:
+def test_a_response_without_problem_json_is_described_by_its_status() -> None:
     with pytest.raises(Unavailable, match="502"):
         calls.get_run(RUN_ID).answer(502, b"<html>")
 
 
-def test_an_id_that_is_none_is_refused_before_anything_is_sent() -> None:
+def test_a_malformed_id_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(InvalidInput, match="passwd"):
         calls.get_run("../../etc/passwd")
 
 
-def test_the_connection_comes_from_the_stacks_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_comes_from_the_stacks_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     for name in ("VLMHB_API_URL", "VLMHB_API_KEY", "VLMHB_API_KEY_FILE"):
         monkeypatch.delenv(name, raising=False)
     home = Home(tmp_path)
-    with pytest.raises(Unavailable, match="No stack is known"):
+    with pytest.raises(Unavailable) as refused:
         resolve(home=home)
+    assert refused.value.code == "no_stack"
+    wording(refused.value)
     home.run.mkdir()
     home.settings_file.write_text('{"api_host": "127.0.0.1", "api_port": 5}')
-    with pytest.raises(Unavailable, match="no API key"):
+    with pytest.raises(Unavailable) as refused:
         resolve(home=home)
+    assert refused.value.code == "no_key"
+    wording(refused.value)
     home.api_key_file.write_text("secret\n")
-    found = resolve(home=home)
-    assert (found.url, found.api_key, found.live_url) == (
+    connection = resolve(home=home)
+    assert (connection.url, connection.api_key, connection.live_url) == (
         "http://127.0.0.1:5",
         "secret",
         "ws://127.0.0.1:5/api/v1/live",
     )
-    assert "secret" not in repr(found)
+    assert "secret" not in repr(connection)
 
 
 def test_the_environment_names_another_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,12 +141,16 @@ def test_the_environment_names_another_api(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("VLMHB_API_URL", "https://bench.example/base/")
     monkeypatch.setenv("VLMHB_API_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.delenv("VLMHB_API_KEY", raising=False)
-    found = resolve(home=Home(tmp_path))
-    assert (found.url, found.api_key, found.is_loopback) == ("https://bench.example/base", "from-file", False)
-    assert found.live_url == "wss://bench.example/base/api/v1/live"
+    connection = resolve(home=Home(tmp_path))
+    assert (connection.url, connection.api_key, connection.is_loopback) == (
+        "https://bench.example/base",
+        "from-file",
+        False,
+    )
+    assert connection.live_url == "wss://bench.example/base/api/v1/live"
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "nonsense", "http://"])
-def test_an_address_that_is_none_is_refused(url: str, tmp_path: Path) -> None:
+def test_a_malformed_address_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         resolve(url, "k", home=Home(tmp_path))

@@ -1,4 +1,4 @@
-"""Runs and experiments that can be asked themselves, in both clients alike."""
+"""Handles of runs and experiments, the same in both clients."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_both_clients_have_the_same_handles() -> None:
         assert {"wait", "refresh", "live", "pause", "resume", "cancel", "metrics", "report"} <= own
 
 
-def test_a_run_is_read_anew_into_the_same_object_and_keeps_its_last_progress() -> None:
+def test_refresh_updates_the_same_object_and_keeps_its_last_progress() -> None:
     progress = {"run_id": ID, "stage": "inference", "done": 4, "total": 10}
     with _client({f"/runs/{ID}": RUN, f"/runs/{ID}/pause": {**RUN, "is_paused": True, "progress": progress}}) as client:
         run = client.runs.get(ID)
@@ -118,12 +118,12 @@ def test_metrics_by_a_group_come_from_the_summary() -> None:
 
 
 @pytest.mark.parametrize(("state", "kind"), [("RUNNING", NotReady), ("FAILED", NotFound)])
-def test_a_run_without_scores_says_why(state: str, kind: type[Exception]) -> None:
+def test_a_run_without_scores_raises_the_reason(state: str, kind: type[Exception]) -> None:
     with _client({f"/runs/{ID}": {**RUN, "state": state, "headline": None}}) as client, pytest.raises(kind):
         client.runs.get(ID).metrics()
 
 
-def test_samples_are_filtered_by_the_api_where_it_can_and_here_where_not() -> None:
+def test_samples_are_filtered_by_the_api_if_possible_and_otherwise_by_the_client() -> None:
     seen: list[httpx2.Request] = []
     routes: dict[str, object] = {
         f"/runs/{ID}": RUN,
@@ -153,7 +153,7 @@ def test_every_page_of_samples_is_read() -> None:
         assert len(client.runs.get(ID).samples()) == 2
 
 
-def test_a_report_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_report_file_is_stored_completely_or_not_at_all(tmp_path: Path) -> None:
     with _client(_with_file("report.html", b"<html>")) as client:
         assert client.runs.get(ID).report(tmp_path / "r") == tmp_path / "r" / "report.html"
     assert (tmp_path / "r" / "report.html").read_bytes() == b"<html>"
