@@ -15,11 +15,12 @@ import numpy
 import polars
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.aggregation import STATISTIC
 from vlmhyperbench.analysis.equivalence import detectable_effect, equivalence, pseudo_values
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 PAIR_KEY = ("key", "repeat")
-_STATISTIC = "stat."
+
 MINIMUM_EFFECT = 0.005
 """A difference below this share of a metric's scale is too small to matter, even where it is certain."""
 EQUIVALENCE_MARGIN = 0.02
@@ -185,7 +186,7 @@ def _count_asked(*frames: polars.DataFrame) -> int:
 
 def statistics_of(*frames: polars.DataFrame) -> list[str]:
     """Return the columns of statistics that any frame has: a label or a field may occur in one run only."""
-    return sorted({name for frame in frames for name in frame.columns if name.startswith(_STATISTIC)})
+    return sorted({name for frame in frames for name in frame.columns if name.startswith(STATISTIC)})
 
 
 def with_statistics(frame: polars.DataFrame, names: Sequence[str]) -> polars.DataFrame:
@@ -224,7 +225,7 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
     if pairs.height == 0:
         return untested
     is_pooled = baseline.description.aggregation == "pooled" and bool(names)
-    keys = [name.removeprefix(_STATISTIC) for name in names]
+    keys = [name.removeprefix(STATISTIC) for name in names]
     estimator = stats.pooled(baseline.combine, keys) if is_pooled else stats.mean_of
     units = numpy.array(pairs["cluster"].to_list())
     sides = []

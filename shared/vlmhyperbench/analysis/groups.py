@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from vlmhyperbench.analysis.distributions import FloatArray, IntArray, distribution_of
 from vlmhyperbench.analysis.results import Distribution
+from vlmhyperbench.analysis.times import floats_of
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Key = TypeVar("Key", int, tuple[float, str])
 
@@ -82,23 +86,21 @@ def jain_index(rates: Sequence[float]) -> float | None:
     return sum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None
 
 
-def fairness_of(
-    streams: IntArray,
-    *,
-    is_ok: npt.NDArray[np.bool_],
-    scheduled_ns: IntArray,
-    end_ns: IntArray,
-    tokens: FloatArray,
-) -> Fairness | None:
-    """Compare what the streams got, each over the time from its first scheduled instant to its last end.
+def fairness_of(rows: pl.DataFrame, *, is_ok: npt.NDArray[np.bool_]) -> Fairness | None:
+    """Compare the rates of streams, each over the time from its first scheduled instant to its last end.
+
+    A request that failed takes its time and brings nothing. One that could not be sent ends at its scheduled instant.
 
     Args:
-        streams: Of each request. Shape: (requests,).
-        is_ok: Whether it succeeded; one that failed takes its time and brings nothing. Shape: (requests,).
-        scheduled_ns: When it was due. Shape: (requests,).
-        end_ns: When it ended. Shape: (requests,).
-        tokens: What it brought, NaN where unknown. Shape: (requests,).
+        rows: Requests, with the columns `stream`, `scheduled_ns`, `stream_end_ns` and `completion_tokens`.
+        is_ok: Whether each request succeeded. Shape: (requests,).
+
+    Returns:
+        None with fewer than two streams, or where a stream succeeded in no time.
     """
+    streams, scheduled_ns = rows["stream"].to_numpy(), rows["scheduled_ns"].to_numpy()
+    end_ns = rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy()
+    tokens = floats_of(rows["completion_tokens"])
     names = np.unique(streams)
     if names.size < 2:
         return None
@@ -109,12 +111,12 @@ def fairness_of(
         good = own & is_ok
         if span_s <= 0 and good.any():
             return None
-        # Whoever got nothing got it at no rate, however long that took.
+        # A stream without a success has a rate of 0, also where it took no time.
         requests.append(int(good.sum()) / span_s if good.any() else 0.0)
         output.append(float(tokens[good].sum()) / span_s if good.any() else 0.0)
-    known = not np.isnan(output).any()
+    is_known = not np.isnan(output).any()
     return Fairness(
-        streams=len(names), requests=jain_index(requests), output_tokens=jain_index(output) if known else None
+        streams=len(names), requests=jain_index(requests), output_tokens=jain_index(output) if is_known else None
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from vlmhyperbench.analysis.distributions import distribution_of
 from vlmhyperbench.analysis.load_design import Grouping, OpenLoop
 from vlmhyperbench.analysis.results import Distribution, Gate
-from vlmhyperbench.analysis.times import Times, times_of_frame
+from vlmhyperbench.analysis.times import Times, sum_counts, times_of_frame
 from vlmhyperbench.analysis.validity import (
     ERROR_SHARE,
     MAX_BUSY_SHARE,
@@ -184,13 +184,13 @@ def result_of(
         duration_s=duration_s,
         metrics={
             **distributions,
-            "output_tokens_per_s": _rate(_sum(good["completion_tokens"]) if good.height else 0, duration_s),
+            "output_tokens_per_s": _rate(sum_counts(good["completion_tokens"]), duration_s),
             "requests_per_s": _rate(good.height, duration_s),
             "goodput_per_s": None if goodput is None else goodput.per_s,
         },
         tokens={
-            "prompt": _sum(ok["prompt_tokens"]),
-            "completion": _sum(ok["completion_tokens"]),
+            "prompt": sum_counts(ok["prompt_tokens"]) if ok.height else None,
+            "completion": sum_counts(ok["completion_tokens"]) if ok.height else None,
             "source": sources[0] if len(sources) else None,
             "events_estimated": _count_estimated(good, times),
         },
@@ -277,10 +277,3 @@ def _count_errors(rows: pl.DataFrame) -> dict[str, int]:
         code = error.partition(":")[0]
         counts[code] = counts.get(code, 0) + 1
     return counts
-
-
-def _sum(counts: pl.Series) -> int | None:
-    import polars as pl
-
-    # The sum of a 32-bit column has 32 bits and could overflow.
-    return int(counts.cast(pl.Int64).sum()) if len(counts) and counts.null_count() == 0 else None

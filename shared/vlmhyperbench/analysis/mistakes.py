@@ -11,7 +11,8 @@ NEAR_MISS = 0.65
 """Smallest share of matching characters (Ratcliff and Obershelp) of a near miss."""
 MIN_PART = 3
 """Smallest number of characters that is searched for inside words: shorter texts occur in many words by chance."""
-_COMPARED = 400
+MAX_COMPARED = 400
+"""Characters of a text that are compared."""
 
 
 class Mistake(StrEnum):
@@ -61,14 +62,18 @@ def normalise(text: str) -> str:
 
 def similarity(first: str, second: str) -> float:
     """Return the share of matching characters, from 0 to 1, of at most the first 400 of each text."""
-    return SequenceMatcher(None, first[:_COMPARED], second[:_COMPARED], autojunk=False).ratio()
+    return _matcher(first, second).ratio()
 
 
 def is_near(first: str, second: str) -> bool:
     """Return whether the similarity of two texts is at least `NEAR_MISS`; cheap upper bounds are tried first."""
-    matcher = SequenceMatcher(None, first[:_COMPARED], second[:_COMPARED], autojunk=False)
+    matcher = _matcher(first, second)
     bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
     return all(bound() >= NEAR_MISS for bound in bounds)
+
+
+def _matcher(first: str, second: str) -> SequenceMatcher[str]:
+    return SequenceMatcher(None, first[:MAX_COMPARED], second[:MAX_COMPARED], autojunk=False)
 
 
 def _is_part(part: str, whole: str) -> bool:

@@ -53,7 +53,7 @@ def order_ranks(n: int, percent: float, *, confidence: float = CONFIDENCE) -> tu
     Raises:
         InvalidInput: the percentile or the confidence is out of range.
     """
-    p, tail = _share(percent), (1 - _checked(confidence)) / 2
+    p, tail = _share(percent), (1 - check_confidence(confidence)) / 2
 
     def at_most(k: int) -> float:
         return float(special.bdtr(k, n, p))
@@ -73,7 +73,7 @@ def overlatency(n: int, percent: float, *, certainty: float = CERTAINTY) -> int 
     Raises:
         InvalidInput: the percentile or the certainty is out of range.
     """
-    over, max_risk = 1 - _share(percent), 1 - _checked(certainty)
+    over, max_risk = 1 - _share(percent), 1 - check_confidence(certainty)
     count = bisect_right(range(n), max_risk, key=lambda t: float(special.bdtr(t, n, over)))
     return count - 1 if count else None
 
@@ -98,7 +98,7 @@ def min_requests(percent: float, *, over: int = 1, certainty: float = CERTAINTY)
     """
     if over < 0:
         raise InvalidInput(f"There cannot be {over} requests over a limit.")
-    exceeds, max_risk = 1 - _share(percent), 1 - _checked(certainty)
+    exceeds, max_risk = 1 - _share(percent), 1 - check_confidence(certainty)
     n = over + 1
     while float(special.bdtr(over, 2 * n, exceeds)) > max_risk:
         n *= 2
@@ -157,7 +157,12 @@ def _share(percent: float) -> float:
     return percent / 100
 
 
-def _checked(confidence: float) -> float:
+def check_confidence(confidence: float) -> float:
+    """Return a confidence.
+
+    Raises:
+        InvalidInput: it is not between 0 and 1.
+    """
     if not 0 < confidence < 1:
         raise InvalidInput(f"A confidence lies between 0 and 1; {confidence} does not.")
     return confidence

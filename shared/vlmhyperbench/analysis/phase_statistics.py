@@ -110,7 +110,7 @@ def describe_phase(
         limits=check_limits(limited, slo, failed=failed, certainty=CERTAINTY if certainty is None else certainty),
         steady=_steady(rows, is_answered, grouping.streams, is_open_loop=is_open_loop) if grouping.streams else None,
         streams=_groups(rows["stream"], is_answered, times) if grouping.is_by_stream else (),
-        fairness=_fairness(rows, is_answered) if grouping.is_by_stream else None,
+        fairness=fairness_of(rows, is_ok=is_answered) if grouping.is_by_stream else None,
         turns=_groups(rows["turn"], is_answered, times) if rows["turn"].n_unique() > 1 else (),
         build_ms=distribution_of(floats_of(rows["build_ns"])) if rows["conversation"].count() else None,
         image_sizes=_by_size(rows, is_answered, times, grouping.pixels) if grouping.pixels else (),
@@ -205,19 +205,6 @@ def _by_size(
         tpot_ns=of_first_turns.tpot,
         latency_ns=of_first_turns.latency,
         name_of=lambda key: key[1],
-    )
-
-
-def _fairness(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_]) -> Fairness | None:
-    import polars as pl
-
-    return fairness_of(
-        rows["stream"].cast(pl.Int64).to_numpy(),
-        is_ok=is_answered,
-        scheduled_ns=rows["scheduled_ns"].to_numpy(),
-        # A request that could not be sent ends at its scheduled instant.
-        end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
-        tokens=floats_of(rows["completion_tokens"]),
     )
 
 

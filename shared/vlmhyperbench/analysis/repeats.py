@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
+from vlmhyperbench.analysis.percentiles import check_confidence
 from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
@@ -49,8 +50,7 @@ def mean_of_repeats(values: Sequence[float | None], *, confidence: float = CONFI
     Raises:
         InvalidInput: the confidence is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"A confidence lies between 0 and 1; {confidence} does not.")
+    check_confidence(confidence)
     known = [value for value in values if value is not None]
     n = len(known)
     if n < len(values) or n == 0:
@@ -61,8 +61,13 @@ def mean_of_repeats(values: Sequence[float | None], *, confidence: float = CONFI
         reason = "one repeat has no interval"
         return RepeatedMean(n=1, mean=mean, sd=None, low=None, high=None, confidence=confidence, reason=reason)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (n - 1))
-    half_width = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * sd / math.sqrt(n)
+    half_width = half_width_of_mean(sd, n, confidence=confidence)
     return RepeatedMean(n=n, mean=mean, sd=sd, low=mean - half_width, high=mean + half_width, confidence=confidence)
+
+
+def half_width_of_mean(sd: float, n: int, *, confidence: float) -> float:
+    """Return half of Student's t interval of the mean of n values with a standard deviation."""
+    return float(special.stdtrit(n - 1, (1 + confidence) / 2)) * sd / math.sqrt(n)
 
 
 def confidence_of_look(repeats: int, *, confidence: float = CONFIDENCE) -> float:

@@ -6,11 +6,10 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from vlmhyperbench.analysis.mistakes import NEAR_MISS, normalise, similarity
+from vlmhyperbench.analysis.mistakes import MAX_COMPARED, NEAR_MISS, normalise, similarity
 
 MAX_EDITS = 3
 MAX_EDIT = 4
-_COMPARED = 400
 
 
 def edit_signature(answer: str, references: Sequence[str]) -> str:
@@ -23,7 +22,7 @@ def edit_signature(answer: str, references: Sequence[str]) -> str:
     if not answer.strip() or not near:
         return ""
     nearest = max(near, key=lambda reference: similarity(normalise(reference), normalise(answer)))
-    actual, expected = (unicodedata.normalize("NFKC", text).strip()[:_COMPARED] for text in (answer, nearest))
+    actual, expected = (unicodedata.normalize("NFKC", text).strip()[:MAX_COMPARED] for text in (answer, nearest))
     for name, without in _IGNORED:
         if without(actual) == without(expected):
             return "" if actual == expected else name

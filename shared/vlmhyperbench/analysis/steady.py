@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from vlmhyperbench.analysis.distributions import FloatArray
+from vlmhyperbench.analysis.repeats import half_width_of_mean
 from vlmhyperbench.analysis.results import CONFIDENCE, Goodput
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -106,7 +106,7 @@ def rate_within(
     edges = np.linspace(0, window.end_ns - window.start_ns, batches + 1)
     batch = np.clip(np.searchsorted(edges, since, side="left") - 1, 0, batches - 1)
     sums = np.bincount(batch, weights=counted, minlength=batches) / (window.duration_s / batches)
-    half_width = float(special.stdtrit(batches - 1, (1 + confidence) / 2) * sums.std(ddof=1) / batches**0.5)
+    half_width = half_width_of_mean(float(sums.std(ddof=1)), batches, confidence=confidence)
     low, high = max(0.0, per_s - half_width), per_s + half_width
     return Rate(per_s=per_s, low=low, high=high, batches=batches, confidence=confidence)
 

@@ -98,6 +98,14 @@ def floats_of(column: pl.Series) -> FloatArray:
     return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
+def sum_counts(column: pl.Series) -> int | None:
+    """Sum a column of counts; None where a row has no count."""
+    import polars as pl
+
+    # The sum of a 32-bit column has 32 bits and could overflow.
+    return None if column.null_count() else int(column.cast(pl.Int64).sum())
+
+
 def token_instants(frame: pl.DataFrame) -> tuple[IntArray, FloatArray]:
     """Return the instants at which output tokens arrived, and the number at each. Shape of both: (instants,).
 

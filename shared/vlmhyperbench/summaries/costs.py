@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars
 
 from vlmhyperbench.analysis.costs import Cost, Usage, cost_of
+from vlmhyperbench.analysis.times import sum_counts
 from vlmhyperbench.domain.specs import RunSpec
 
 
@@ -21,20 +22,13 @@ def usage_of(rows: polars.DataFrame, *, window_s: float | None) -> Usage:
     images = answered["images"].list.len() if "images" in answered.columns else None
     return Usage(
         answers=answered.height,
-        prompt_tokens=whole_sum(answered, "prompt_tokens"),
-        completion_tokens=whole_sum(answered, "completion_tokens"),
+        prompt_tokens=sum_counts(answered["prompt_tokens"]),
+        completion_tokens=sum_counts(answered["completion_tokens"]),
         cached_tokens=int(cached),
         images=None if images is None or images.null_count() else int(images.sum()),
         longest_prompt_tokens=longest if isinstance(longest, int) else None,
         window_s=window_s,
     )
-
-
-def whole_sum(rows: polars.DataFrame, column: str) -> int | None:
-    """Sum a column of counts; None where a row has no count."""
-    if rows[column].null_count():
-        return None
-    return int(rows[column].cast(polars.Int64).sum())  # the sum of a 32-bit column has 32 bits and could overflow
 
 
 def cost_of_run(spec: RunSpec, rows: polars.DataFrame, *, window_s: float | None) -> Cost:

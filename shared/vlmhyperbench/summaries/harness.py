@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars
 
-from vlmhyperbench.summaries.costs import whole_sum
-from vlmhyperbench.summaries.records import ClaimEvidence, numbers
+from vlmhyperbench.analysis.times import sum_counts
+from vlmhyperbench.summaries.records import ClaimEvidence, max_integer, numbers
 from vlmhyperbench.summaries.spans import ANSWERED
 from vlmhyperbench.summaries.speeds import Harness
 
@@ -28,7 +28,7 @@ def harness_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, windo
     cpu_s = sum(_known(recorded, "cpu_s"))
     is_recorded = polars.col("claim_id").is_in([claim.id for claim in recorded])
     sent = rows.filter(is_recorded & polars.col("sent_ns").is_not_null())
-    tokens = whole_sum(sent.filter(ANSWERED), "completion_tokens")
+    tokens = sum_counts(sent.filter(ANSWERED)["completion_tokens"])
     measuring = _known(recorded, "measuring_cpu_s")
     whole = window_s if len(recorded) == len(claims) else None
     return Harness(
@@ -36,9 +36,9 @@ def harness_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, windo
         claims=len(claims),
         cpu_s=cpu_s,
         measuring_cpu_s=sum(measuring) if len(measuring) == len(recorded) else None,
-        processes=_max_whole(recorded, "processes"),
-        peak_rss_bytes=_max_whole(recorded, "peak_rss_bytes"),
-        measuring_rss_bytes=_max_whole(recorded, "measuring_peak_rss_bytes"),
+        processes=max_integer(_known(recorded, "processes")),
+        peak_rss_bytes=max_integer(_known(recorded, "peak_rss_bytes")),
+        measuring_rss_bytes=max_integer(_known(recorded, "measuring_peak_rss_bytes")),
         startup_s=max(_known(recorded, "startup_s"), default=None),
         busy_share=max(_known(recorded, "loop_busy_share"), default=None),
         core_share=cpu_s / whole if whole else None,
@@ -49,7 +49,3 @@ def harness_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, windo
 
 def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:
     return numbers((claim.client for claim in claims), name)
-
-
-def _max_whole(claims: Sequence[ClaimEvidence], name: str) -> int | None:
-    return max((int(value) for value in _known(claims, name)), default=None)

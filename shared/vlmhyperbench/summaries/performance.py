@@ -8,10 +8,11 @@ import polars
 
 from vlmhyperbench.analysis.distributions import BUCKET_RATIO, Ordered, ordered
 from vlmhyperbench.analysis.percentiles import percentiles_of
+from vlmhyperbench.analysis.times import sum_counts
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.units import NS_PER_MS
-from vlmhyperbench.summaries.costs import cost_of_run, whole_sum
+from vlmhyperbench.summaries.costs import cost_of_run
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.harness import harness_of
 from vlmhyperbench.summaries.records import ClaimEvidence
@@ -62,7 +63,7 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
     infinite = failed + without_token + missing
     values = times_of(run)
     times = {name: ordered_times.describe() for name, ordered_times in values.items()}
-    total_tokens = whole_sum(answered, "completion_tokens") if answered.height else None
+    total_tokens = sum_counts(answered["completion_tokens"]) if answered.height else None
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
     ttft = times.get("ttft_user_ms")
     answers = answered.height

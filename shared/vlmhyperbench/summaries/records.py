@@ -57,6 +57,11 @@ def numbers(records: Iterable[JsonObject | None], name: str) -> list[float]:
     return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
+def max_integer(values: Iterable[float]) -> int | None:
+    """Return the largest value as an integer; None where there are no values."""
+    return max(map(int, values), default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUse(Usage):
     """Usage of the target of one judge."""

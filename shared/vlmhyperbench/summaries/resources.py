@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from vlmhyperbench.summaries.records import ClaimEvidence, numbers
+from vlmhyperbench.summaries.records import ClaimEvidence, max_integer, numbers
 from vlmhyperbench.summaries.speeds import Resources
 
 TOKENS = 1_000
@@ -27,8 +27,8 @@ def resources_of(
     is_whole = bool(claims) and len(energies) == len(claims) and not _are_side_by_side(claims)
     energy_j = sum(energies) if is_whole else None
     return Resources(
-        engine_memory_bytes=_max(claims, "engine_rss_bytes_peak"),
-        accelerator_memory_bytes=_max(claims, "accelerator_memory_used_bytes_peak"),
+        engine_memory_bytes=max_integer(_known(claims, "engine_rss_bytes_peak")),
+        accelerator_memory_bytes=max_integer(_known(claims, "accelerator_memory_used_bytes_peak")),
         accelerator_share=_mean_percent(claims, "accelerator_util_percent_mean"),
         cpu_share=_mean_percent(claims, "cpu_util_percent_mean"),
         power_w=energy_j / window_s if energy_j is not None and window_s else None,
@@ -45,10 +45,6 @@ def _are_side_by_side(claims: Sequence[ClaimEvidence]) -> bool:
     for claim in claims:
         by_host[claim.host].append((claim.started_at, claim.ended_at))
     return any(after[0] < before[1] for spans in by_host.values() for before, after in pairwise(sorted(spans)))
-
-
-def _max(claims: Sequence[ClaimEvidence], name: str) -> int | None:
-    return max((int(value) for value in _known(claims, name)), default=None)
 
 
 def _mean_percent(claims: Sequence[ClaimEvidence], name: str) -> float | None:

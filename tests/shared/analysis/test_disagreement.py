@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.shared.analysis.test_gates import DELTA
 from vlmhyperbench.analysis.comparison import SIGNIFICANT, Delta, Measured, Verdict, compare_metrics
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
@@ -63,30 +64,7 @@ def test_a_difference_that_the_adjustment_for_several_metrics_removes_is_named()
 
 
 def test_an_interval_that_includes_0_while_the_test_rejects_it_is_named() -> None:
-    delta = Delta(
-        key="a",
-        label="A",
-        direction="higher",
-        scale=1.0,
-        is_bounded=True,
-        pairs=9,
-        lost=0,
-        units=9,
-        baseline=0.1,
-        other=0.2,
-        difference=0.1,
-        low=-0.01,
-        high=0.2,
-        p_value=0.04,
-        p_adjusted=0.04,
-        test="permutation",
-        detectable=None,
-        equivalence_p=None,
-        wins=4,
-        ties=5,
-        losses=0,
-        verdict=Verdict.NOT_SHOWN,
-    )
+    delta = replace(DELTA, difference=0.1, low=-0.01, high=0.2, p_value=0.04, p_adjusted=0.04)
     assert delta.disagreement == "interval"
 
 

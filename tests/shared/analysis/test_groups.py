@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars
 import pytest
 
 from tests.support.wording import Wording
@@ -53,18 +54,18 @@ def test_jains_index_is_one_for_equal_shares_and_one_nth_for_one_alone() -> None
 
 
 def fairness(
-    streams: list[int], *, ends_s: list[int], tokens: list[float], is_ok: list[bool] | None = None
+    streams: list[int], *, ends_s: list[int], tokens: list[float | None], is_ok: list[bool] | None = None
 ) -> Fairness | None:
-    return fairness_of(
-        np.array(streams),
-        is_ok=np.array(is_ok or [True] * len(streams)),
-        scheduled_ns=np.zeros(len(streams), dtype=np.int64),
-        end_ns=np.array(ends_s, dtype=np.int64) * S,
-        tokens=np.array(tokens),
-    )
+    rows = {
+        "stream": streams,
+        "scheduled_ns": [0] * len(streams),
+        "stream_end_ns": [end_s * S for end_s in ends_s],
+        "completion_tokens": tokens,
+    }
+    return fairness_of(polars.DataFrame(rows), is_ok=np.array(is_ok or [True] * len(streams)))
 
 
-def test_each_stream_is_judged_over_its_own_time() -> None:
+def test_the_rate_of_each_stream_counts_over_its_own_time() -> None:
     # Stream 0 brings 2 requests and 20 tokens in 2 s, stream 1 as many in 4 s: rates of 2 to 1, (2+1)² / (2·5).
     result = fairness([0, 1, 0, 1], ends_s=[1, 2, 2, 4], tokens=[10.0] * 4)
     assert result == Fairness(streams=2, requests=pytest.approx(0.9), output_tokens=pytest.approx(0.9))
@@ -76,7 +77,7 @@ def test_a_failure_takes_its_time_and_brings_nothing() -> None:
 
 
 def test_an_unknown_count_leaves_only_the_requests_to_compare() -> None:
-    result = fairness([0, 1], ends_s=[1, 1], tokens=[np.nan, 1.0])
+    result = fairness([0, 1], ends_s=[1, 1], tokens=[None, 1.0])
     assert result == Fairness(streams=2, requests=1.0, output_tokens=None)
 
 
@@ -85,6 +86,6 @@ def test_one_stream_or_no_time_is_neither_fair_nor_unfair() -> None:
     assert fairness([0, 1], ends_s=[0, 2], tokens=[1.0, 1.0]) is None
 
 
-def test_who_got_nothing_in_no_time_got_it_at_no_rate() -> None:
-    result = fairness([0, 1], ends_s=[0, 2], tokens=[np.nan, 1.0], is_ok=[False, True])
+def test_a_stream_without_a_success_has_a_rate_of_0_also_in_no_time() -> None:
+    result = fairness([0, 1], ends_s=[0, 2], tokens=[None, 1.0], is_ok=[False, True])
     assert result == Fairness(streams=2, requests=0.5, output_tokens=0.5)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy
 import polars
 
 from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
 from tests.shared.reports.reading import figures_of, section_of, tables_of, values_of, words_of
-from tests.shared.reports.timed import CLIENT, scenario, timed
+from tests.shared.reports.timed import CLIENT, timed
+from tests.shared.summaries.test_validity import bunched, open_loop
 from tests.support.wording import Wording
-from vlmhyperbench.domain.scenarios import ArrivalSpec
 from vlmhyperbench.reports.sections.validity import reasons_of
 from vlmhyperbench.reports.writers.json import to_json
 from vlmhyperbench.summaries.records import Disturber
@@ -135,16 +134,5 @@ def test_a_run_that_ended_early_has_requests_without_a_row(wording: Wording) -> 
     assert tables_of(document_of(early))["adjusted-times"].title.endswith("\u00a0· INVALID")
 
 
-def test_an_open_loop_is_compared_with_its_schedule(wording: Wording) -> None:
-    instants = numpy.cumsum(numpy.random.default_rng(1).exponential(0.05e9, 200)).astype(int).tolist()
-    spec = scenario(kind="server", arrivals=ArrivalSpec(rate_per_s=20), requests=200)
-    rows = [fact(i, "a", "a", scheduled_ns=at, sent_ns=at, stream_end_ns=at + 20 * MS) for i, at in enumerate(instants)]
-    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
-    good = performance_of(run)
-    assert [gate.name for gate in good.gates[5:]] == [
-        *("send_lag_p99_ms", "rate_error_share", "dispersion_error", "sends_like_process_p"),
-    ]
-    assert good.state == "valid"
-    bunched = run.facts.with_columns(sent_ns=polars.col("scheduled_ns") // (500 * MS) * (500 * MS))
-    bad = performance_of(replace(run, facts=bunched))
-    wording(reasons_of(bad))
+def test_the_sends_of_an_open_loop_that_miss_its_schedule_void_the_speeds(wording: Wording) -> None:
+    wording(reasons_of(performance_of(bunched(open_loop()))))

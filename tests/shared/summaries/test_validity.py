@@ -10,6 +10,7 @@ import polars
 from tests.shared.reports.builders import MS, claim, evidence, fact, performance_of
 from tests.shared.reports.timed import CLIENT, scenario, timed
 from vlmhyperbench.domain.scenarios import ArrivalSpec
+from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.records import Disturber
 
 TWO_CLAIMS = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
@@ -49,18 +50,25 @@ def test_samples_that_could_not_be_read_are_no_failures_of_the_target() -> None:
     assert (performance.state, performance.failed) == ("valid", 0)
 
 
-def test_the_sends_of_an_open_loop_are_compared_with_its_schedule() -> None:
+def open_loop() -> RunEvidence:
+    """Make a run whose Poisson arrivals were all sent on time."""
     instants = numpy.cumsum(numpy.random.default_rng(1).exponential(0.05e9, 200)).astype(int).tolist()
     spec = scenario(kind="server", arrivals=ArrivalSpec(rate_per_s=20), requests=200)
     rows = [fact(i, "a", "a", scheduled_ns=at, sent_ns=at, stream_end_ns=at + 20 * MS) for i, at in enumerate(instants)]
-    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
-    good = performance_of(run)
+    return evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
+
+
+def bunched(run: RunEvidence) -> RunEvidence:
+    """Make a run whose requests were sent every half a second only."""
+    return replace(run, facts=run.facts.with_columns(sent_ns=polars.col("scheduled_ns") // (500 * MS) * (500 * MS)))
+
+
+def test_the_sends_of_an_open_loop_are_compared_with_its_schedule() -> None:
+    good, bad = performance_of(open_loop()), performance_of(bunched(open_loop()))
     assert [gate.name for gate in good.gates[5:]] == [
         *("send_lag_p99_ms", "rate_error_share", "dispersion_error", "sends_like_process_p"),
     ]
     assert good.state == "valid"
-    bunched = run.facts.with_columns(sent_ns=polars.col("scheduled_ns") // (500 * MS) * (500 * MS))
-    bad = performance_of(replace(run, facts=bunched))
     assert (bad.state, {gate.name for gate in bad.gates if not gate.ok}) == (
         "invalid",
         {"rate_error_share", "dispersion_error", "sends_like_process_p"},

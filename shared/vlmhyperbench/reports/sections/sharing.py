@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
+import numpy
+import numpy.typing as npt
 import polars
 
 from vlmhyperbench.analysis.groups import Fairness, Group, Key, fairness_of, groups_of, size_bucket
@@ -30,7 +32,7 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
         # A stream whose requests could not be sent got nothing, and counts as one.
         due = own.filter(polars.col("scheduled_ns").is_not_null())
         streams = _groups(due, due["stream"].to_list())
-        tables += _table("streams", "Streams", "stream", streams, note=_say(_fairness(due)))
+        tables += _table("streams", "Streams", "stream", streams, note=_say(fairness_of(due, is_ok=_is_answered(due))))
         if run.baseline_rows is not None:
             # A claim that came no further than its baseline left one too, perhaps of another machine.
             measured = rows["claim_id"].unique().implode()
@@ -47,19 +49,12 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
 def _groups(rows: polars.DataFrame, keys: Sequence[Key], *, name_of: Callable[[Key], str] = str) -> tuple[Group, ...]:
     # Only requests that were answered have times, and these are the ones that are ok.
     ttft, tpot, latency = (floats_of(rows[name]) for name in ("ttft_user_ns", "tpot_ns", "latency_ns"))
-    is_ok = rows.select(ANSWERED).to_series().to_list()
+    is_ok = _is_answered(rows).tolist()
     return groups_of(keys, is_ok=is_ok, ttft_ns=ttft, tpot_ns=tpot, latency_ns=latency, name_of=name_of)
 
 
-def _fairness(rows: polars.DataFrame) -> Fairness | None:
-    return fairness_of(
-        rows["stream"].cast(polars.Int64).to_numpy(),
-        is_ok=rows.select(ANSWERED).to_series().to_numpy(),
-        scheduled_ns=rows["scheduled_ns"].to_numpy(),
-        # What could not be sent ended when it was due, at the earliest.
-        end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
-        tokens=floats_of(rows["completion_tokens"]),
-    )
+def _is_answered(rows: polars.DataFrame) -> npt.NDArray[numpy.bool_]:
+    return rows.select(ANSWERED).to_series().to_numpy()
 
 
 def _interference(rows: polars.DataFrame, alone: polars.DataFrame) -> Table:
