@@ -1,4 +1,4 @@
-"""A real API process's worth of parts in this one: uvicorn on a free port, real Postgres, real Valkey."""
+"""The whole API inside the test process: uvicorn on a free port, real Postgres, real Valkey."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEPPER = "pepper"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An API that answers."""
+    """A running API."""
 
     url: str
     key: str

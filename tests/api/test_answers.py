@@ -1,4 +1,4 @@
-"""Files of answers: checked before they are kept, and seen by their own project alone."""
+"""Files of answers: validated before they are stored, and visible only to their own project."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ HALF = 30 * 2**20
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-async def test_a_file_is_kept_by_its_content_and_described(api: Served) -> None:
+async def test_a_file_is_stored_by_content_hash_and_described(api: Served) -> None:
     first, again = [await api.http.post("/answers", content=CONTENT, headers=NDJSON) for _ in range(2)]
     assert (first.status_code, again.status_code) == (201, 201)
-    found = Answers.model_validate_json(first.content)
-    assert (found.answers, found.samples, found.repeats, found.model) == (1, 1, 1, "m")
-    assert again.json() == first.json() == (await api.http.get(f"/answers/{found.sha256}")).json()
+    result = Answers.model_validate_json(first.content)
+    assert (result.answers, result.samples, result.repeats, result.model) == (1, 1, 1, "m")
+    assert again.json() == first.json() == (await api.http.get(f"/answers/{result.sha256}")).json()
 
 
 async def test_another_project_does_not_see_a_file_and_cannot_use_it(api: Served) -> None:
@@ -49,16 +49,16 @@ async def test_another_project_does_not_see_a_file_and_cannot_use_it(api: Served
 
 
 async def test_a_file_is_described_from_its_content_after_a_restart(api: Served, tmp_path: Path) -> None:
-    found = Answers.model_validate_json((await api.http.post("/answers", content=CONTENT, headers=NDJSON)).content)
+    result = Answers.model_validate_json((await api.http.post("/answers", content=CONTENT, headers=NDJSON)).content)
     fresh = AnswerFiles(api.storage)
-    assert await fresh.describe("default", found.sha256) == found
+    assert await fresh.describe("default", result.sha256) == result
     (path,) = (tmp_path / "storage" / "answers").rglob("*.jsonl")
     path.write_bytes(CONTENT + b"\n")
     with pytest.raises(Damaged):
-        await AnswerFiles(api.storage).describe("default", found.sha256)
+        await AnswerFiles(api.storage).describe("default", result.sha256)
 
 
-async def test_what_may_not_be_sent_is_refused(api: Served) -> None:
+async def test_an_invalid_upload_is_refused(api: Served) -> None:
     reader = {"X-API-Key": await api.add_key("run:read")}
     assert (await api.http.post("/answers", content=CONTENT, headers={**NDJSON, **reader})).status_code == 403
     assert (await api.http.post("/answers", content=CONTENT, headers={**NDJSON, "X-API-Key": "no"})).status_code == 401
@@ -91,14 +91,14 @@ PEAKS: list[int] = []
 
 
 async def _peak_bytes() -> None:
-    """Note the most memory that this process held until it is cancelled."""
-    most = 0
+    """Track the peak memory of this process until it is cancelled."""
+    peak = 0
     try:
         while True:
-            most = max(most, psutil.Process().memory_info().rss)
+            peak = max(peak, psutil.Process().memory_info().rss)
             await asyncio.sleep(0.01)
     finally:
-        PEAKS.append(most)
+        PEAKS.append(peak)
 
 
 async def test_a_file_of_answers_may_be_larger_than_other_bodies(api: Served) -> None:

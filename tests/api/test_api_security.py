@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 
 
-async def test_every_route_but_health_wants_a_key(api: Served) -> None:
+async def test_every_route_except_health_requires_a_key(api: Served) -> None:
     import json
 
     api.http.headers.pop("X-API-Key")
@@ -32,7 +32,7 @@ async def test_every_route_but_health_wants_a_key(api: Served) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "nonsense", "a_b", "test1234_" + "x" * 43, "test1234_" + "x" * 500])
-async def test_a_key_that_is_none_is_refused_with_a_problem(api: Served, key: str) -> None:
+async def test_an_invalid_key_is_refused_with_a_problem(api: Served, key: str) -> None:
     answer = await api.http.get("/runs", headers={"X-API-Key": key})
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
@@ -66,7 +66,7 @@ async def test_a_key_without_the_scope_is_forbidden(api: Served) -> None:
     assert "run:write" in answer.json()["message"]
 
 
-async def test_another_projects_run_looks_like_none(api: Served) -> None:
+async def test_a_run_of_another_project_is_not_found(api: Served) -> None:
     created = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
     other = await api.add_key(project="other")
     theirs = await api.http.get(f"/runs/{created['id']}", headers={"X-API-Key": other})
@@ -104,7 +104,7 @@ def test_a_route_that_cannot_declare_a_policy_stops_the_application() -> None:
         check_policies([router])
 
 
-def test_declared_policies_are_found_however_they_are_declared() -> None:
+def test_policies_are_found_in_every_form_of_declaration() -> None:
     router = APIRouter()
 
     @router.get("/public", dependencies=[PUBLIC])

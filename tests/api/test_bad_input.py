@@ -64,7 +64,7 @@ async def test_an_unknown_field_is_named(api: Served) -> None:
     assert [error["field"] for error in problem["errors"]] == ["body.extra"]
 
 
-async def test_unknown_names_are_all_said_at_once_with_the_nearest(api: Served) -> None:
+async def test_all_unknown_names_are_listed_at_once_with_similar_names(api: Served) -> None:
     entry = {"target": {"model": "simulatd"}, "task": "document-qq"}
     answer = await api.http.post("/runs", json={"run": entry})
     assert answer.status_code == 422
@@ -73,7 +73,7 @@ async def test_unknown_names_are_all_said_at_once_with_the_nearest(api: Served) 
     assert "document-qa" in errors["task"]
 
 
-async def test_an_unknown_registered_run_offers_the_nearest(api: Served) -> None:
+async def test_an_unknown_run_entry_is_refused_with_similar_names(api: Served) -> None:
     answer = await api.http.post("/runs", json={"run": "simulated-instnt"})
     assert answer.status_code == 422
     assert answer.json()["code"] == "unknown_name"
@@ -115,7 +115,7 @@ async def test_a_bad_address_is_a_problem(api: Served, address: str) -> None:
         ("GET", "/artifacts/00000000-0000-4000-8000-000000000000/content", 404),
     ],
 )
-async def test_what_does_not_exist_is_a_problem(api: Served, method: str, address: str, status: int) -> None:
+async def test_an_unknown_resource_is_a_problem(api: Served, method: str, address: str, status: int) -> None:
     answer = await api.http.request(method, address)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -128,7 +128,7 @@ async def test_a_malformed_idempotency_key_is_refused(api: Served, key: str) -> 
     assert answer.status_code == 422
 
 
-async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
+async def test_a_client_that_disconnects_during_its_body_is_not_an_error(
     api: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     head = f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nX-API-Key: {api.key}\r\nContent-Type: application/json\r\n"
@@ -152,14 +152,14 @@ async def test_an_unknown_field_of_an_entry_is_named_with_similar_fields(api: Se
     wording(error["cure"])
 
 
-async def test_a_body_that_says_it_is_no_json_is_refused(api: Served) -> None:
+async def test_a_body_with_another_content_type_is_refused(api: Served) -> None:
     answer = await api.http.post(
         "/runs", content=b'{"run": "simulated-instant"}', headers={"Content-Type": "text/plain"}
     )
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
 
 
-async def test_an_endless_integer_is_refused_without_advice_for_programmers(api: Served) -> None:
+async def test_a_very_long_integer_is_refused_with_a_short_message(api: Served) -> None:
     headers = {"Content-Type": "application/json"}
     answer = await api.http.post("/runs", content=b'{"priority": ' + b"9" * 5000 + b"}", headers=headers)
     assert answer.status_code == 422
@@ -167,7 +167,7 @@ async def test_an_endless_integer_is_refused_without_advice_for_programmers(api:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "a\u202eb"])
-async def test_a_name_that_hides_something_is_refused(api: Served, name: str) -> None:
+async def test_a_name_with_hidden_characters_is_refused(api: Served, name: str) -> None:
     problem = (await api.http.post("/runs", json={"run": "simulated-instant", "name": name})).json()
     assert [error["field"] for error in problem["errors"]] == ["body.name"]
 
@@ -217,7 +217,7 @@ async def test_a_number_in_a_query_is_written_in_digits(api: Served, limit: str)
         ({"limits": {"tries": True}}, "limits.tries"),
     ],
 )
-async def test_what_would_fail_only_later_is_refused_with_its_field_and_a_cure(
+async def test_input_that_would_fail_later_is_refused_with_its_field_and_a_cure(
     api: Served, choice: dict[str, object], field: str
 ) -> None:
     entry = {"target": {"model": "simulated"}, "task": "document-qa", **choice}
@@ -239,7 +239,7 @@ async def test_an_exclusion_that_excludes_nothing_is_named(api: Served) -> None:
     assert "exclude.0" not in {error["field"] for error in answer.json()["errors"]}
 
 
-async def test_an_adapter_is_taken_where_an_administrator_allows_it(settings: Settings, database: Database) -> None:
+async def test_an_adapter_is_accepted_if_the_settings_allow_it(settings: Settings, database: Database) -> None:
     run = {"target": {**ENDPOINT, "backend_class": "json:JSONDecoder"}, "task": "document-qa"}
     allowed = settings.model_copy(update={"allowed_adapters": frozenset({"JSON"})})
     async with serving(allowed, database) as api:

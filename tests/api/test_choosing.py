@@ -1,4 +1,4 @@
-"""What a run may choose: fewer samples, another data set, how an endpoint is asked."""
+"""Options of a run: fewer samples, another dataset, how an endpoint is asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.api.conftest import Served
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_limit_keeps_the_task_s_data_and_another_data_set_is_warned_of(api: Served) -> None:
+async def test_a_limit_gives_no_warning_and_another_dataset_does(api: Served) -> None:
     run = {"target": {"model": "simulated-instant"}, "task": "document-qa"}
     limited = (await api.http.post("/runs", json={"run": {**run, "limit": 3}})).json()
     assert (limited["spec"]["dataset"]["name"], limited["spec"]["dataset"]["limit"]) == ("synthetic-documents", 3)

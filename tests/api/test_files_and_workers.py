@@ -45,7 +45,7 @@ async def test_a_file_is_listed_described_and_downloaded(api: Served) -> None:
     run_id = await _run(api)
     file_id = await _add_file(api, run_id, "report.html", b"<p>hello")
     listed = (await api.http.get(f"/artifacts?run_id={run_id}")).json()["items"]
-    assert [(one["id"], one["name"], one["size_bytes"]) for one in listed] == [(str(file_id), "report.html", 8)]
+    assert [(item["id"], item["name"], item["size_bytes"]) for item in listed] == [(str(file_id), "report.html", 8)]
     answer = await api.http.get(f"/artifacts/{file_id}/content")
     assert answer.content == b"<p>hello"
     assert hashlib.sha256(answer.content).hexdigest() == listed[0]["sha256"]
@@ -54,7 +54,7 @@ async def test_a_file_is_listed_described_and_downloaded(api: Served) -> None:
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"<p>hell")], ids=["gone", "cut short"])
-async def test_a_file_that_storage_lacks_or_damaged_is_not_sent(
+async def test_a_missing_or_damaged_file_is_not_sent(
     api: Served, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
     file_id = await _add_file(api, await _run(api), "report.html", b"<p>hello")
@@ -65,7 +65,7 @@ async def test_a_file_that_storage_lacks_or_damaged_is_not_sent(
     assert "report.html" in answer.json()["message"]
 
 
-async def test_another_projects_file_looks_like_none(api: Served) -> None:
+async def test_a_file_of_another_project_is_not_found(api: Served) -> None:
     file_id = await _add_file(api, await _run(api), "report.html", b"x")
     other = {"X-API-Key": await api.add_key(project="other")}
     assert (await api.http.get(f"/artifacts/{file_id}", headers=other)).status_code == 404
@@ -82,7 +82,7 @@ async def test_a_report_has_its_headline_and_files(api: Served) -> None:
     assert [file["name"] for file in report["files"]] == ["report.html", "report.json"]
 
 
-async def test_a_report_in_one_format_alone_has_the_headline_too(api: Served) -> None:
+async def test_a_report_in_one_format_has_a_headline(api: Served) -> None:
     run_id = await _run(api)
     await _add_file(api, run_id, "report.html", b"x")
     row = {"name": "a", "state": "SUCCEEDED", "ok": 3}
@@ -93,7 +93,7 @@ async def test_a_report_in_one_format_alone_has_the_headline_too(api: Served) ->
     assert report["headline"] == {"rows": [{**row, "metrics": {"exact_match": {"value": 1.0, "n": 3}}}]}
 
 
-async def test_a_run_without_a_report_says_so(api: Served) -> None:
+async def test_a_run_without_a_report_is_refused_with_the_reason(api: Served) -> None:
     answer = await api.http.get(f"/reports/{await _run(api)}")
     assert (answer.status_code, answer.json()["code"]) == (409, "no_report")
 
@@ -104,10 +104,10 @@ async def test_workers_are_listed_with_their_devices_and_stale_ones_are_marked(a
         stale = await add_worker(session, name="stale")
         statement = "UPDATE worker SET last_seen_at = now() - interval '1 hour' WHERE id = :id"
         await session.execute(text(statement), {"id": stale})
-    found = {one["id"]: one for one in (await api.http.get("/workers?limit=500")).json()["items"]}
-    assert not found[str(fresh)]["is_stale"]
-    assert found[str(stale)]["is_stale"]
-    assert [device["kind"] for device in found[str(fresh)]["devices"]] == ["cpu"]
+    result = {item["id"]: item for item in (await api.http.get("/workers?limit=500")).json()["items"]}
+    assert not result[str(fresh)]["is_stale"]
+    assert result[str(stale)]["is_stale"]
+    assert [device["kind"] for device in result[str(fresh)]["devices"]] == ["cpu"]
 
 
 async def test_registry_entries_are_listed_and_shown_with_their_file(api: Served) -> None:
@@ -118,7 +118,7 @@ async def test_registry_entries_are_listed_and_shown_with_their_file(api: Served
     assert shown["entry"]
 
 
-async def test_a_registry_that_is_broken_is_said_with_file_and_line(api: Served, tmp_path: Path) -> None:
+async def test_a_broken_registry_entry_is_listed_with_file_and_line(api: Served, tmp_path: Path) -> None:
     from vlmhyperbench_api.catalogue import Registries
     from vlmhyperbench_api.errors import problem_of
 
@@ -147,7 +147,7 @@ async def test_the_api_is_healthy_and_ready(api: Served) -> None:
     assert (await api.http.get("/ready")).json() == {"status": "ready", "checks": {"database": True, "bus": True}}
 
 
-def test_the_committed_description_is_the_present_one() -> None:
+def test_docs_openapi_json_is_up_to_date() -> None:
     committed = Path(__file__).parents[2] / "docs" / "openapi.json"
     assert committed.read_text(encoding="utf-8") == description(), (
         "Run: python -m vlmhyperbench_api.openapi docs/openapi.json"

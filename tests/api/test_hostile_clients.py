@@ -1,4 +1,4 @@
-"""What no honest client sends: each is refused in the open, and none leaves a traceback in the log."""
+"""Hostile requests are refused with an error, and leave no traceback in the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _has_traceback(caplog: pytest.LogCaptureFixture) -> bool:
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "[", "null", "http://other.example"])
-async def test_an_origin_that_is_no_address_is_a_foreign_one(
+async def test_an_origin_that_is_not_a_url_is_refused(
     api: Served, caplog: pytest.LogCaptureFixture, origin: str
 ) -> None:
     with pytest.raises(InvalidStatus) as raised:
@@ -72,12 +72,12 @@ async def test_a_forged_cursor_of_workers_is_refused(api: Served, name: str) -> 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", 1e18, -1e18, "2026-01-01"])
 async def test_a_forged_instant_in_a_cursor_is_refused_or_read_and_never_a_failure(api: Served, at: object) -> None:
     cursor = base64.urlsafe_b64encode(json.dumps({"at": at, "id": str(uuid4())}).encode()).decode()
-    for place in ("/runs", "/experiments", "/reports", "/artifacts?run_id=00000000-0000-4000-8000-000000000000"):
-        answer = await api.http.get(place, params={"cursor": cursor})
+    for position in ("/runs", "/experiments", "/reports", "/artifacts?run_id=00000000-0000-4000-8000-000000000000"):
+        answer = await api.http.get(position, params={"cursor": cursor})
         assert answer.status_code in {200, 404, 422}, answer.text
 
 
-def test_connections_that_cannot_be_accepted_are_told_once_in_a_while_without_a_traceback() -> None:
+def test_connections_that_cannot_be_accepted_are_logged_rarely_and_without_a_traceback() -> None:
     now = [0.0]
     filtering = AcceptFailures(clock=lambda: now[0])
 
@@ -85,9 +85,9 @@ def test_connections_that_cannot_be_accepted_are_told_once_in_a_while_without_a_
         error = OSError(24, "Too many files")
         return logging.LogRecord("asyncio", logging.ERROR, "", 0, message, None, (OSError, error, None))
 
-    told = record("socket.accept() out of system resource")
-    assert filtering.filter(told)
-    assert (told.exc_info, "Too many files" in told.getMessage()) == (None, True)
+    shown = record("socket.accept() out of system resource")
+    assert filtering.filter(shown)
+    assert (shown.exc_info, "Too many files" in shown.getMessage()) == (None, True)
     assert not filtering.filter(record("socket.accept() out of system resource"))
     now[0] = 11.0
     assert filtering.filter(record("socket.accept() out of system resource"))

@@ -89,7 +89,7 @@ async def test_events_that_are_published_arrive_in_order_and_once(api: Served, b
         assert await _events(socket, 5) == [2, 3, 4, 5, 6]
 
 
-async def test_a_hint_that_is_lost_is_made_up_for_by_the_next(api: Served, bus: Bus) -> None:
+async def test_a_lost_notification_is_covered_by_the_next_one(api: Served, bus: Bus) -> None:
     run_id = await _add_run(api.database)
     async with await _follow(api, **{run_id: 1}) as socket:
         await _next(socket)
@@ -97,7 +97,7 @@ async def test_a_hint_that_is_lost_is_made_up_for_by_the_next(api: Served, bus: 
         assert await _events(socket, 3) == [2, 3, 4]
 
 
-async def test_a_hint_that_lies_ahead_of_the_database_does_no_harm(api: Served, bus: Bus) -> None:
+async def test_a_notification_ahead_of_the_database_does_no_harm(api: Served, bus: Bus) -> None:
     run_id = await _add_run(api.database)
     async with await _follow(api, **{run_id: 1}) as socket:
         await _next(socket)
@@ -106,7 +106,7 @@ async def test_a_hint_that_lies_ahead_of_the_database_does_no_harm(api: Served, 
         assert await _events(socket, 1) == [2]
 
 
-async def test_without_redis_events_are_found_by_looking(settings: Settings, database: Database) -> None:
+async def test_without_redis_events_are_found_by_polling(settings: Settings, database: Database) -> None:
     nobody = settings.model_copy(update={"redis_url": SecretStr("redis://127.0.0.1:9/0")})
     async with serving(nobody, database) as api:
         run_id = await _add_run(database)
@@ -116,7 +116,7 @@ async def test_without_redis_events_are_found_by_looking(settings: Settings, dat
             assert await _events(socket, 2) == [2, 3]
 
 
-async def test_a_client_that_comes_back_sees_each_event_exactly_once(api: Served, bus: Bus) -> None:
+async def test_a_client_that_reconnects_gets_each_event_exactly_once(api: Served, bus: Bus) -> None:
     run_id = await _add_run(api.database)
     seen: list[int] = []
     for _ in range(3):
@@ -130,12 +130,12 @@ async def test_one_socket_follows_many_streams_each_with_its_cursor(api: Served)
     first, second = await _add_run(api.database), await _add_run(api.database)
     await _append(api.database, second, 2)
     async with await _follow(api, **{first: 0, second: 2}) as socket:
-        found = set()
-        while len(found) < 2:
+        result = set()
+        while len(result) < 2:
             message = await _next(socket)
             if message["type"] == "event":
-                found.add((message["stream"], message["seq"]))
-        assert found == {(first, 1), (second, 3)}
+                result.add((message["stream"], message["seq"]))
+        assert result == {(first, 1), (second, 3)}
 
 
 async def test_an_experiment_is_followed_like_a_run(api: Served) -> None:
@@ -157,7 +157,7 @@ async def test_progress_arrives_and_the_newest_is_in_the_snapshot(api: Served, b
         assert (message["type"], message["progress"]["done"]) == ("progress", 8)
 
 
-async def test_a_stream_that_does_not_exist_is_refused_and_the_others_go_on(api: Served) -> None:
+async def test_an_unknown_stream_is_refused_and_the_others_continue(api: Served) -> None:
     run_id, nobody = await _add_run(api.database), str(uuid4())
     async with await _follow(api, **{nobody: 0, run_id: 0}) as socket:
         refused = await _next(socket)
@@ -165,7 +165,7 @@ async def test_a_stream_that_does_not_exist_is_refused_and_the_others_go_on(api:
         assert (await _next(socket))["type"] == "snapshot"
 
 
-async def test_another_projects_run_is_refused_like_one_that_does_not_exist(api: Served) -> None:
+async def test_a_run_of_another_project_is_refused_like_an_unknown_one(api: Served) -> None:
     run_id = await _add_run(api.database)
     stranger = Served(api.url, await api.add_key(project="other"), api.database, api.storage, api.http)
     async with await _follow(stranger, **{run_id: 0}) as socket:
@@ -173,7 +173,7 @@ async def test_another_projects_run_is_refused_like_one_that_does_not_exist(api:
 
 
 @pytest.mark.parametrize("message", ["", "{", "[]", '{"subscribe": []}', '{"subscribe": [{"stream": "x"}]}', b"bytes"])
-async def test_what_is_no_subscription_ends_the_connection(api: Served, message: str | bytes) -> None:
+async def test_an_invalid_subscription_ends_the_connection(api: Served, message: str | bytes) -> None:
     async with connect(api.live_url, additional_headers={"X-API-Key": api.key}, proxy=None) as socket:
         await socket.send(message)
         with pytest.raises(ConnectionClosed) as closed:
@@ -186,7 +186,7 @@ async def test_what_is_no_subscription_ends_the_connection(api: Served, message:
     ("headers", "status"),
     [({}, 401), ({"X-API-Key": "nonsense"}, 401), ({"Origin": "http://elsewhere.example"}, 403)],
 )
-async def test_who_may_not_listen_is_refused_before_the_handshake(
+async def test_a_client_without_permission_is_refused_before_the_handshake(
     api: Served, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = {"X-API-Key": api.key} if "Origin" in headers else {}
@@ -207,7 +207,7 @@ async def test_a_page_of_the_apis_own_origin_may_listen(api: Served) -> None:
 
 
 class _Deaf:
-    """A client that asked once and never reads."""
+    """A client that subscribes and never reads."""
 
     def __init__(self, stream: str) -> None:
         self._asked = asyncio.Queue[str]()
@@ -239,7 +239,7 @@ async def test_a_client_that_does_not_read_is_closed_with_4408(
     assert deaf.closed[0] == live.SLOW_CLIENT == 4408
 
 
-def test_of_progress_only_the_newest_is_kept_for_a_slow_client() -> None:
+def test_a_slow_client_gets_only_the_newest_progress() -> None:
     follower, run_id = Follower(), uuid4()
     from vlmhyperbench.wire.live import Progress as Shown
 
@@ -248,16 +248,16 @@ def test_of_progress_only_the_newest_is_kept_for_a_slow_client() -> None:
     assert [progress.done for progress in follower.progress.values()] == [999]
 
 
-async def test_a_follower_is_told_what_a_run_waits_for(api: Served) -> None:
+async def test_a_follower_gets_what_a_run_waits_for(api: Served) -> None:
     run_id = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()["id"]
     async with await _follow(api, **{run_id: 1}) as socket:
         assert (await _next(socket))["type"] == "snapshot"
-        told = await _next(socket)
-        assert told["type"] == "progress"
+        shown = await _next(socket)
+        assert shown["type"] == "progress"
         async with api.database.transaction() as session:
             await runs.set_paused(session, UUID(run_id), is_paused=True)
         messages = [await _next(socket) for _ in range(2)]
     assert {message["type"] for message in messages} == {"event", "progress"}
     [paused] = [message["progress"]["waits_for"] for message in messages if message["type"] == "progress"]
     assert "paused" in paused
-    assert told["progress"]["waits_for"] != paused
+    assert shown["progress"]["waits_for"] != paused

@@ -1,4 +1,4 @@
-"""The stack's page: behind a session that one ticket opens, without scripts, and with reports that run apart."""
+"""The stack's page: it needs a session that a ticket opens, has no scripts, and isolates reports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_the_command_line_s_link_opens_the_page(api: Served, tmp_path: Pat
 
 
 @pytest.mark.parametrize("path", PRIVATE)
-async def test_without_a_session_there_is_the_way_in_and_no_data(api: Served, path: str) -> None:
+async def test_without_a_session_the_page_shows_how_to_sign_in_and_no_data(api: Served, path: str) -> None:
     await api.http.post("/runs", json={"run": "simulated-instant", "name": "secret-name"})
     for headers in ({}, {"X-API-Key": api.key}, {"Cookie": "vlmhyperbench-8760=nonsense"}):
         async with _browser(api) as browser:
@@ -87,7 +87,7 @@ async def test_a_link_opens_one_session_and_the_key_s_scopes_bound_it(api: Serve
     assert refused.status_code == 403
 
 
-async def test_the_cookie_is_for_this_site_alone_and_no_script_sees_it(api: Served) -> None:
+async def test_the_cookie_is_same_site_and_not_visible_to_scripts(api: Served) -> None:
     async with _browser(api) as browser:
         answer = await browser.get(await _link(api), follow_redirects=False)
     cookie = answer.headers["set-cookie"].lower()
@@ -113,7 +113,7 @@ async def test_a_session_ends_with_its_key_and_forged_ones_never_begin(api: Serv
         assert (await browser.get(f"/sign-in?ticket={ticket}")).status_code == 401
 
 
-async def test_the_page_runs_nothing_and_may_be_framed_by_nobody(api: Served) -> None:
+async def test_the_page_has_no_scripts_and_may_not_be_framed(api: Served) -> None:
     async with _browser(api) as browser:
         answer = await browser.get(await _link(api))
     policy = answer.headers["content-security-policy"]
@@ -127,7 +127,7 @@ async def test_the_page_runs_nothing_and_may_be_framed_by_nobody(api: Served) ->
 
 
 def _digests(policy: str) -> list[str]:
-    return [base64.b64decode(found).hex() for found in re.findall(r"'sha256-([^']+)'", policy)]
+    return [base64.b64decode(result).hex() for result in re.findall(r"'sha256-([^']+)'", policy)]
 
 
 async def test_runs_show_state_progress_and_scores_and_the_page_reloads_while_one_is_open(api: Served) -> None:
@@ -172,7 +172,7 @@ async def test_a_report_is_shown_in_an_origin_of_its_own_and_other_files_are_dow
         assert (await stranger.get(f"/files/{other}")).status_code == 404
 
 
-async def test_a_stored_image_is_shown_where_the_run_asked_about_it_and_nowhere_else(api: Served) -> None:
+async def test_a_stored_image_is_shown_only_for_runs_that_asked_about_it(api: Served) -> None:
     run_id = await _run(api)
     asked, strange = (hashlib.sha256(content).hexdigest() for content in (b"asked", b"strange"))
     for sha256, content in ((asked, b"asked"), (strange, b"strange")):

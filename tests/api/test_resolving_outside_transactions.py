@@ -1,4 +1,4 @@
-"""While a submission's names are resolved and files are read, its connection to the database is in no transaction."""
+"""While a submission resolves names and reads files, it has no open transaction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ E = TypeVar("E", bound=Entry)
 
 
 class Watching(Catalogue):
-    """A catalogue that notes, whenever a name is looked up, how many transactions the submission has open."""
+    """A catalogue that records the number of open transactions whenever a name is looked up."""
 
     database_url: str
     open_transactions: list[int]
@@ -48,18 +48,18 @@ class Watching(Catalogue):
     def look_up(self, entries: Mapping[str, E], kind: str, name: str) -> E:
         with psycopg.connect(Watching.database_url) as connection:
             statement = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND xact_start IS NOT NULL"
-            found = connection.execute(statement, (NAME,)).fetchone()
-        assert found is not None
-        Watching.open_transactions.append(found[0])
+            result = connection.execute(statement, (NAME,)).fetchone()
+        assert result is not None
+        Watching.open_transactions.append(result[0])
         return super().look_up(entries, kind, name)
 
 
 @pytest.fixture
 def catalogue(database_url: str) -> Watching:
-    found = read_catalogue([Path(__file__).parents[2] / "registries"])
+    result = read_catalogue([Path(__file__).parents[2] / "registries"])
     Watching.database_url = database_url.replace("postgresql+psycopg", "postgresql")
     Watching.open_transactions = []
-    return Watching(**{field.name: getattr(found, field.name) for field in fields(Catalogue)})
+    return Watching(**{field.name: getattr(result, field.name) for field in fields(Catalogue)})
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ async def test_a_run_and_an_experiment(runtime: Runtime, catalogue: Watching) ->
     assert set(Watching.open_transactions) == {0}
 
 
-async def test_an_import_and_what_starts_from_it(runtime: Runtime, catalogue: Watching, tmp_path: Path) -> None:
+async def test_an_import_a_rerun_and_a_rescoring(runtime: Runtime, catalogue: Watching, tmp_path: Path) -> None:
     answer_files = AnswerFiles(runtime.storage)
     (tmp_path / "answers.jsonl").write_bytes(CONTENT)
-    found = await answer_files.keep("default", tmp_path / "answers.jsonl", sha256=hashlib.sha256(CONTENT).hexdigest())
-    body = RunImport(answers=found.sha256, metrics=("anls",))
+    result = await answer_files.keep("default", tmp_path / "answers.jsonl", sha256=hashlib.sha256(CONTENT).hexdigest())
+    body = RunImport(answers=result.sha256, metrics=("anls",))
     parent = await submit_import(
         Submission(body=body, principal=PRINCIPAL, key=None, catalogue=catalogue, runtime=runtime), answer_files
     )
@@ -106,7 +106,7 @@ async def test_an_import_and_what_starts_from_it(runtime: Runtime, catalogue: Wa
     assert set(Watching.open_transactions) == {0}
 
 
-async def test_a_key_that_is_known_is_answered_without_looking_a_name_up(runtime: Runtime, catalogue: Watching) -> None:
+async def test_a_known_key_is_answered_without_resolving_names(runtime: Runtime, catalogue: Watching) -> None:
     body = RunCreate(run="simulated-instant")
     asked = Submission(body=body, principal=PRINCIPAL, key="again", catalogue=catalogue, runtime=runtime)
     first = await submit_run(asked)

@@ -133,9 +133,9 @@ async def test_a_result_joins_question_answer_timing_and_measures(api: Served, t
 async def test_an_image_of_a_run_is_shown_to_its_project_alone(api: Served, tmp_path: Path) -> None:
     run_id = await _measured_run(api, tmp_path)
     path = f"/runs/{run_id}/images/{IMAGE.sha256}"
-    found = await api.http.get(path)
-    assert (found.status_code, found.content, found.headers["content-type"]) == (200, b"picture", "image/png")
-    assert found.headers["x-content-type-options"] == "nosniff"
+    result = await api.http.get(path)
+    assert (result.status_code, result.content, result.headers["content-type"]) == (200, b"picture", "image/png")
+    assert result.headers["x-content-type-options"] == "nosniff"
     stranger = {"X-API-Key": await api.add_key(project="other")}
     other = f"/runs/{run_id}/images/{'0' * 64}"
     answers = [await api.http.get(path, headers=stranger), await api.http.get(other)]
@@ -169,8 +169,8 @@ async def test_results_come_page_by_page_in_their_order(api: Served, tmp_path: P
 )
 async def test_results_are_filtered(api: Served, tmp_path: Path, filters: str, ordinals: list[int]) -> None:
     run_id = await _measured_run(api, tmp_path)
-    found = (await api.http.get(f"/results?run_id={run_id}&{filters}")).json()
-    assert [result["ordinal"] for result in found["items"]] == ordinals
+    rows = (await api.http.get(f"/results?run_id={run_id}&{filters}")).json()
+    assert [result["ordinal"] for result in rows["items"]] == ordinals
 
 
 async def test_a_run_that_was_not_indexed_has_no_results(api: Served) -> None:
@@ -241,13 +241,13 @@ async def test_a_run_shows_how_many_rows_it_has(api: Served, tmp_path: Path) -> 
     assert [phase["kind"] for phase in run["phases"]] == ["accuracy"]
 
 
-async def test_the_short_id_beside_a_number_leads_to_what_decides_it(api: Served, tmp_path: Path) -> None:
+async def test_an_evaluation_id_leads_to_its_components(api: Served, tmp_path: Path) -> None:
     run_id = await _measured_run(api, tmp_path)
-    found = (await api.http.get(f"/evaluations/{EVALUATION}")).json()
-    assert (found["id"], found["run_id"]) == (EVALUATION, str(run_id))
-    assert found["components"] == {"judge": None, "metric": {"name": "anls"}}
+    result = (await api.http.get(f"/evaluations/{EVALUATION}")).json()
+    assert (result["id"], result["run_id"]) == (EVALUATION, str(run_id))
+    assert result["components"] == {"judge": None, "metric": {"name": "anls"}}
 
 
 @pytest.mark.parametrize(("evaluation", "status"), [("e000000000000", 404), ("nonsense", 422), ("E0123456789AB", 422)])
-async def test_an_evaluation_that_is_not_there_is_refused(api: Served, evaluation: str, status: int) -> None:
+async def test_an_unknown_evaluation_is_refused(api: Served, evaluation: str, status: int) -> None:
     assert (await api.http.get(f"/evaluations/{evaluation}")).status_code == status

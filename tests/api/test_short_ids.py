@@ -13,7 +13,7 @@ SHARED = "abcd"
 
 
 async def _run(api: Served, run_id: str, name: str = "run") -> str:
-    """Submit a run and give it an id of the test's choice."""
+    """Submit a run and give it the id that the test needs."""
     made = (await api.http.post("/runs", json={"run": "simulated-instant", "name": name})).json()["id"]
     async with api.database.transaction() as session:
         await session.execute(text("DELETE FROM event WHERE stream_id = :id"), {"id": made})
@@ -54,7 +54,7 @@ async def test_digits_of_several_ids_are_refused_with_the_candidates(api: Served
     assert (await api.http.get(f"/runs/{SHARED}0001")).json()["id"] == both[0]
 
 
-async def test_what_another_project_has_is_no_candidate(api: Served) -> None:
+async def test_ids_of_another_project_are_not_candidates(api: Served) -> None:
     run = await _run(api, "77770000-0000-4000-8000-000000000001")
     stranger = {"X-API-Key": await api.add_key(project="other")}
     assert (await api.http.get("/runs/7777", headers=stranger)).status_code == 404
@@ -64,7 +64,7 @@ async def test_what_another_project_has_is_no_candidate(api: Served) -> None:
 
 
 @pytest.mark.parametrize("given", ["123", "nonsense", "%00abcd", "abcd%0a", "a" * 40])
-async def test_what_is_no_id_is_refused_with_a_cure(api: Served, given: str) -> None:
+async def test_a_text_that_is_not_an_id_is_refused_with_a_cure(api: Served, given: str) -> None:
     answer = await api.http.get(f"/runs/{given}")
     assert answer.status_code == 422
     assert answer.json()["cure"]

@@ -1,4 +1,4 @@
-"""Whoever sends half a request loses the connection, and whoever is merely slow does not."""
+"""A client that sends an incomplete request loses the connection, and one that is only slow does not."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ async def _sent(api: Served, *parts: bytes, trickle: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", b"G", HEAD], ids=["nothing", "a letter", "half a head"])
 @pytest.mark.parametrize("trickle", [b"", b"X-A: b\r\n"], ids=["then silence", "then a byte at a time"])
-async def test_half_a_head_is_answered_408_and_its_connection_ended(api: Served, sent: bytes, trickle: bytes) -> None:
+async def test_an_incomplete_head_gets_408_and_a_closed_connection(api: Served, sent: bytes, trickle: bytes) -> None:
     assert (await _sent(api, sent, trickle=trickle)).startswith(b"HTTP/1.1 408")
 
 
 @pytest.mark.parametrize("trickle", [b"", b"X"])
-async def test_half_a_head_on_a_connection_that_was_used_before_ends_it(api: Served, trickle: bytes) -> None:
+async def test_an_incomplete_head_on_a_reused_connection_closes_it(api: Served, trickle: bytes) -> None:
     answer = await _sent(api, HEAD + b"\r\n", HEAD, trickle=trickle)
     assert answer.startswith(b"HTTP/1.1 200")
     assert trickle == b"" or b"HTTP/1.1 408" in answer
@@ -67,7 +67,7 @@ async def test_half_a_head_on_a_connection_that_was_used_before_ends_it(api: Ser
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 1000\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n3e8\r\n{"])
 @pytest.mark.parametrize("trickle", [b"", b" "])
-async def test_half_a_body_is_answered_408_and_its_connection_ended(
+async def test_an_incomplete_body_gets_408_and_its_connection_is_closed(
     api: Served, framing: bytes, trickle: bytes
 ) -> None:
     answer = await _sent(api, POST + f"X-API-Key: {api.key}\r\n".encode() + framing, trickle=trickle)
@@ -76,7 +76,7 @@ async def test_half_a_body_is_answered_408_and_its_connection_ended(
 
 
 @pytest.mark.parametrize("trickle", [b"", b" "])
-async def test_a_body_that_nobody_reads_ends_its_connection_too(api: Served, trickle: bytes) -> None:
+async def test_an_incomplete_body_that_is_not_read_closes_its_connection(api: Served, trickle: bytes) -> None:
     answer = await _sent(api, HEAD + b"Content-Length: 1000000\r\n\r\n", trickle=trickle)
     assert answer.startswith(b"HTTP/1.1 200")
 

@@ -6,7 +6,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_api.bodies import parse
 
 
-def test_what_is_json_is_returned() -> None:
+def test_valid_json_is_returned() -> None:
     assert parse(b'{"a": [1, 2.5, null, true, "\xc3\xa4"]}') == {"a": [1, 2.5, None, True, "ä"]}
 
 
@@ -28,7 +28,7 @@ def test_what_is_json_is_returned() -> None:
         (b"[" * 100_000, "not JSON|deeper"),
     ],
 )
-def test_what_no_honest_client_sends_is_refused(body: bytes, message: str) -> None:
+def test_hostile_json_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse(body)
 

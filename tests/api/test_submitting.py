@@ -27,8 +27,8 @@ async def test_a_submitted_run_has_a_pinned_spec_one_index_job_and_its_event(api
     assert run.spec_digest == digest_of(run.spec)
     assert [job.kind for job in run.jobs] == ["INDEX"]
     async with api.database.transaction() as session:
-        found = await events.after(session, run.id, 0)
-    assert [(event.seq, event.type) for event in found] == [(1, "run.queued")]
+        result = await events.after(session, run.id, 0)
+    assert [(event.seq, event.type) for event in result] == [(1, "run.queued")]
 
 
 async def test_a_run_can_be_written_out(api: Served) -> None:
@@ -118,7 +118,7 @@ async def test_lists_go_page_by_page_from_the_newest(api: Served) -> None:
     assert seen == list(reversed(names))
 
 
-async def test_a_cancelled_run_says_so_and_twice_is_once(api: Served) -> None:
+async def test_a_second_cancellation_has_no_effect(api: Served) -> None:
     run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
     first = (await api.http.post(f"/runs/{run['id']}/cancel")).json()
     again = (await api.http.post(f"/runs/{run['id']}/cancel")).json()
@@ -147,7 +147,7 @@ async def test_an_uncommitted_submission_is_not_visible(api: Served) -> None:
         assert (await session.execute(text("SELECT count(*) FROM run"))).scalar_one() == before
 
 
-async def test_a_rerun_that_could_not_be_scored_is_refused_before_anything_is_asked(api: Served) -> None:
+async def test_a_rerun_that_cannot_be_scored_is_refused_at_submission(api: Served) -> None:
     run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
     old = '[{"name": "number", "version": 1, "params": {}}]'
     async with api.database.transaction() as session:
@@ -162,7 +162,7 @@ async def test_a_rerun_that_could_not_be_scored_is_refused_before_anything_is_as
     assert "number:2" in answer.json()["cure"]
 
 
-async def test_an_experiment_is_paused_as_a_whole_and_goes_on(api: Served) -> None:
+async def test_an_experiment_is_paused_and_resumed(api: Served) -> None:
     created = (await api.http.post("/experiments", json={"experiment": "demo"})).json()
     assert created["is_paused"] is False
     paused = ExperimentDetail.model_validate_json((await api.http.post(f"/experiments/{created['id']}/pause")).content)
@@ -181,22 +181,22 @@ async def test_states_are_asked_for_in_any_case(api: Served) -> None:
     run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
     await api.http.post(f"/runs/{run['id']}/cancel")
     for state in ("queued", "QUEUED", "Queued"):
-        found = (await api.http.get("/runs", params={"state": state})).json()["items"]
-        assert run["id"] in {listing["id"] for listing in found}
+        result = (await api.http.get("/runs", params={"state": state})).json()["items"]
+        assert run["id"] in {listing["id"] for listing in result}
     assert (await api.http.get("/runs", params={"state": "quued"})).status_code == 422
     assert (await api.http.get("/results", params={"run_id": run["id"], "status": "OK"})).status_code == 200
     assert (await api.http.get("/experiments", params={"state": "open"})).status_code == 200
     assert (await api.http.get("/registry", params={"kind": "Models"})).json()["items"]
 
 
-async def test_a_run_says_what_it_waits_for_wherever_it_is_shown(api: Served) -> None:
+async def test_a_run_shows_what_it_waits_for_in_all_responses(api: Served) -> None:
     created = (await api.http.post("/experiments", json={"experiment": "demo"})).json()
     run = created["runs"][0]["id"]
     listed = (await api.http.get("/runs", params={"experiment_id": created["id"]})).json()["items"]
     detail = (await api.http.get(f"/runs/{run}")).json()
     members = (await api.http.get(f"/experiments/{created['id']}")).json()["runs"]
-    for found in (*listed, detail, *members):
-        assert found["waits_for"]["code"] == "no_worker"
+    for result in (*listed, detail, *members):
+        assert result["waits_for"]["code"] == "no_worker"
     assert (await api.http.post(f"/runs/{run}/pause")).status_code == 200
     assert (await api.http.get(f"/runs/{run}")).json()["waits_for"]["code"] == "paused"
     await api.http.post(f"/runs/{run}/cancel")

@@ -1,4 +1,4 @@
-"""A run over REST says what its stored summary says; without one it has neither quality nor performance."""
+"""A run over REST has quality and performance from its stored summary; without one it has neither."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def _shown(api: Served, content: bytes | None) -> RunDetail:
-    """Read a run that has a summary of such a content."""
+    """Read a run that has a summary with this content."""
     run_id = await _run(api)
     if content is not None:
         await _add_file(api, run_id, "summary.json", content, kind="summary")
     return RunDetail.model_validate((await api.http.get(f"/runs/{run_id}")).json())
 
 
-async def test_a_storage_that_cannot_be_read_costs_a_run_its_summary_only(api: Served, tmp_path: Path) -> None:
+async def test_a_run_whose_summary_cannot_be_read_is_shown_without_it(api: Served, tmp_path: Path) -> None:
     run_id = await _run(api)
     await _add_file(api, run_id, "summary.json", to_json(_summary()), kind="summary")
     (stored,) = (tmp_path / "storage").rglob("summary.json")
@@ -71,6 +71,6 @@ async def test_a_run_without_a_summary_of_this_version_has_none(api: Served, con
     assert (run.quality, run.performance) == ([], None)
 
 
-async def test_a_summary_of_another_version_is_not_guessed_at(api: Served) -> None:
+async def test_a_summary_of_another_version_is_ignored(api: Served) -> None:
     content = to_json(_summary()).replace(SCHEMA.encode(), b"vlmhb/summary/v0")
     assert (await _shown(api, content)).performance is None

@@ -1,4 +1,4 @@
-"""What stands in a report as a bound is one, whatever the answers without a value had said."""
+"""The bounds in a report hold for every text that the answers without a value could have had."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _spec(label: str) -> MetricSpec:
 
 
 def _aggregate(spec: MetricSpec, rows: Sequence[tuple[str | None, list[str]]]) -> Aggregate:
-    """Aggregate answers with their references; None is an answer that was lost to the infrastructure."""
+    """Aggregate answers with their references; None is an infrastructure failure."""
     facts = polars.DataFrame(
         {
             "phase": [1] * len(rows),
@@ -71,23 +71,23 @@ def _aggregate(spec: MetricSpec, rows: Sequence[tuple[str | None, list[str]]]) -
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(sorted(POOLED)))
-def test_no_answer_brings_a_pooled_value_beyond_its_bounds(data: st.DataObject, label: str) -> None:
+def test_no_missing_answer_could_move_a_pooled_value_beyond_its_bounds(data: st.DataObject, label: str) -> None:
     spec, texts = _spec(label), st.sampled_from(POOLED[label][1])
     present = data.draw(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=1)), max_size=3))
     missing = data.draw(st.lists(st.lists(texts, min_size=1, max_size=2), min_size=1, max_size=2))
     answers = data.draw(st.lists(texts, min_size=len(missing), max_size=len(missing)))
-    found = _aggregate(spec, [*present, *((None, references) for references in missing)])
+    result = _aggregate(spec, [*present, *((None, references) for references in missing)])
     filled = _aggregate(spec, [*present, *zip(answers, missing, strict=True)])
     if filled.value is None or filled.n_unscored:
         return
-    assert found.lower is None or found.lower <= filled.value + 1e-9
-    assert found.upper is None or found.upper >= filled.value - 1e-9
+    assert result.lower is None or result.lower <= filled.value + 1e-9
+    assert result.upper is None or result.upper >= filled.value - 1e-9
 
 
 def test_a_lost_answer_may_have_had_any_number_of_errors() -> None:
     right = ("a" * 100, ["a" * 100])
-    found = _aggregate(_spec("cer@jiwer"), [right] * 9 + [(None, ["b" * 10])])
-    assert (found.value, found.lower, found.upper) == (0.0, 0.0, None)
+    result = _aggregate(_spec("cer@jiwer"), [right] * 9 + [(None, ["b" * 10])])
+    assert (result.value, result.lower, result.upper) == (0.0, 0.0, None)
     lost = _aggregate(_spec("cer@jiwer"), [right] * 9 + [("z" * 4000, ["b" * 10])])
     assert lost.value is not None
     assert lost.value > 4
@@ -110,12 +110,12 @@ def test_a_long_wrong_answer_may_raise_bleu_further_than_a_right_one() -> None:
 )
 def test_a_lost_answer_may_have_been_of_another_class(label: str, value: float) -> None:
     answered = [("a", ["a"]), ("b", ["b"])]
-    found = _aggregate(_spec(label), [*answered, (None, ["a"])])
-    assert (found.value, found.lower, found.upper) == (1.0, None, 1.0)
+    result = _aggregate(_spec(label), [*answered, (None, ["a"])])
+    assert (result.value, result.lower, result.upper) == (1.0, None, 1.0)
     assert _aggregate(_spec(label), [*answered, ("b", ["a"])]).value == pytest.approx(value)
 
 
 def test_lost_answers_of_several_classes_leave_the_bound_that_they_have() -> None:
-    found = _aggregate(_spec("classification@macro_f1"), [("b", ["a"]), (None, ["a"]), (None, ["b"])])
-    assert (found.value, found.lower) == (0.0, None)
-    assert found.upper == pytest.approx(2 / 3)
+    result = _aggregate(_spec("classification@macro_f1"), [("b", ["a"]), (None, ["a"]), (None, ["b"])])
+    assert (result.value, result.lower) == (0.0, None)
+    assert result.upper == pytest.approx(2 / 3)

@@ -1,4 +1,4 @@
-"""Enumerating a dataset: every sample gets a row, and what is wrong with one stays with that one."""
+"""Enumerating a dataset: every sample gets a row, and an error of one sample does not affect others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vlmhyperbench_sdk.types import Image, Sample
 
 
 class Listed:
-    """A dataset whose samples a test puts here."""
+    """A dataset whose samples the test sets."""
 
     samples: tuple[Sample, ...] = ()
 
@@ -82,7 +82,7 @@ def test_samples_keep_their_order_and_images_are_stored_once(tmp_path: Path, mon
     assert (tmp_path / "storage" / rows[0].images[0].storage_key).read_bytes() == _png()
 
 
-def test_code_of_a_dataset_that_was_edited_since_the_run_was_submitted_is_a_conflict(
+def test_a_dataset_whose_code_was_edited_after_the_submission_is_a_conflict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = SourceRef(module="tests.eval_worker.test_enumerating", sha256="0" * 64)
@@ -127,7 +127,7 @@ def test_a_sample_with_an_unreadable_image_gets_an_error_and_the_others_are_enum
     assert (result.samples, result.unreadable) == (5, 4)
 
 
-def test_the_images_of_a_csv_lie_beside_it(tmp_path: Path) -> None:
+def test_images_of_a_csv_are_read_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.png").write_bytes(_png())
     (tmp_path / "secret.png").write_bytes(_png())
@@ -159,7 +159,9 @@ def test_a_sample_with_unusable_content_gets_an_error(
         wording(row.error)
 
 
-def test_filters_and_the_limit_take_the_first_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_and_the_limit_select_the_first_matching_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     samples = [_sample(f"{no}", doc_class="ab"[no % 2], question_type="qr"[no // 2 % 2]) for no in range(8)]
     _, rows = _index(tmp_path, monkeypatch, *samples, doc_classes=["a"])
     assert [row.key for row in rows] == ["0", "2", "4", "6"]
@@ -182,9 +184,7 @@ def test_a_dataset_without_samples_is_refused(
     wording(refused.value)
 
 
-def test_metadata_that_the_task_needs_is_counted_where_it_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_required_metadata_is_counted_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = [_sample("a", doc_class="x"), _sample("b"), _sample("c", doc_class=None)]
     with pytest.raises(InvalidInput, match=r"doc_class \(2 of 3\), page \(3 of 3\)"):
         _index(tmp_path, monkeypatch, *samples, required_fields=["doc_class", "page"])
@@ -220,7 +220,7 @@ def test_an_error_of_a_plugin_is_a_plugin_failure(tmp_path: Path) -> None:
         index(_spec(type="synthetic_document"), Limits(), storage)
 
 
-def test_a_full_disk_is_said_as_it_is(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_its_error_code(tmp_path: Path) -> None:
     class Full(Storage):
         def put(self, key: str, data: bytes | Path, *, media_type: str = "") -> Stored:
             raise Unavailable("There is no space left.", code="storage_full")

@@ -129,8 +129,11 @@ async def _claimed(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> ClaimedJ
 
 async def _measures(runtime: Runtime, run_id: UUID) -> list[tuple[MeasureManifestView, polars.DataFrame]]:
     async with runtime.database.transaction() as session:
-        found = await measures.of_run(session, run_id)
-    return [(one, polars.read_parquet(await runtime.storage.open(one.storage_key, one.sha256))) for one in found]
+        manifests = await measures.of_run(session, run_id)
+    return [
+        (manifest, polars.read_parquet(await runtime.storage.open(manifest.storage_key, manifest.sha256)))
+        for manifest in manifests
+    ]
 
 
 async def test_every_metric_of_the_run_is_measured_and_stored(
@@ -161,12 +164,12 @@ async def test_every_extractor_is_measured_and_every_number_has_its_own_identity
     )
     (text, _), (pattern, rows) = await _measures(runtime, run_id)
     assert rows["reason"].to_list() == [None, "invalid_output: no_match", "invalid_output: no_match", None]
-    found = [one.metrics[0]["evaluation"] for one in (text, pattern)]
-    assert [one.path for one in differences(*found)] == ["extractor.name", "extractor.params.pattern"]  # type: ignore[arg-type]
-    assert [one.evaluation_id for one in (text, pattern)] == [id_of(one) for one in found]  # type: ignore[arg-type]
+    result = [item.metrics[0]["evaluation"] for item in (text, pattern)]
+    assert [item.path for item in differences(*result)] == ["extractor.name", "extractor.params.pattern"]  # type: ignore[arg-type]
+    assert [item.evaluation_id for item in (text, pattern)] == [id_of(item) for item in result]  # type: ignore[arg-type]
 
 
-async def test_a_metric_that_is_not_installed_fails_the_job_for_good(
+async def test_a_metric_that_is_not_installed_fails_the_job_permanently(
     runtime: Runtime, cpu: CpuChildren, tmp_path: Path
 ) -> None:
     wrong = EXACT.model_copy(update={"class_path": "exact_mach"})
@@ -178,7 +181,7 @@ async def test_a_metric_that_is_not_installed_fails_the_job_for_good(
     assert await _measures(runtime, run_id) == []
 
 
-async def test_a_lost_claim_writes_nothing_and_is_told(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_a_lost_claim_writes_no_measures(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered_run(runtime, tmp_path, EXACT)
     job = await _claimed(runtime, cpu, run_id)
     job.claim_id = uuid4()
@@ -194,11 +197,11 @@ async def test_scoring_again_replaces_what_an_earlier_claim_of_the_job_wrote(
     first, second = await _claimed(runtime, cpu, run_id), await _claimed(runtime, cpu, run_id)
     await handle_score(first)
     await handle_score(second)
-    contents = {one.sha256 for one, _ in await _measures(runtime, run_id)}
+    contents = {item.sha256 for item, _ in await _measures(runtime, run_id)}
     assert len(contents) == 1
 
 
-async def test_a_draining_worker_gives_the_job_back(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_a_draining_worker_releases_the_job(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered_run(runtime, tmp_path, EXACT)
     job = await _claimed(runtime, cpu, run_id)
     job.draining.set()
@@ -223,7 +226,7 @@ async def test_a_chunk_that_was_changed_in_storage_fails_the_job(
     assert outcome.code == "storage_corrupt"
 
 
-async def test_a_name_that_is_no_slug_still_gets_a_storage_key(
+async def test_a_metric_name_with_any_characters_gets_a_storage_key(
     runtime: Runtime, cpu: CpuChildren, tmp_path: Path
 ) -> None:
     run_id = await _answered_run(runtime, tmp_path, EXACT.model_copy(update={"name": "exact/../match @ё"}))

@@ -1,4 +1,4 @@
-"""Images of imported answers are stored as those of a dataset, and a hostile one costs its own sample the image."""
+"""Images of imported answers are stored as those of a dataset; a hostile one is only missing in its own sample."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _indexed(folder: Path, file: AnswersFile, limits: Limits | None = None) -> l
     write_answers(folder / "answers.jsonl", file)
     storage = open_storage(str(folder / "storage"))
     spec = DatasetSpec(name="d", version="1", type=ANSWERS_DATASET, path=str(folder / "answers.jsonl"))
-    found = index(spec, limits or Limits(), storage)
-    return list(samples_of(read(folder / "storage" / manifest_key(found.manifest_id))))
+    result = index(spec, limits or Limits(), storage)
+    return list(samples_of(read(folder / "storage" / manifest_key(result.manifest_id))))
 
 
 def _file(*answers: ImportedAnswer) -> AnswersFile:
@@ -53,7 +53,7 @@ def _file(*answers: ImportedAnswer) -> AnswersFile:
 def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -> None:
     samples = _indexed(tmp_path, read_file(LOG))
     by_key = {sample.key: sample for sample in samples}
-    assert {key: [(image.width, image.height) for image in one.images] for key, one in by_key.items()} == {
+    assert {key: [(image.width, image.height) for image in item.images] for key, item in by_key.items()} == {
         "red-1": [(32, 24)],
         "red-2": [(32, 24)],
         "both": [(32, 24), (32, 24)],
@@ -86,7 +86,7 @@ def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -
         (data_url(_png() + b"x" * 3000), "larger than 2000 bytes"),
     ],
 )
-def test_what_is_no_image_is_refused_with_its_reason_and_the_rest_goes_on(
+def test_an_unreadable_image_is_refused_with_its_reason_and_the_others_are_stored(
     tmp_path: Path, url: str, reason: str
 ) -> None:
     good = data_url(_png())

@@ -1,4 +1,4 @@
-"""Rows of an imported file come out of a bounded process, in parts of a bounded size."""
+"""Rows of an imported file come from a bounded process, in parts of limited size."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def _asked(folder: Path, *answers: ImportedAnswer) -> dict[str, Any]:
 def _taken(folder: Path, asked: dict[str, Any], bounds: ChildBounds | None = None) -> tuple[Any, list[dict[str, Any]]]:
     out = folder / "out"
     out.mkdir()
-    told = asyncio.run(run_bounded(take, asked, str(out), what="it", bounds=bounds))
+    shown = asyncio.run(run_bounded(take, asked, str(out), what="it", bounds=bounds))
     texts = [(out / f"{no}.jsonl").read_text() for no in range(len(list(out.iterdir())))]
-    return told, [json.loads(line) for text in texts for line in text.splitlines()]
+    return shown, [json.loads(line) for text in texts for line in text.splitlines()]
 
 
-def test_rows_say_what_the_file_says_and_whose_failure_it_is(tmp_path: Path) -> None:
+def test_rows_have_the_file_s_answers_and_the_kind_of_failure(tmp_path: Path) -> None:
     answers = [
         ImportedAnswer(key="a", text="x", references=("x",), reported={"acc": 1.0}),
         ImportedAnswer(key="b", error="refused", failure="model"),
         ImportedAnswer(key="c", error="timed out"),
     ]
-    told, rows = _taken(tmp_path, _asked(tmp_path, *answers))
-    assert told == {"left_out": 0, "differing": 0, "parts": 1}
+    shown, rows = _taken(tmp_path, _asked(tmp_path, *answers))
+    assert shown == {"left_out": 0, "differing": 0, "parts": 1}
     assert [(row["ordinal"], row["status"], row["text"], row.get("failure")) for row in rows] == [
         (0, "ok", "x", None),
         (1, "error", None, "model"),
@@ -63,11 +63,11 @@ def test_rows_say_what_the_file_says_and_whose_failure_it_is(tmp_path: Path) -> 
 def test_parts_are_bounded_by_rows_and_by_size(tmp_path: Path) -> None:
     large = [ImportedAnswer(key=f"large {no}", text="x" * (9 * MIB)) for no in range(3)]
     small = [ImportedAnswer(key=f"small {no}", text="x") for no in range(1500)]
-    told, rows = _taken(tmp_path, _asked(tmp_path, *large, *small))
-    assert (told["parts"], len(rows)) == (3, 1503)
+    shown, rows = _taken(tmp_path, _asked(tmp_path, *large, *small))
+    assert (shown["parts"], len(rows)) == (3, 1503)
 
 
-def test_a_file_that_takes_too_much_memory_fails_its_import(tmp_path: Path) -> None:
+def test_a_file_that_needs_too_much_memory_fails_its_import(tmp_path: Path) -> None:
     asked = _asked(tmp_path, ImportedAnswer(key="a", text="x" * (32 * MIB)))
     with pytest.raises(InvalidInput) as refused:
         _taken(tmp_path, asked, ChildBounds(memory_bytes=48 * MIB))

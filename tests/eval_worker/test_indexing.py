@@ -1,4 +1,4 @@
-"""INDEX against a real database, bus and storage: a manifest once, fenced, shared by whoever asks for the same."""
+"""INDEX against a real database, bus and storage: one fenced manifest, shared by equal datasets."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_the_same_generated_dataset_is_not_enumerated_again(runtime: Runti
     assert await handle_index(await _claimed(runtime, cpu, broken, digest=digest)) == first
 
 
-async def test_a_manifest_that_storage_has_lost_is_made_again(runtime: Runtime, cpu: CpuChildren) -> None:
+async def test_a_manifest_that_is_missing_in_storage_is_written_again(runtime: Runtime, cpu: CpuChildren) -> None:
     digest = uuid4().hex
     spec = DRAWN.model_copy(update={"seed": 2})
     first = _data(await handle_index(await _claimed(runtime, cpu, spec, digest=digest)))
@@ -131,7 +131,7 @@ async def test_a_manifest_that_storage_has_lost_is_made_again(runtime: Runtime, 
     assert await runtime.storage.open(manifest_key(manifest_id), manifest_id)
 
 
-async def test_a_dataset_of_files_is_read_anew_every_time(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_a_dataset_of_files_is_enumerated_every_time(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     digest = uuid4().hex
     csv = tmp_path / "annotation.csv"
     spec = DatasetSpec(name="files", version="1.0.0", type="annotation_csv", package=DRAWN.package, path=str(csv))
@@ -143,7 +143,7 @@ async def test_a_dataset_of_files_is_read_anew_every_time(runtime: Runtime, cpu:
     assert (second["samples"], second["unreadable"]) == (2, 1)
 
 
-async def test_what_is_wrong_with_a_dataset_fails_the_job_for_good(
+async def test_an_error_of_a_dataset_fails_the_job_permanently(
     runtime: Runtime, cpu: CpuChildren, tmp_path: Path
 ) -> None:
     absent = DatasetSpec(name="files", version="1.0.0", type="annotation_csv", path=str(tmp_path / "none.csv"))
@@ -157,7 +157,7 @@ async def test_what_is_wrong_with_a_dataset_fails_the_job_for_good(
         assert (outcome.code, outcome.permanent) == (code, True)
 
 
-async def test_images_are_judged_by_the_run_s_limits(runtime: Runtime, cpu: CpuChildren) -> None:
+async def test_images_are_checked_by_the_run_s_limits(runtime: Runtime, cpu: CpuChildren) -> None:
     job = await _claimed(runtime, cpu, DRAWN, digest=uuid4().hex, limits={"max_image_pixels": 100})
     data = _data(await handle_index(job))
     assert data["unreadable"] == data["samples"]

@@ -1,4 +1,4 @@
-"""One metric's measures of a run's facts, as a file."""
+"""The measures of one metric on a run's facts, as a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CER = MetricSpec(name="cer", profile="jiwer", version="1.0.0", class_path="cer")
 
 
 class Homeless:
-    """A class that no distribution owns."""
+    """A class without a distribution."""
 
 
 class FromMetadata(ExactMatch):
@@ -82,7 +82,7 @@ def test_the_policy_decides_whether_a_model_failure_has_a_value() -> None:
     assert read(measure(failed, on_model_failure="exclude"))["value"].to_list() == [None]
 
 
-def test_a_model_failure_is_worth_nothing_also_to_a_metric_that_leaves_unreadable_answers_out() -> None:
+def test_a_model_failure_is_zero_also_for_a_metric_that_excludes_unreadable_answers() -> None:
     spec = MetricSpec(name="anls_star", profile="paper", version="1.0.0", class_path="anls_star")
     frame = facts((None, ['{"a": 1}']), ("no JSON", ['{"a": 1}']), ('{"a": 1}', ['{"a": 1}']), failure="model")
     measured = read(measure(frame, spec))
@@ -113,7 +113,7 @@ def test_a_run_without_facts_gives_an_empty_file_with_its_columns() -> None:
     assert frame.columns == ["phase", "ordinal", "field", "extractor", "outcome", "value", "reason", "is_invalid"]
 
 
-def test_an_answer_that_cannot_be_read_is_counted_apart_whatever_the_policy() -> None:
+def test_an_unreadable_answer_is_counted_as_invalid_under_every_policy() -> None:
     answers = facts(("#### a", ["a"]), ("no idea", ["a"]), (None, ["a"]))
     excluded = read(measure(answers, extractor=FINAL))
     assert excluded["value"].to_list() == [1.0, None, None]
@@ -138,7 +138,7 @@ def test_an_answer_that_cannot_be_read_is_counted_apart_whatever_the_policy() ->
         ("ordering", "kendall_tau", "[2, 1]", {"opening": "["}),
     ],
 )
-def test_a_run_under_zero_holds_what_cannot_be_read_against_the_model_whoever_reads_it(
+def test_the_policy_zero_applies_to_answers_that_extractor_or_metric_cannot_read(
     extractor: str, name: str, profile: str, reference: str, params: dict[str, str]
 ) -> None:
     spec = MetricSpec(name=name, profile=profile, version="1.0.0", class_path=name)
@@ -153,7 +153,7 @@ def test_a_run_under_zero_holds_what_cannot_be_read_against_the_model_whoever_re
     assert zero.identity == excluded.identity
 
 
-def test_a_metric_that_is_told_to_leave_out_what_it_cannot_read_does_so_whatever_the_run_says() -> None:
+def test_a_metric_s_own_policy_for_unreadable_answers_overrides_that_of_the_run() -> None:
     spec = MetricSpec(
         name="field_f1", profile="exact", version="1.0.0", class_path="field_f1", params={"on_invalid": "exclude"}
     )
@@ -181,7 +181,7 @@ def test_code_of_a_metric_that_was_edited_since_the_run_was_submitted_is_a_confl
         assert refused.value.code == "plugin_version"
 
 
-def test_the_identity_says_what_the_numbers_are_keyed_by() -> None:
+def test_the_identity_has_name_profile_version_and_parameters() -> None:
     measured = measure(facts(("a", ["a"])), EXACT.model_copy(update={"params": {"yo_fold": True}}))
     assert measured.identity == {
         "name": "exact_match",
@@ -200,7 +200,7 @@ def test_the_packages_are_the_plugin_what_it_requires_and_python() -> None:
     assert {"rapidfuzz", "jiwer", "sacrebleu", "numpy", "vlmhyperbench-sdk", "python"} <= set(packages)
 
 
-def test_a_class_that_no_distribution_owns_has_python_alone() -> None:
+def test_a_class_without_a_distribution_has_only_python() -> None:
     assert list(packages_of(Homeless)) == ["python"]
     assert "python" in packages_of(polars.DataFrame)
     assert "polars" in packages_of(polars.DataFrame)

@@ -1,4 +1,4 @@
-"""A look at a run that may stop reads the rows after its cursor, and decides what a look at all rows would."""
+"""A look at a run with a stop rule reads only rows after the cursor, and decides as a look at all rows would."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SAMPLES = 60
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> tuple[Pairing, dict[tuple[str, int], float | None], list[int], list[int]]:
-    """A pairing, what the run will score, the order in which rows arrive, and how many there are at each look."""
+    """Draw a pairing, the run's scores, the order in which rows arrive, and the number of rows at each look."""
     repeats = draw(st.integers(1, 3))
     keys = [f"key-{number}" for number in range(SAMPLES)]
     unreadable = draw(st.frozensets(st.integers(0, SAMPLES - 1), max_size=5))
     gain = draw(st.sampled_from([0.0, 0.4, 1.0]))
     score = st.sampled_from([gain, gain, gain, 0.0, None])
-    places = [(key, repeat) for key in keys for repeat in range(repeats)]
-    values = {place: draw(score) for place in places}
+    positions = [(key, repeat) for key in keys for repeat in range(repeats)]
+    values = {position: draw(score) for position in positions}
     pairing = Pairing(
         rule=Rule(kind=draw(st.sampled_from(["better", "worse"])), margin=0.1, min_units=5),
         alpha=0.2,
@@ -41,7 +41,7 @@ def arrivals(draw: st.DrawFn) -> tuple[Pairing, dict[tuple[str, int], float | No
         repeats=repeats,
         order=request_order(keys, repeats=repeats, seed=draw(st.integers(0, 9))),
         unreadable=unreadable,
-        baseline=dict.fromkeys(places, 0.0),
+        baseline=dict.fromkeys(positions, 0.0),
     )
     asked = [ordinal for ordinal in pairing.order if ordinal % SAMPLES not in unreadable]
     order = draw(st.permutations(asked))
@@ -51,7 +51,7 @@ def arrivals(draw: st.DrawFn) -> tuple[Pairing, dict[tuple[str, int], float | No
 
 @given(arrivals(), st.integers(1, 50))
 @settings(max_examples=60, deadline=None)
-def test_rows_after_the_cursor_give_the_decision_of_all_rows_in_whatever_order_they_come(
+def test_rows_after_the_cursor_give_the_decision_of_all_rows_in_any_order(
     drawn: tuple[Pairing, dict[tuple[str, int], float | None], list[int], list[int]], window: int
 ) -> None:
     pairing, values, order, looks = drawn
@@ -69,7 +69,7 @@ def test_rows_after_the_cursor_give_the_decision_of_all_rows_in_whatever_order_t
             read.clear()
             ready = anyio.run(stopping.read_ready, pairing, present)
             assert behind.isdisjoint(read)  # nothing before the cursor is read again
-            assert len(read) <= len(ready) + pairing.repeats + window  # nor much behind the first gap
+            assert len(read) <= len(ready) + pairing.repeats + window  # and little after the first gap
             pairing = pairing.extended(ready, values)
             assert (pairing.units, pairing.decision) == _of_all_rows(pairing, values, arrived)
 
@@ -77,7 +77,7 @@ def test_rows_after_the_cursor_give_the_decision_of_all_rows_in_whatever_order_t
 def _of_all_rows(
     pairing: Pairing, values: dict[tuple[str, int], float | None], arrived: set[int]
 ) -> tuple[int, Decision | None]:
-    """Decide at one look by every row that there is."""
+    """Decide by all rows at once."""
     fresh = Pairing(
         rule=pairing.rule,
         alpha=pairing.alpha,
@@ -95,13 +95,13 @@ def _of_all_rows(
 
 
 @pytest.mark.anyio
-async def test_own_and_kept_rows_are_present_and_others_are_not(database: Database) -> None:
+async def test_measured_and_reused_rows_are_present_and_others_are_not(database: Database) -> None:
     async with database.transaction() as session:
         parent = await add_shard(session, end=8)
         await _append(session, parent, [1, 2, 3])
         child = await add_shard(session, run=await add_run(session, parent_run_id=parent.run.id), end=8)
         await _append(session, child, [0, 5])
-        place = ReusedFactView(
+        position = ReusedFactView(
             run_id=child.run.id,
             phase=1,
             ordinal=4,
@@ -109,7 +109,7 @@ async def test_own_and_kept_rows_are_present_and_others_are_not(database: Databa
             source_phase=1,
             source_ordinal=2,
         )
-        await reuse.add_to_shard(session, child.job_id, [place])
+        await reuse.add_to_shard(session, child.job_id, [position])
         assert await facts.present(session, child.run.id, 1, range(8)) == {0, 4, 5}
         assert await facts.present(session, child.run.id, 1, [4, 6]) == {4}
         assert await facts.present(session, child.run.id, 2, range(8)) == set()

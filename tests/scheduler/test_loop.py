@@ -1,4 +1,4 @@
-"""The scheduler's loop: who leads, when it reaps, and how it lives through what is away."""
+"""The scheduler's loop: its leadership, when it reaps, and how it survives a missing database or Redis."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def lose_a_lease(room: EngineRoom) -> UUID:
     return shard.id
 
 
-async def test_one_process_leads_until_it_lets_go(fresh_database_url: str) -> None:
+async def test_one_process_leads_until_it_releases_the_lead(fresh_database_url: str) -> None:
     first, second = Leadership(fresh_database_url), Leadership(fresh_database_url)
     assert await first.hold()
     assert await first.hold()
@@ -73,7 +73,7 @@ async def test_one_process_leads_until_it_lets_go(fresh_database_url: str) -> No
     await second.close()
 
 
-async def test_a_tick_assigns_what_waits_and_rings_for_it(runtime: Runtime, leadership: Leadership) -> None:
+async def test_a_tick_assigns_waiting_jobs_and_rings_for_them(runtime: Runtime, leadership: Leadership) -> None:
     room = EngineRoom(runtime.database)
     run = await room.add_run()
     worker = await room.add_worker("evaluation")
@@ -134,7 +134,7 @@ async def test_after_the_database_was_away_nothing_is_reaped_for_half_a_minute(
         await leadership.close()
 
 
-async def test_a_database_that_is_away_is_said_to_be(tmp_path: Path, make_postgres: Callable[[], Postgres]) -> None:
+async def test_a_database_that_is_down_is_logged(tmp_path: Path, make_postgres: Callable[[], Postgres]) -> None:
     server = make_postgres()
     server.start()
     leadership = Leadership(server.url)
@@ -156,7 +156,7 @@ async def test_without_redis_a_tick_still_assigns(tmp_path: Path, fresh_database
         await leadership.close()
 
 
-async def test_a_tick_ends_what_was_cancelled(runtime: Runtime, leadership: Leadership) -> None:
+async def test_a_tick_ends_cancelled_runs(runtime: Runtime, leadership: Leadership) -> None:
     room = EngineRoom(runtime.database)
     run = await room.add_run()
     await room.cancel(run.id)
@@ -164,7 +164,7 @@ async def test_a_tick_ends_what_was_cancelled(runtime: Runtime, leadership: Lead
     assert (await room.run(run.id)).state is RunState.CANCELLED
 
 
-async def test_what_a_gone_worker_had_not_claimed_goes_to_another(runtime: Runtime, leadership: Leadership) -> None:
+async def test_unclaimed_jobs_of_a_worker_that_is_gone_go_to_another(runtime: Runtime, leadership: Leadership) -> None:
     room = EngineRoom(runtime.database)
     run = await room.add_run()
     [index] = await room.jobs_of(run.id)

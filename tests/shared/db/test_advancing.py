@@ -1,4 +1,4 @@
-"""How runs and experiments move on with their jobs, and the events that tell of it."""
+"""Advancing runs and experiments by the states of their jobs, with events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def room(fresh_database: Database) -> EngineRoom:
 
 
 async def work_off(room: EngineRoom, owner_id: UUID) -> None:
-    """Do every READY job of a run (or of an experiment) that may run, in order."""
+    """Run every READY job of a run (or of an experiment) whose needs are met, in order."""
     for kind, worker_kind in (
         (StepKind.GENERATE, "inference"),
         (StepKind.SCORE, "evaluation"),
@@ -44,9 +44,9 @@ async def work_off(room: EngineRoom, owner_id: UUID) -> None:
 
 async def experiment(room: EngineRoom, experiment_id: UUID) -> ExperimentView:
     async with room.database.transaction() as session:
-        found = await experiments.get(session, experiment_id)
-    assert found is not None
-    return found
+        result = await experiments.get(session, experiment_id)
+    assert result is not None
+    return result
 
 
 async def test_a_run_goes_from_queued_to_succeeded(room: EngineRoom) -> None:
@@ -116,7 +116,7 @@ async def test_a_dataset_without_samples_fails_the_run(room: EngineRoom, wording
     wording(failed.reason)
 
 
-async def test_an_index_that_says_nothing_fails_the_run(room: EngineRoom) -> None:
+async def test_an_index_without_a_result_fails_the_run(room: EngineRoom) -> None:
     run = await room.add_run()
     [index] = await room.jobs_of(run.id)
     await room.finish(await room.take(index.id, await room.add_worker("evaluation")), Complete())
@@ -124,7 +124,7 @@ async def test_an_index_that_says_nothing_fails_the_run(room: EngineRoom) -> Non
     assert (await room.run(run.id)).state is RunState.FAILED
 
 
-async def test_a_cancelled_run_that_only_waits_ends_at_once(room: EngineRoom) -> None:
+async def test_a_cancelled_run_without_running_jobs_ends_at_once(room: EngineRoom) -> None:
     run, _ = await room.shards()
     await room.cancel(run.id)
     await room.advance()
@@ -133,7 +133,7 @@ async def test_a_cancelled_run_that_only_waits_ends_at_once(room: EngineRoom) ->
     assert await room.scalar("SELECT state FROM phase WHERE run_id = :run", run=run.id) == "VOID"
 
 
-async def test_a_cancelled_run_ends_after_the_jobs_that_run(room: EngineRoom) -> None:
+async def test_a_cancelled_run_ends_after_its_running_jobs(room: EngineRoom) -> None:
     run, [first, second] = await room.shards(run_spec(samples_per_shard=2))
     held = await room.take(first.id, await room.add_worker())
     worker = await room.add_worker(devices=1)
@@ -148,7 +148,7 @@ async def test_a_cancelled_run_ends_after_the_jobs_that_run(room: EngineRoom) ->
     assert (await room.run(run.id)).state is RunState.CANCELLED
 
 
-async def test_a_failing_run_tells_the_jobs_that_still_run_to_stop(room: EngineRoom) -> None:
+async def test_a_failing_run_cancels_its_running_jobs(room: EngineRoom) -> None:
     run, [first, second] = await room.shards(run_spec(samples_per_shard=2))
     running = await room.take(second.id, await room.add_worker())
     bad = await room.take(first.id, await room.add_worker())
@@ -219,7 +219,7 @@ async def test_cancelling_an_experiment_cancels_its_runs_and_its_index(room: Eng
     assert [job.state for job in await room.jobs_of(experiment_id)] == [JobState.CANCELLED]
 
 
-async def test_a_shard_that_waits_when_the_rule_is_certain_ends_with_it(room: EngineRoom) -> None:
+async def test_a_waiting_shard_ends_when_the_stop_rule_has_decided(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     async with room.database.transaction() as session:
         await runs.stop(session, run.id, {"rule": "better by 0 on m@v1", "samples": 2, "of": 4})

@@ -82,14 +82,14 @@ async def test_a_wrong_claim_is_fenced_and_writes_nothing(database: Database) ->
 @pytest.mark.parametrize(
     "state", [JobState.READY, JobState.ASSIGNED, JobState.DONE, JobState.FAILED, JobState.CANCELLED]
 )
-async def test_a_job_that_does_not_run_any_more_is_fenced(database: Database, state: JobState) -> None:
+async def test_a_job_that_no_longer_runs_is_fenced(database: Database, state: JobState) -> None:
     async with database.transaction() as session:
         shard = await add_shard(session, state=state)
     assert await _append(database, shard, unstored_chunk(shard), [new_fact(0)]) is None
     assert await _facts(database, shard) == []
 
 
-async def test_a_lease_that_ran_out_but_was_not_reaped_still_holds(database: Database) -> None:
+async def test_an_expired_lease_that_was_not_reaped_still_holds(database: Database) -> None:
     shard = await open_shard(database)
     async with database.transaction() as session:
         await session.execute(
@@ -107,7 +107,7 @@ async def test_the_worker_learns_of_a_cancellation(database: Database) -> None:
     assert appended.cancel_requested
 
 
-async def test_a_kept_row_is_not_measured_again(database: Database) -> None:
+async def test_a_reused_row_is_not_measured_again(database: Database) -> None:
     source, shard = await open_shard(database), await open_shard(database)
     async with database.transaction() as session:
         await reuse.add_facts(
@@ -138,7 +138,7 @@ async def test_rows_of_another_phase_do_not_count_as_the_jobs_own(database: Data
     assert appended == Appended(inserted=1, done=0, failed=0, cancel_requested=False)
 
 
-async def test_an_ordinal_outside_of_the_range_is_refused(database: Database) -> None:
+async def test_an_ordinal_outside_the_range_is_refused(database: Database) -> None:
     shard = await open_shard(database, end=10)
     with pytest.raises(InvalidInput, match="Ordinal 10 "):
         await _append(database, shard, unstored_chunk(shard), [new_fact(9), new_fact(10)])
@@ -193,7 +193,7 @@ async def test_chunks_that_are_appended_at_once_count_every_row_once(database: D
     assert [ordinal for ordinal, _ in await _facts(database, shard)] == list(range(80))
 
 
-async def test_a_phase_that_closes_meanwhile_waits_for_the_rows(database: Database) -> None:
+async def test_closing_a_phase_waits_for_rows_that_are_being_appended(database: Database) -> None:
     shard = await open_shard(database)
     closing = asyncio.Event()
 

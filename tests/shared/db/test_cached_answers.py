@@ -1,4 +1,4 @@
-"""Answers that may serve another run: of equal ones the earliest, and nothing of another project, target or kind."""
+"""Answers that another run can reuse: the earliest of equal ones, and none of another project, target or kind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def answered(
     return shard.run.id
 
 
-async def found(
+async def reusable_of(
     database: Database,
     *,
     project: str = PROJECT,
@@ -73,7 +73,7 @@ async def found(
     request: str = SHA,
     kind: PhaseKind = "accuracy",
 ) -> list[UUID]:
-    """Runs whose answers may serve."""
+    """Return the runs whose answers can be reused."""
     async with database.transaction() as session:
         rows = await reuse.cached(
             session, project_id=project, target_digest=target, request_sha256=[request], kind=kind
@@ -81,32 +81,32 @@ async def found(
     return [row.source_run_id for row in rows]
 
 
-async def test_of_two_runs_that_asked_the_same_at_once_the_earlier_answer_serves(fresh_database: Database) -> None:
+async def test_the_earlier_of_two_equal_answers_is_reused(fresh_database: Database) -> None:
     await answered(fresh_database, late_s=1)
     earliest = await answered(fresh_database)
     await answered(fresh_database, late_s=2)
-    assert await found(fresh_database) == [earliest]
+    assert await reusable_of(fresh_database) == [earliest]
 
 
-async def test_answers_of_each_version_of_an_engine_are_kept_apart(fresh_database: Database) -> None:
+async def test_answers_of_different_engine_versions_are_distinguished(fresh_database: Database) -> None:
     old, new = await answered(fresh_database, version="b1"), await answered(fresh_database, version="b2", late_s=1)
-    assert set(await found(fresh_database)) == {old, new}
+    assert set(await reusable_of(fresh_database)) == {old, new}
 
 
-async def test_nothing_of_another_project_target_request_or_kind_serves(fresh_database: Database) -> None:
+async def test_answers_of_another_project_target_request_or_kind_are_not_reused(fresh_database: Database) -> None:
     await answered(fresh_database)
-    assert await found(fresh_database, project="another") == []
-    assert await found(fresh_database, target="u" * 64) == []
-    assert await found(fresh_database, request="0" * 64) == []
-    assert await found(fresh_database, kind="judge") == []
+    assert await reusable_of(fresh_database, project="another") == []
+    assert await reusable_of(fresh_database, target="u" * 64) == []
+    assert await reusable_of(fresh_database, request="0" * 64) == []
+    assert await reusable_of(fresh_database, kind="judge") == []
     verdict = await answered(fresh_database, kind="judge")
-    assert await found(fresh_database, kind="judge") == [verdict]
+    assert await reusable_of(fresh_database, kind="judge") == [verdict]
 
 
-async def test_what_failed_or_is_not_closed_serves_nobody(fresh_database: Database) -> None:
+async def test_failed_rows_and_rows_of_open_phases_are_not_reused(fresh_database: Database) -> None:
     await answered(fresh_database, status=FactStatus.ERROR)
     await answered(fresh_database, phase_state="OPEN")
     await answered(fresh_database, phase_state="VOID")
-    assert await found(fresh_database) == []
+    assert await reusable_of(fresh_database) == []
     stopped = await answered(fresh_database, phase_state="STOPPED")
-    assert await found(fresh_database) == [stopped]
+    assert await reusable_of(fresh_database) == [stopped]

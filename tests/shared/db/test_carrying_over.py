@@ -34,8 +34,8 @@ def connected(url: str) -> Iterator[Connection]:
 
 
 def insert(connection: Connection, table: str, **values: object) -> None:
-    names, places = ", ".join(values), ", ".join(f":{name}" for name in values)
-    connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({places})"), values)
+    names, positions = ", ".join(values), ", ".join(f":{name}" for name in values)
+    connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({positions})"), values)
 
 
 def add_run(connection: Connection) -> UUID:
@@ -67,7 +67,7 @@ def add_job(
 
 @pytest.fixture
 def old_url(empty_database_url: str) -> str:
-    """Return a database as the version before wrote it."""
+    """Return a database at the revision before steps existed."""
     migrations.upgrade(empty_database_url, "0008")
     return empty_database_url
 
@@ -108,7 +108,7 @@ def test_a_judged_run_gets_the_steps_that_are_planned_for_it_now(old_url: str) -
     assert read(old_url, asked, run_id) == [(3,)]
 
 
-def test_only_the_phase_that_a_job_is_about_counts(old_url: str) -> None:
+def test_warm_up_and_baseline_phases_do_not_count(old_url: str) -> None:
     with connected(old_url) as connection:
         run_id = add_run(connection)
         for no, kind in enumerate(("warmup", "baseline", "multi_stream"), 1):
@@ -130,7 +130,7 @@ def test_the_judge_of_a_rescored_run_comes_after_the_reused_answers(old_url: str
     assert read(old_url, jobs, run_id) == [("JUDGE", 2, False), ("SCORE", 3, False)]
 
 
-def test_what_a_run_reuses_is_the_same_under_its_new_and_its_old_names(empty_database_url: str) -> None:
+def test_reused_rows_outcomes_and_events_are_renamed_in_both_directions(empty_database_url: str) -> None:
     url = empty_database_url
     migrations.upgrade(url, "0010")
     outcome: JsonObject = {"kind": "complete", "data": {"metrics": 2, "kept": ["anls@paper"]}}

@@ -1,4 +1,4 @@
-"""Phases belong to whoever opened them: a claim closes its own, the scheduler those of the run."""
+"""A claim closes the phases that it opened, the scheduler those of the run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_of(held: Held) -> UUID:
 
 
 async def two_shards(room: EngineRoom) -> tuple[Held, Held]:
-    """Take both shards of a run; each claim has a warm-up under way, phases 2 and 3."""
+    """Claim both shards of a run; each claim has an open warm-up, phases 2 and 3."""
     _, shards = await room.shards(run_spec(samples_per_shard=2), samples=4)
     held = [await room.take(shard.id, await room.add_worker()) for shard in shards]
     assert [await open_warmup(room, claim) for claim in held] == [2, 3]
@@ -61,7 +61,7 @@ async def test_a_claim_closes_no_phase_of_another_and_none_of_the_run(room: Engi
     assert await states(room, first) == ["OPEN", "COMPLETE", "OPEN"]
 
 
-async def test_what_is_closed_stays_as_it_is(room: EngineRoom) -> None:
+async def test_a_closed_phase_keeps_its_state(room: EngineRoom) -> None:
     first, _ = await two_shards(room)
     await close(room, first, 2)
     with pytest.raises(Conflict):
@@ -79,7 +79,7 @@ async def test_a_claim_that_ends_leaves_the_phases_of_others_open(room: EngineRo
     assert await states(room, first) == ["OPEN", "COMPLETE", "VOID"]
 
 
-async def test_whoever_takes_a_job_again_voids_what_its_own_earlier_claims_left(room: EngineRoom) -> None:
+async def test_a_new_claim_voids_the_open_phases_of_earlier_claims_of_its_job(room: EngineRoom) -> None:
     first, second = await two_shards(room)
     async with room.database.transaction() as session:
         assert not await claim_phases.void_earlier(session, run_of(first), first.job.id, first.claim_id)
@@ -90,7 +90,7 @@ async def test_whoever_takes_a_job_again_voids_what_its_own_earlier_claims_left(
     assert await states(room, first) == ["OPEN", "OPEN", "VOID"]
 
 
-async def test_a_step_closes_its_own_phases_and_the_run_all_that_no_claim_opened(
+async def test_closing_a_step_closes_its_phases_and_closing_a_run_closes_those_without_a_claim(
     room: EngineRoom,
 ) -> None:
     first, _ = await two_shards(room)

@@ -1,4 +1,4 @@
-"""The fence: who may claim, renew, write and finish, and what each leaves behind."""
+"""The fence: which claims may be taken, renewed, written under and finished, and the effects of each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_claim_runs_the_job_and_its_run(room: EngineRoom) -> None:
     assert (await room.run(run.id)).started_at is not None
 
 
-async def test_claiming_twice_with_one_claim_changes_nothing(room: EngineRoom) -> None:
+async def test_claiming_twice_with_one_claim_id_has_no_effect(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     worker, claim_id = await room.add_worker(), uuid4()
     attempt = await room.assign(shard.id, worker)
@@ -59,7 +59,7 @@ async def test_another_claim_of_a_running_job_is_refused(room: EngineRoom) -> No
     assert await room.claim(shard.id, attempt, worker) is None
 
 
-async def test_of_two_claims_at_once_one_wins(room: EngineRoom) -> None:
+async def test_only_one_of_two_concurrent_claims_succeeds(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     worker = await room.add_worker()
     attempt = await room.assign(shard.id, worker)
@@ -153,7 +153,7 @@ async def test_reused_rows_count_as_present(room: EngineRoom) -> None:
     assert await room.finish(held, Complete()) is JobState.DONE
 
 
-async def test_a_preempted_job_goes_back_and_nothing_is_charged(room: EngineRoom) -> None:
+async def test_a_preempted_job_is_requeued_without_counting_a_failure(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     assert await room.finish(held, Preempted()) is JobState.READY
@@ -172,7 +172,7 @@ async def test_a_full_disk_raises_an_alert_and_the_job_waits_a_while(room: Engin
     assert [alert.data["code"] for alert in alerts] == [STORAGE_FULL]
 
 
-async def test_a_job_that_never_starts_fails_at_the_third_time_and_with_it_its_run(room: EngineRoom) -> None:
+async def test_a_job_that_never_starts_fails_its_run_at_the_third_failure(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     worker, states = await room.add_worker(), []
     for _ in range(3):
@@ -185,7 +185,7 @@ async def test_a_job_that_never_starts_fails_at_the_third_time_and_with_it_its_r
     assert {job.state for job in await room.jobs_of(run.id) if job.kind in {"SCORE", "REPORT"}} == {JobState.CANCELLED}
 
 
-async def test_a_committed_chunk_forgives_earlier_failures(room: EngineRoom) -> None:
+async def test_a_committed_chunk_resets_the_count_of_failures(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     worker = await room.add_worker()
     for ordinal in range(3):
@@ -202,7 +202,7 @@ async def test_a_permanent_failure_ends_the_job_at_once(room: EngineRoom) -> Non
     assert await room.finish(held, outcome) is JobState.FAILED
 
 
-async def test_a_failure_whose_message_holds_nul_is_stored_all_the_same(room: EngineRoom) -> None:
+async def test_a_failure_whose_message_has_a_nul_is_stored(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     await room.finish(held, Failed(code="crash", message="a\0b \\u0000 \ud800"))
@@ -210,7 +210,7 @@ async def test_a_failure_whose_message_holds_nul_is_stored_all_the_same(room: En
     assert outcome["message"] == "a\N{REPLACEMENT CHARACTER}b \\u0000 ?"
 
 
-async def test_a_stopped_job_is_done_with_its_rule_and_the_place(room: EngineRoom) -> None:
+async def test_a_stopped_job_is_done_with_its_rule_and_the_number_of_samples(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
@@ -224,13 +224,13 @@ async def test_a_stopped_job_is_done_with_its_rule_and_the_place(room: EngineRoo
     assert (await room.job(shard.id)).outcome == {"kind": "stopped", "reason": "better by 0 on m@v1", "at": at}
 
 
-async def test_a_worker_cannot_stop_what_no_rule_stopped(room: EngineRoom) -> None:
+async def test_a_worker_cannot_stop_a_job_without_a_decision_of_the_rule(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     assert await room.finish(held, Stopped()) is JobState.READY
 
 
-async def test_a_claim_of_a_cancelled_run_ends_as_cancelled_whatever_it_says(room: EngineRoom) -> None:
+async def test_a_claim_of_a_cancelled_run_ends_as_cancelled_with_any_outcome(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     await room.cancel(run.id)
@@ -238,13 +238,13 @@ async def test_a_claim_of_a_cancelled_run_ends_as_cancelled_whatever_it_says(roo
     assert await room.finish(held, Cancelled()) is None
 
 
-async def test_a_worker_cannot_cancel_what_nobody_asked_to_cancel(room: EngineRoom) -> None:
+async def test_a_worker_cannot_cancel_a_job_of_a_run_that_is_not_cancelled(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     assert await room.finish(held, Cancelled()) is JobState.READY
 
 
-async def test_a_single_stream_that_is_interrupted_starts_anew_in_another_phase(room: EngineRoom) -> None:
+async def test_an_interrupted_single_stream_restarts_in_another_phase(room: EngineRoom) -> None:
     run, [job] = await room.shards(run_spec(scenario=SINGLE_STREAM))
     worker = await room.add_worker()
     first = await room.take(job.id, worker)
@@ -311,15 +311,15 @@ async def test_evidence_of_a_claim_does_not_change_an_earlier_claim_of_its_job(r
     second = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
         await claims.record(session, second.claim_id, ClaimRecord(engine={"name": "new"}, sending_from_ns=7))
-    for held, told in ((first, (None, None)), (second, ("new", 7))):
-        found = [
+    for held, shown in ((first, (None, None)), (second, ("new", 7))):
+        result = [
             await room.scalar(f"SELECT {column} FROM claim WHERE id = :id", id=held.claim_id)
             for column in ("engine ->> 'name'", "sending_from_ns")
         ]
-        assert tuple(found) == told
+        assert tuple(result) == shown
 
 
-async def test_a_claim_that_was_renewed_before_it_could_be_reaped_goes_on(room: EngineRoom) -> None:
+async def test_a_claim_that_is_renewed_before_it_is_reaped_continues(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
@@ -330,7 +330,7 @@ async def test_a_claim_that_was_renewed_before_it_could_be_reaped_goes_on(room: 
     assert (now.state, now.claim_id) == (JobState.RUNNING, held.claim_id)
 
 
-async def test_however_a_claim_ends_its_device_is_free_and_its_end_is_known(room: EngineRoom) -> None:
+async def test_the_end_of_a_claim_frees_its_device_and_is_recorded(room: EngineRoom) -> None:
     for outcome in (Preempted(), Failed(code="x", message="x", permanent=True), None):
         _, [shard] = await room.shards()
         worker = await room.add_worker(devices=1)
@@ -347,7 +347,7 @@ async def test_however_a_claim_ends_its_device_is_free_and_its_end_is_known(room
         assert await room.scalar("SELECT ended_at IS NOT NULL FROM claim WHERE id = :id", id=held.claim_id)
 
 
-async def test_rows_that_stand_aside_forgive_no_failure(room: EngineRoom) -> None:
+async def test_rows_of_other_phases_do_not_reset_the_count_of_failures(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     await room.execute("UPDATE job SET fails = 2 WHERE id = :id", id=shard.id)

@@ -32,7 +32,7 @@ async def test_a_transaction_that_raises_is_rolled_back(fresh_database: Database
         assert (await session.execute(text("SELECT to_regclass('probe')"))).scalar_one() is None
 
 
-async def test_a_statement_that_takes_too_long_is_ended(fresh_database_url: str) -> None:
+async def test_a_statement_that_takes_too_long_is_cancelled(fresh_database_url: str) -> None:
     database = Database(fresh_database_url, statement_timeout_s=0.05)
     with pytest.raises(Unavailable, match="statement timeout"):
         async with database.transaction() as session:
@@ -40,7 +40,7 @@ async def test_a_statement_that_takes_too_long_is_ended(fresh_database_url: str)
     await database.close()
 
 
-async def test_a_server_that_is_down_is_unavailable_and_comes_back(make_postgres: Callable[[], Postgres]) -> None:
+async def test_the_database_can_be_used_again_after_the_server_was_down(make_postgres: Callable[[], Postgres]) -> None:
     server = make_postgres()
     database = Database(server.start())
     async with database.transaction() as session:

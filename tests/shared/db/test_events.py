@@ -40,8 +40,8 @@ async def test_numbers_are_gapless_and_in_the_order_of_commits_under_eight_write
         seen: list[int] = []
         while len(seen) < 1 + 8 * 20:
             async with database.transaction() as session:
-                found = await events.after(session, run_id, seen[-1] if seen else 0)
-            seen += [event.seq for event in found]
+                result = await events.after(session, run_id, seen[-1] if seen else 0)
+            seen += [event.seq for event in result]
         return seen
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -75,7 +75,7 @@ async def test_an_event_knows_its_run_experiment_and_project(database: Database)
     assert Event.model_validate(of_experiment).stream_id == experiment.id
 
 
-async def test_a_reader_goes_on_from_its_cursor(database: Database) -> None:
+async def test_a_reader_continues_after_its_cursor(database: Database) -> None:
     run_id = await _run(database)
     async with database.transaction() as session:
         for _ in range(4):

@@ -42,7 +42,7 @@ OUTCOMES: list[Outcome | Cancelled] = [
 
 @dataclass
 class Model:
-    """What one job must look like."""
+    """The expected state of one job."""
 
     state: JobState = JobState.READY
     attempt: UUID | None = None
@@ -74,7 +74,7 @@ class Model:
 
 
 class JobMachine(RuleBasedStateMachine):
-    """Rules are what workers, schedulers and users do, at the right and at the wrong moment."""
+    """The rules are actions of workers, schedulers and users, at valid and invalid moments."""
 
     url: ClassVar[str]
 
@@ -264,7 +264,7 @@ class JobMachine(RuleBasedStateMachine):
         assert seqs == list(range(1, run.event_seq + 1))
 
 
-def test_a_job_on_sql_does_what_the_model_says(database_url: str) -> None:
+def test_a_job_in_sql_behaves_as_the_model(database_url: str) -> None:
     JobMachine.url = database_url
     run_state_machine_as_test(
         JobMachine,

@@ -18,7 +18,7 @@ def _tables(url: str) -> set[str]:
         engine.dispose()
 
 
-def test_upgrade_makes_every_table_and_downgrade_takes_them_away(empty_database_url: str) -> None:
+def test_upgrade_creates_all_tables_and_downgrade_drops_them(empty_database_url: str) -> None:
     assert migrations.current(empty_database_url) is None
     migrations.upgrade(empty_database_url)
     assert _tables(empty_database_url) == {*tables.metadata.tables, "alembic_version"}
@@ -28,7 +28,7 @@ def test_upgrade_makes_every_table_and_downgrade_takes_them_away(empty_database_
     assert migrations.current(empty_database_url) == "0011"
 
 
-def test_the_schema_is_the_one_that_the_tables_say(empty_database_url: str) -> None:
+def test_the_migrated_schema_equals_the_tables_in_code(empty_database_url: str) -> None:
     migrations.upgrade(empty_database_url)
     migrations.check(empty_database_url)
 
@@ -39,7 +39,7 @@ def test_two_stacks_that_start_at_once_migrate_one_after_the_other(empty_databas
     migrations.check(empty_database_url)
 
 
-def test_a_database_that_is_not_there_is_unavailable() -> None:
+def test_a_database_that_does_not_exist_is_unavailable() -> None:
     with pytest.raises(Unavailable):
         migrations.upgrade("postgresql+psycopg://nobody@/nothing?host=/nonexistent")
 

@@ -31,22 +31,22 @@ pytestmark = pytest.mark.anyio
 
 
 async def _claim_key(database: Database, key: str, body: str, *, principal: str = "p") -> tuple[UUID, bool]:
-    """Return what the key stands for, and whether it was taken for that just now."""
+    """Return the resource of the key, and whether this call claimed the key."""
     resource_id = uuid4()
     async with database.transaction() as session:
-        found = await idempotency.claim(
+        result = await idempotency.claim(
             session, principal=principal, key=key, body_sha256=body, resource="run", resource_id=resource_id
         )
-    return found, found == resource_id
+    return result, result == resource_id
 
 
-async def test_of_requests_with_one_key_at_once_one_makes_the_run_and_all_get_it(database: Database) -> None:
+async def test_concurrent_requests_with_one_key_create_one_run_and_all_get_it(database: Database) -> None:
     claims = await asyncio.gather(*(_claim_key(database, "together", "body") for _ in range(12)))
     assert sum(is_new for _, is_new in claims) == 1
     assert len({resource_id for resource_id, _ in claims}) == 1
 
 
-async def test_a_key_with_another_body_is_a_conflict_and_another_principal_has_its_own(database: Database) -> None:
+async def test_a_key_with_another_body_is_a_conflict_and_keys_are_scoped_by_principal(database: Database) -> None:
     first, _ = await _claim_key(database, "key", "body")
     with pytest.raises(Conflict) as refused:
         await _claim_key(database, "key", "other")
@@ -56,7 +56,7 @@ async def test_a_key_with_another_body_is_a_conflict_and_another_principal_has_i
     assert await _claim_key(database, "key", "body") == (first, False)
 
 
-async def test_what_a_key_stands_for_is_known_without_taking_it(database: Database) -> None:
+async def test_the_resource_of_a_key_can_be_read_without_claiming_the_key(database: Database) -> None:
     async with database.transaction() as session:
         assert await idempotency.known(session, principal="p", key="new", body_sha256="body") is None
     first, is_new = await _claim_key(database, "new", "body")
@@ -110,9 +110,9 @@ async def test_phases_are_read_in_order(database: Database) -> None:
             await phases.add(
                 session, run_id=run.id, no=no, step=1, kind="accuracy", counts=True, params={"in_flight": 4}, count=no
             )
-        found = await phases.of_run(session, run.id)
+        result = await phases.of_run(session, run.id)
         assert await phases.get(session, run.id, 3) is None
-    assert [(phase.no, phase.count, phase.state, phase.params) for phase in found] == [
+    assert [(phase.no, phase.count, phase.state, phase.params) for phase in result] == [
         (1, 1, PhaseState.OPEN, {"in_flight": 4}),
         (2, 2, PhaseState.OPEN, {"in_flight": 4}),
     ]
@@ -169,15 +169,15 @@ async def test_measures_of_a_job_are_those_of_its_newest_claim(database: Databas
     await add(shard.run.id, other.job_id, other.claim_id, 0)
     await add(shard.run.id, shard.job_id, new, 0)
     async with database.transaction() as session:
-        found = await measures.of_run(session, shard.run.id)
-    assert {(manifest.job_id, manifest.claim_id, manifest.no) for manifest in found} == {
+        result = await measures.of_run(session, shard.run.id)
+    assert {(manifest.job_id, manifest.claim_id, manifest.no) for manifest in result} == {
         (shard.job_id, new, 0),
         (other.job_id, other.claim_id, 0),
     }
-    assert found[0].metrics == ({"name": "anls"},)
+    assert result[0].metrics == ({"name": "anls"},)
 
 
-async def test_of_artifacts_of_one_name_the_newest_is_shown(fresh_database: Database) -> None:
+async def test_only_the_newest_artifact_of_a_name_is_listed(fresh_database: Database) -> None:
     async def add(run_id: UUID | None, experiment_id: UUID | None, name: str) -> UUID:
         async with fresh_database.transaction() as session:
             return await artifacts.add(
@@ -200,16 +200,16 @@ async def test_of_artifacts_of_one_name_the_newest_is_shown(fresh_database: Data
     table = await add(run.id, None, "answers.csv")
     new = await add(run.id, None, "report.html")
     async with fresh_database.transaction() as session:
-        assert [found.id for found in await artifacts.of_run(session, run.id)] == [table, new]
+        assert [result.id for result in await artifacts.of_run(session, run.id)] == [table, new]
         assert await artifacts.of_experiment(session, uuid4()) == []
         page = await artifacts.page(session, project_id=PROJECT, limit=2)
         rest = await artifacts.page(session, project_id=PROJECT, after=PageKey(page[-1].created_at, page[-1].id))
-        assert [found.id for found in [*page, *rest]] == [new, table, old]
+        assert [result.id for result in [*page, *rest]] == [new, table, old]
         assert await artifacts.get(session, old, project_id="theirs") is None
         assert (await artifacts.get(session, old, project_id=PROJECT)) == rest[0]
 
 
-async def test_a_worker_that_boots_again_replaces_its_older_self(fresh_database: Database) -> None:
+async def test_a_new_boot_of_a_worker_replaces_the_earlier_one(fresh_database: Database) -> None:
     async def boot(name: str) -> UUID:
         async with fresh_database.transaction() as session:
             worker_id = uuid4()
@@ -293,8 +293,8 @@ async def test_claims_are_read_with_their_jobs(database: Database) -> None:
                 text("UPDATE claim SET started_at = now() - CAST(:age AS interval) WHERE id = :id"),
                 {"age": age, "id": claim_id},
             )
-        found = await evidence.of_run(session, shard.run.id)
-        assert [(each.claim.id == shard.claim_id, each.job.id) for each in found] == [
+        result = await evidence.of_run(session, shard.run.id)
+        assert [(each.claim.id == shard.claim_id, each.job.id) for each in result] == [
             (False, shard.job_id),
             (True, shard.job_id),
         ]

@@ -1,4 +1,4 @@
-"""A run that keeps answers is PARTIAL where one of them is an error, however the run ended that measured them."""
+"""A run that reuses answers is PARTIAL if one of them is an error, in whatever state the source run ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def room(fresh_database: Database) -> EngineRoom:
 
 
 async def do(room: EngineRoom, run_id: UUID, kind: StepKind, outcome: Outcome, *, errors: Sequence[int] = ()) -> None:
-    """Do every job of a kind; those of a shard's ordinals that `errors` names become error rows."""
+    """Run every job of a kind; the ordinals in `errors` become error rows."""
     worker_id = await room.add_worker("inference" if kind is StepKind.GENERATE else "evaluation")
     for job in await room.jobs_of(run_id, kind):
         if job.state is not JobState.READY:
@@ -55,7 +55,7 @@ async def do(room: EngineRoom, run_id: UUID, kind: StepKind, outcome: Outcome, *
 async def measured(
     room: EngineRoom, spec: RunSpec = SCORED, *, errors: Sequence[int] = (), scored: Outcome | None = None
 ) -> RunView:
-    """Add a run whose answers are there, and whose SCORE ended so."""
+    """Add a run with all its answers, whose SCORE job ends with this outcome."""
     run, _ = await room.shards(spec)
     await do(room, run.id, StepKind.GENERATE, Complete(), errors=errors)
     await do(room, run.id, StepKind.SCORE, scored or Complete())
@@ -63,7 +63,7 @@ async def measured(
 
 
 async def rescore(room: EngineRoom, parent: RunView, spec: RunSpec = SCORED) -> RunView:
-    """Keep a run's answers in a new one."""
+    """Reuse a run's answers in a new run."""
     async with room.database.transaction() as session:
         run = await runs.add(session, project_id="p", created_by="t", name="again", spec=spec, parent_run_id=parent.id)
         planned = plan_rescoring(spec, total=parent.total or 0, reused=await reuse_answers(session, run, parent))
@@ -82,17 +82,17 @@ async def rescored(room: EngineRoom, parent: RunView) -> RunView:
 BROKEN = Failed(code="plugin_failed", message="The metric fails.", permanent=True)
 
 
-async def test_a_run_that_keeps_only_answers_succeeds(room: EngineRoom) -> None:
+async def test_a_run_that_reuses_only_answers_succeeds(room: EngineRoom) -> None:
     parent = await measured(room)
     assert (parent.state, (await rescored(room, parent)).state) == (RunState.SUCCEEDED, RunState.SUCCEEDED)
 
 
-async def test_a_run_that_keeps_an_error_of_a_partial_one_is_partial(room: EngineRoom) -> None:
+async def test_a_run_that_reuses_an_error_of_a_partial_run_is_partial(room: EngineRoom) -> None:
     parent = await measured(room, errors=[1])
     assert (parent.state, (await rescored(room, parent)).state) == (RunState.PARTIAL, RunState.PARTIAL)
 
 
-async def test_a_run_that_keeps_an_error_of_one_whose_score_failed_is_partial_and_so_is_its_child(
+async def test_a_run_that_reuses_an_error_of_a_run_whose_score_failed_is_partial_and_so_is_its_child(
     room: EngineRoom,
 ) -> None:
     parent = await measured(room, errors=[1], scored=BROKEN)
@@ -101,7 +101,7 @@ async def test_a_run_that_keeps_an_error_of_one_whose_score_failed_is_partial_an
     assert (child.state, (await rescored(room, child)).state) == (RunState.PARTIAL, RunState.PARTIAL)
 
 
-async def test_a_run_that_keeps_an_error_of_one_that_was_cancelled_while_it_was_scored_is_partial(
+async def test_a_run_that_reuses_an_error_of_a_run_that_was_cancelled_during_score_is_partial(
     room: EngineRoom,
 ) -> None:
     run, _ = await room.shards(SCORED)
@@ -112,7 +112,7 @@ async def test_a_run_that_keeps_an_error_of_one_that_was_cancelled_while_it_was_
     assert (parent.state, (await rescored(room, parent)).state) == (RunState.CANCELLED, RunState.PARTIAL)
 
 
-async def test_a_run_that_keeps_the_answers_of_one_that_only_lacked_its_verdicts_succeeds(room: EngineRoom) -> None:
+async def test_a_run_that_reuses_the_answers_of_a_run_without_verdicts_succeeds(room: EngineRoom) -> None:
     judged = run_spec(reports=(), metrics=(judge_metric(),))
     run, _ = await room.shards(judged)
     [shard], [judge] = [await room.jobs_of(run.id, kind) for kind in (StepKind.GENERATE, StepKind.JUDGE)]
@@ -131,7 +131,7 @@ async def test_a_run_that_keeps_the_answers_of_one_that_only_lacked_its_verdicts
     assert (await room.run(child.id)).state is RunState.SUCCEEDED
 
 
-async def test_an_error_among_the_verdicts_of_a_run_that_keeps_its_answers_is_none_of_its_answers(
+async def test_an_error_among_the_verdicts_on_reused_answers_does_not_make_a_run_partial(
     room: EngineRoom,
 ) -> None:
     judged = run_spec(reports=(), metrics=(judge_metric(),))
@@ -144,9 +144,7 @@ async def test_an_error_among_the_verdicts_of_a_run_that_keeps_its_answers_is_no
 @pytest.mark.parametrize(
     ("errors", "state"), [((), RunState.SUCCEEDED), ((1,), RunState.PARTIAL)], ids=["answers", "an-error"]
 )
-async def test_single_rows_that_are_kept_count_like_whole_phases(
-    room: EngineRoom, errors: Sequence[int], state: RunState
-) -> None:
+async def test_reused_rows_count_like_reused_phases(room: EngineRoom, errors: Sequence[int], state: RunState) -> None:
     source = await measured(room, errors=errors)
     run, [shard] = await room.shards(SCORED, samples=1)
     held = await room.take(shard.id, await room.add_worker())
@@ -163,7 +161,7 @@ async def test_single_rows_that_are_kept_count_like_whole_phases(
     assert (await rescored(room, ended)).state is state
 
 
-async def test_an_error_among_kept_verdicts_is_none_of_the_answers_either(room: EngineRoom) -> None:
+async def test_an_error_among_reused_verdicts_does_not_make_a_run_partial(room: EngineRoom) -> None:
     source = await measured(room, errors=[1])
     run, _ = await room.shards(run_spec(reports=(), metrics=(judge_metric(),)), samples=1)
     await do(room, run.id, StepKind.GENERATE, Complete())

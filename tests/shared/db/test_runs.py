@@ -54,14 +54,14 @@ async def test_a_transaction_that_fails_adds_neither_run_nor_event(database: Dat
         assert await events.after(session, run_id, 0) == []
 
 
-async def test_another_projects_run_is_not_there(database: Database) -> None:
+async def test_a_run_of_another_project_is_not_visible(database: Database) -> None:
     async with database.transaction() as session:
         run = await add_run(session, project_id="theirs")
         assert await runs.get(session, run.id, project_id="mine") is None
         assert await runs.get(session, run.id, project_id="theirs") == run
 
 
-async def test_pages_go_from_the_newest_to_the_oldest_without_gap_or_double(fresh_database: Database) -> None:
+async def test_pages_list_newest_first_without_gaps_or_duplicates(fresh_database: Database) -> None:
     ids = []
     for number in range(7):
         async with fresh_database.transaction() as session:
@@ -99,7 +99,7 @@ async def test_runs_are_filtered(fresh_database: Database) -> None:
         assert [run.id for run in children] == [child.id]
 
 
-async def test_cancelling_is_asked_once_and_never_of_a_run_that_ended(database: Database) -> None:
+async def test_a_cancellation_is_requested_once_and_never_of_a_run_that_has_ended(database: Database) -> None:
     async with database.transaction() as session:
         open_run, ended = await add_run(session), await add_run(session)
     await _finish(database, ended.id)
@@ -116,7 +116,7 @@ async def test_cancelling_is_asked_once_and_never_of_a_run_that_ended(database: 
     assert await _types(database, ended.id) == ["run.queued"]
 
 
-async def test_a_run_is_paused_and_goes_on(database: Database) -> None:
+async def test_a_run_is_paused_and_resumed_with_events(database: Database) -> None:
     async with database.transaction() as session:
         run = await add_run(session)
         for is_paused in (True, True, False):
@@ -127,7 +127,7 @@ async def test_a_run_is_paused_and_goes_on(database: Database) -> None:
     assert await _types(database, run.id) == ["run.queued", "run.paused", "run.resumed"]
 
 
-async def test_cancelling_an_experiment_asks_each_of_its_open_runs(fresh_database: Database) -> None:
+async def test_cancelling_an_experiment_requests_the_cancellation_of_its_open_runs(fresh_database: Database) -> None:
     async with fresh_database.transaction() as session:
         experiment = await experiments.add(
             session, project_id=PROJECT, created_by="t", name="e", spec={"a": 1}, spec_digest="d"
@@ -140,9 +140,9 @@ async def test_cancelling_an_experiment_asks_each_of_its_open_runs(fresh_databas
         assert cancelled is not None
         assert cancelled.cancel_requested_at is not None
         assert await experiments.request_cancel(session, uuid4()) is None
-        found = {run.id: run.cancel_requested_at for run in await runs.of_experiment(session, experiment.id)}
-    assert found[ended.id] is None
-    assert all(found[run.id] is not None for run in members)
+        result = {run.id: run.cancel_requested_at for run in await runs.of_experiment(session, experiment.id)}
+    assert result[ended.id] is None
+    assert all(result[run.id] is not None for run in members)
 
 
 async def test_experiments_are_listed_newest_first(fresh_database: Database) -> None:
@@ -158,9 +158,9 @@ async def test_experiments_are_listed_newest_first(fresh_database: Database) -> 
         rest = await experiments.page(
             session, project_id=PROJECT, after=PageKey(first[-1].created_at, first[-1].id), state=ExperimentState.OPEN
         )
-        assert [found.id for found in [*first, *rest]] == list(reversed(ids))
+        assert [result.id for result in [*first, *rest]] == list(reversed(ids))
         assert await experiments.page(session, project_id="theirs") == []
         assert await experiments.get(session, ids[0], project_id="theirs") is None
-        found = await experiments.get(session, ids[0])
-    assert found is not None
-    assert found.spec == {"name": "a"}
+        result = await experiments.get(session, ids[0])
+    assert result is not None
+    assert result.spec == {"name": "a"}

@@ -1,4 +1,4 @@
-"""The scheduler's SQL: which jobs are in the window, and what assigning, taking back and reaping do."""
+"""The scheduler's SQL: the jobs in the window, and the effects of assigning, requeueing and reaping."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_project_with_running_jobs_waits_for_the_other(room: EngineRoom)
     assert await waiting(room, "evaluation") == order
 
 
-async def test_paused_cancelled_and_failing_runs_wait_for_nothing(room: EngineRoom) -> None:
+async def test_jobs_of_paused_cancelled_and_failing_runs_are_not_in_the_window(room: EngineRoom) -> None:
     for column in ("is_paused = true", "cancel_requested_at = now()", "reason = 'x'"):
         run = await room.add_run()
         await room.execute(f"UPDATE run SET {column} WHERE id = :id", id=run.id)
@@ -99,7 +99,7 @@ async def test_the_index_of_an_experiment_waits_only_while_all_its_runs_are_paus
     assert len(await waiting(room, "evaluation")) == 1
 
 
-async def test_a_job_that_failed_waits_for_its_pause(room: EngineRoom) -> None:
+async def test_a_failed_job_is_not_in_the_window_before_the_end_of_its_pause(room: EngineRoom) -> None:
     run = await room.add_run()
     [index] = await room.jobs_of(run.id)
     await room.finish(await room.take(index.id, await room.add_worker("evaluation")), Failed(code="x", message="x"))
@@ -113,7 +113,7 @@ async def test_the_window_is_bounded(room: EngineRoom) -> None:
     assert len(await waiting(room, "inference", limit=3)) == 3
 
 
-async def test_live_workers_are_seen_with_what_they_could_take(room: EngineRoom) -> None:
+async def test_live_workers_are_read_with_their_free_slots_and_devices(room: EngineRoom) -> None:
     worker, silent = await room.add_worker(slots=2, devices=2), await room.add_worker()
     await room.execute("UPDATE worker SET last_seen_at = now() - interval '1 hour' WHERE id = :id", id=silent)
     _, [shard] = await room.shards()
@@ -133,7 +133,7 @@ async def test_a_job_is_assigned_once(room: EngineRoom) -> None:
     assert (await room.job(shard.id)).attempts == 1
 
 
-async def test_nothing_of_a_cancelled_or_paused_run_is_assigned(room: EngineRoom) -> None:
+async def test_no_job_of_a_cancelled_or_paused_run_is_assigned(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     worker = await room.add_worker()
     await room.execute("UPDATE run SET is_paused = true WHERE id = :id", id=run.id)
@@ -159,7 +159,7 @@ async def test_a_device_is_reserved_once_and_freed_with_its_job(room: EngineRoom
     assert run.id == first.run_id
 
 
-async def test_an_unclaimed_job_goes_back_and_frees_its_device(room: EngineRoom) -> None:
+async def test_an_unclaimed_job_is_requeued_and_frees_its_device(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     worker = await room.add_worker(devices=1)
     attempt = await room.assign(shard.id, worker, device=0)
@@ -174,7 +174,7 @@ async def test_an_unclaimed_job_goes_back_and_frees_its_device(room: EngineRoom)
     assert "job.requeued" in [event.type for event in await room.events(run.id)]
 
 
-async def test_what_is_assigned_and_unclaimed_is_seen(room: EngineRoom) -> None:
+async def test_unclaimed_assignments_are_read(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     worker = await room.add_worker()
     attempt = await room.assign(shard.id, worker)
@@ -184,7 +184,7 @@ async def test_what_is_assigned_and_unclaimed_is_seen(room: EngineRoom) -> None:
     assert (seen.id, seen.attempt_id, seen.worker_id) == (shard.id, attempt, worker)
 
 
-async def test_an_expired_lease_gives_the_job_to_another(room: EngineRoom) -> None:
+async def test_a_job_with_an_expired_lease_is_given_to_another_worker(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, [0])
@@ -199,7 +199,7 @@ async def test_an_expired_lease_gives_the_job_to_another(room: EngineRoom) -> No
     assert await room.finish(other, Complete()) is JobState.DONE
 
 
-async def test_a_lease_that_expired_within_the_grace_is_left_alone(room: EngineRoom) -> None:
+async def test_a_lease_that_expired_within_the_grace_period_is_not_reaped(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     await room.take(shard.id, await room.add_worker())
     await room.let_lease_expire(shard.id)
@@ -207,7 +207,7 @@ async def test_a_lease_that_expired_within_the_grace_is_left_alone(room: EngineR
     assert (await room.job(shard.id)).state is JobState.RUNNING
 
 
-async def test_the_lost_job_of_a_cancelled_run_is_cancelled(room: EngineRoom) -> None:
+async def test_a_job_of_a_cancelled_run_with_an_expired_lease_is_cancelled(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     await room.take(shard.id, await room.add_worker())
     await room.cancel(run.id)
@@ -216,7 +216,7 @@ async def test_the_lost_job_of_a_cancelled_run_is_cancelled(room: EngineRoom) ->
     assert (await room.job(shard.id)).state is JobState.CANCELLED
 
 
-async def test_a_job_that_watches_others_may_run_once_they_do(room: EngineRoom) -> None:
+async def test_a_job_that_watches_others_may_start_once_they_run(room: EngineRoom) -> None:
     stop = StopRule(metric="exact_match@default", rule="better")
     run, [shard] = await room.shards(run_spec().model_copy(update={"stop": stop}))
     [score] = await room.jobs_of(run.id, StepKind.SCORE)
@@ -227,18 +227,18 @@ async def test_a_job_that_watches_others_may_run_once_they_do(room: EngineRoom) 
     assert await waiting(room, "evaluation") == []
 
 
-async def test_a_worker_stands_on_what_it_registered_with_and_on_its_host_where_it_told_nothing(
+async def test_the_ground_of_a_worker_is_the_registered_one_or_else_its_host(
     room: EngineRoom,
 ) -> None:
     ground = Ground(machine="boot", gpus=frozenset({"g0", "g1"}), cores=frozenset({2, 3}))
-    told, silent = await room.add_worker(devices=2, ground=ground), await room.add_worker()
+    shown, silent = await room.add_worker(devices=2, ground=ground), await room.add_worker()
     await room.execute("UPDATE worker SET machine_id = NULL, cores = NULL WHERE id = :id", id=silent)
     async with room.database.transaction() as session:
-        found = {worker.id: worker.ground for worker in await scheduling.workers(session, stale_s=30)}
-    assert found == {told: ground, silent: Ground(machine="here")}
+        result = {worker.id: worker.ground for worker in await scheduling.workers(session, stale_s=30)}
+    assert result == {shown: ground, silent: Ground(machine="here")}
 
 
-async def test_whoever_holds_an_inference_is_known_from_its_assignment_to_the_end_of_its_claim(
+async def test_a_worker_counts_as_inferring_from_the_assignment_to_the_end_of_the_claim(
     room: EngineRoom,
 ) -> None:
     _, [shard] = await room.shards(samples=1)
@@ -267,7 +267,7 @@ async def test_whoever_holds_an_inference_is_known_from_its_assignment_to_the_en
 
 
 async def _reserve(room: EngineRoom, worker: UUID, *, size: int, exclusive: bool) -> bool:
-    """Give a new job to a worker with a part of its device; say whether it was reserved."""
+    """Assign a new job to a worker with a part of its device; return whether it was reserved."""
     _, [shard] = await room.shards(samples=1)
     reservation = Reservation(device=0, bytes=size, is_exclusive=exclusive)
     placement = Placement(worker_id=worker, queue="q", reservations=(reservation,))
@@ -278,14 +278,14 @@ async def _reserve(room: EngineRoom, worker: UUID, *, size: int, exclusive: bool
         return False
 
 
-async def test_who_is_alone_on_a_device_stays_alone_however_little_it_takes(room: EngineRoom) -> None:
+async def test_an_exclusive_reservation_excludes_others_whatever_its_size(room: EngineRoom) -> None:
     worker = await room.add_worker(slots=9, devices=1)
     assert await _reserve(room, worker, size=10, exclusive=True)
     assert not await _reserve(room, worker, size=10, exclusive=False)
     assert not await _reserve(room, worker, size=10, exclusive=True)
 
 
-async def test_who_shares_a_device_shares_its_memory_and_keeps_those_out_who_want_it_alone(room: EngineRoom) -> None:
+async def test_shared_reservations_are_limited_by_memory_and_exclude_exclusive_ones(room: EngineRoom) -> None:
     worker = await room.add_worker(slots=9, devices=1)
     assert await _reserve(room, worker, size=60, exclusive=False)
     assert not await _reserve(room, worker, size=10, exclusive=True)
@@ -293,7 +293,7 @@ async def test_who_shares_a_device_shares_its_memory_and_keeps_those_out_who_wan
     assert await _reserve(room, worker, size=40, exclusive=False)
 
 
-async def test_a_job_that_was_claimed_meanwhile_is_not_taken_back(room: EngineRoom) -> None:
+async def test_a_claimed_job_is_not_requeued(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     worker = await room.add_worker()
     attempt = await room.assign(shard.id, worker)
@@ -306,13 +306,13 @@ async def test_a_job_that_was_claimed_meanwhile_is_not_taken_back(room: EngineRo
     assert (now.state, now.claim_id) == (JobState.RUNNING, held.claim_id)
 
 
-async def test_a_lease_that_has_just_run_out_is_given_a_grace(room: EngineRoom) -> None:
+async def test_a_lease_that_has_just_expired_is_not_reaped(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     await room.take(shard.id, await room.add_worker())
     await room.let_lease_expire(shard.id)
-    for grace_s, found in ((3600.0, []), (5.0, [shard.id])):
+    for grace_s, result in ((3600.0, []), (5.0, [shard.id])):
         async with room.database.transaction() as session:
             expired = await scheduling.expired(session, grace_s=grace_s, limit=9)
-        assert [job.job_id for job in expired] == found
+        assert [job.job_id for job in expired] == result
     await room.reap(grace_s=3600.0)
     assert (await room.job(shard.id)).state is JobState.RUNNING

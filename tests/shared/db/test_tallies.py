@@ -1,4 +1,4 @@
-"""How far runs are: rows of their own inference, and those that they keep of others, each once."""
+"""The tally of a run has its measured and its reused rows, each once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def tally(room: EngineRoom, *run_ids: UUID) -> dict[UUID, Tally]:
 
 
 async def answered(room: EngineRoom, ordinals: list[int], *, errors: int = 0) -> tuple[UUID, Held]:
-    """Make a run of four samples of which some are answered, the last ones with errors."""
+    """Make a run of four samples, some of which are answered, the last ones with errors."""
     run, [shard] = await room.shards(samples=4)
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, ordinals)
@@ -41,13 +41,13 @@ async def answered(room: EngineRoom, ordinals: list[int], *, errors: int = 0) ->
 
 
 async def keep(room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int] | None = None) -> None:
-    """Let a run keep a phase of another, or single rows of it."""
+    """Make a run reuse a phase of another run, or single rows of it."""
     async with room.database.transaction() as session:
-        place = {"run_id": run_id, "phase": 9, "source_run_id": source, "source_phase": 1}
+        position = {"run_id": run_id, "phase": 9, "source_run_id": source, "source_phase": 1}
         if ordinals is None:
-            await session.execute(insert(table_of(ReusedPhaseRow)).values(**place))
+            await session.execute(insert(table_of(ReusedPhaseRow)).values(**position))
         else:
-            rows = [{**place, "ordinal": ordinal, "source_ordinal": ordinal} for ordinal in ordinals]
+            rows = [{**position, "ordinal": ordinal, "source_ordinal": ordinal} for ordinal in ordinals]
             await session.execute(insert(table_of(ReusedFactRow)), rows)
 
 
@@ -61,7 +61,7 @@ async def test_the_rows_of_all_shards_are_counted_and_those_of_other_runs_are_no
     assert await tally(room) == {}
 
 
-async def test_what_does_not_count_is_no_row_of_the_inference(room: EngineRoom) -> None:
+async def test_rows_that_do_not_count_are_not_in_the_tally(room: EngineRoom) -> None:
     run_id, held = await answered(room, [0, 1])
     shards = claims.Shards(done=2, failed=0, total=4)
     async with room.database.transaction() as session:
@@ -80,14 +80,14 @@ async def test_jobs_that_write_no_facts_count_nothing(room: EngineRoom) -> None:
     assert await tally(room, run_id) == {run_id: Tally(done=4)}
 
 
-async def test_a_phase_that_is_kept_counts_with_its_errors(room: EngineRoom) -> None:
+async def test_a_reused_phase_counts_with_its_errors(room: EngineRoom) -> None:
     source, _ = await answered(room, [0, 1, 2], errors=2)
     child, _ = await room.shards(samples=4)
     await keep(room, child.id, source)
     assert await tally(room, child.id) == {child.id: Tally(done=3, failed=2)}
 
 
-async def test_single_rows_beside_a_kept_phase_count_with_their_errors(room: EngineRoom) -> None:
+async def test_reused_rows_count_in_addition_to_a_reused_phase(room: EngineRoom) -> None:
     parent, _ = await answered(room, [0, 1], errors=0)
     child, _ = await room.shards(samples=4)
     await keep(room, child.id, parent)
@@ -96,12 +96,12 @@ async def test_single_rows_beside_a_kept_phase_count_with_their_errors(room: Eng
     assert await tally(room, child.id) == {child.id: Tally(done=4, failed=1)}
 
 
-async def test_the_head_of_a_stream_says_how_far_it_goes_and_whether_it_is_open(room: EngineRoom) -> None:
+async def test_the_head_of_a_stream_has_its_last_event_and_whether_it_is_open(room: EngineRoom) -> None:
     run_id, _ = await answered(room, [0])
     async with room.database.transaction() as session:
-        found = await tallies.heads(session, [run_id, UUID(int=0)])
-    assert list(found) == [run_id]
-    assert (found[run_id].seq, found[run_id].is_open, found[run_id].total) == (
+        result = await tallies.heads(session, [run_id, UUID(int=0)])
+    assert list(result) == [run_id]
+    assert (result[run_id].seq, result[run_id].is_open, result[run_id].total) == (
         len(await room.events(run_id)),
         True,
         4,

@@ -74,7 +74,7 @@ def worker_now(
     queue: str = "q",
     ground: Ground | None = None,
 ) -> WorkerNow:
-    """Make a live worker, on a machine of its own unless told otherwise."""
+    """Make a live worker, by default on a machine of its own."""
     worker_id = worker_id or uuid4()
     return WorkerNow(
         id=worker_id,

@@ -1,4 +1,4 @@
-"""An API key is found by its prefix and proved by an HMAC under a pepper: the secret itself is never stored."""
+"""An API key is looked up by its prefix and verified by an HMAC with a pepper; the secret is never stored."""
 
 import pytest
 
@@ -12,11 +12,11 @@ def test_the_prefix_is_what_stands_before_the_secret():
 
 
 @pytest.mark.parametrize("text", ["", "vlmhb", "vlmhb_short", "_" + "x" * 43, "a b_" + "x" * 43, KEY + "\n"])
-def test_what_is_no_key_has_no_prefix(text):
+def test_a_text_that_is_not_a_key_has_no_prefix(text):
     assert prefix_of(text) is None
 
 
-def test_key_and_pepper_decide_what_is_stored():
+def test_the_stored_hmac_depends_on_key_and_pepper():
     stored = hmac_of(KEY, "pepper")
     assert len(stored) == 64
     assert stored == hmac_of(KEY, "pepper")

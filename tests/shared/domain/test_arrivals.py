@@ -1,4 +1,4 @@
-"""Arrival processes: their rates, their scatter, and that a seed says everything."""
+"""Arrival processes: their rates and dispersion, determined by a seed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_constant_arrivals_are_even() -> None:
         ("burst", {"burst_size": 4}, 2.65, 4.0),
     ],
 )
-def test_a_process_keeps_its_rate_and_scatters_as_it_should(
+def test_a_process_has_its_rate_and_its_dispersion(
     process: Process, more: dict[str, float], cv: float, dispersion: float
 ) -> None:
     shape = shape_of(draw(process, **more))
@@ -66,7 +66,7 @@ def test_a_ramp_ends_at_its_last_rate() -> None:
 
 
 @given(st.sampled_from(["constant", "poisson", "gamma", "burst", "ramp"]), st.integers(0, 300), st.integers(0, 2**32))
-def test_instants_ascend_and_a_seed_says_everything(process: Process, count: int, seed: int) -> None:
+def test_instants_ascend_and_are_determined_by_the_seed(process: Process, count: int, seed: int) -> None:
     arrivals = Arrivals(process=process, rate_per_s=20.0, cv=1.5, burst_size=3, last_rate_per_s=40.0)
     drawn = draw_arrivals(arrivals, count=count, seed=seed)
     assert drawn.dtype == np.int64
@@ -76,7 +76,7 @@ def test_instants_ascend_and_a_seed_says_everything(process: Process, count: int
     assert draw_arrivals(arrivals, count=count + 1, seed=seed + 1).size == count + 1
 
 
-def test_arrivals_fill_a_duration_and_none_lies_beyond() -> None:
+def test_arrivals_fill_a_duration_and_do_not_exceed_it() -> None:
     within = arrivals_within(Arrivals(process="poisson", rate_per_s=100.0), duration_s=20.0, seed=1)
     assert within.size == pytest.approx(2000, rel=0.1)
     assert 19.5 * S < within[-1] < 20 * S
@@ -91,7 +91,7 @@ def test_a_trace_begins_with_its_first_instant() -> None:
 
 
 @pytest.mark.parametrize("timestamps", [[], [1.0, 0.5], [float("nan")]])
-def test_a_trace_that_is_none_is_refused(timestamps: list[float]) -> None:
+def test_a_trace_that_is_not_valid_is_refused(timestamps: list[float]) -> None:
     with pytest.raises(InvalidInput, match="ascending order"):
         trace_instants(timestamps)
 

@@ -34,9 +34,9 @@ OTHERS_PASS, NONE_PASSES = 1.0, 0.0
 
 
 def failed(error: str, http_status: int | None = 400, status: str = "error") -> FailedRequest:
-    found = read_failure(status=status, http_status=http_status, error=error)
-    assert found is not None
-    return found
+    result = read_failure(status=status, http_status=http_status, error=error)
+    assert result is not None
+    return result
 
 
 UNKNOWN_MODEL = failed("http_404: no such model [code=model_not_found]", 404)
@@ -50,33 +50,33 @@ BUSY = failed("http_503: later", 503)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], FailedRequest]:
-    """What the load generator records of each answer, read as a worker reads it."""
+    """Return each answer as the load generator records it and a worker reads it."""
 
     async def ask() -> dict[tuple[str, str], FailedRequest]:
-        said = refusals()
+        sent = refusals()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = re.search(rb"(?i)content-length: *(\d+)", head)
                 asked = re.search(rb"question (\d+)", await reader.readexactly(int(length[1]) if length else 0))
-                refused = said[int(asked[1]) if asked else 0]
+                refused = sent[int(asked[1]) if asked else 0]
                 kind = "text/event-stream" if refused.http_status == 200 else "application/json"
                 writer.write(respond(refused.body.encode(), status=f"{refused.http_status} Said", media_type=kind))
 
         async with serving(answer) as url:
             folder = tmp_path_factory.mktemp("load")
-            driven = await drive(folder, url, bodies=[chat_body(number) for number in range(len(said))])
+            driven = await drive(folder, url, bodies=[chat_body(number) for number in range(len(sent))])
         return {
             (refused.server, refused.case): failed(row["error"], row["http_status"], row["status"])
-            for refused, row in zip(said, driven.rows, strict=True)
+            for refused, row in zip(sent, driven.rows, strict=True)
         }
 
     return asyncio.run(ask())
 
 
 @pytest.mark.parametrize("refused", refusals(), ids=lambda refused: f"{refused.server}, {refused.case}")
-def test_the_table_says_of_a_recorded_answer_what_a_person_says(
+def test_the_table_gives_the_expected_rule_for_each_recorded_answer(
     recorded: dict[tuple[str, str], FailedRequest], refused: Refusal
 ) -> None:
     rule = rule_of(recorded[refused.server, refused.case])
@@ -85,7 +85,7 @@ def test_the_table_says_of_a_recorded_answer_what_a_person_says(
         refused.cause,
         refused.alone,
     )
-    # Whoever reads the stored error again reads the same.
+    # The stored error can be read again with the same result.
     again = recorded[refused.server, refused.case]
     assert failed(again.error, again.http_status) == again
 
@@ -98,7 +98,7 @@ def test_every_kind_of_server_is_recorded_or_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "rule"),
+    ("message", "rule"),
     [
         ("temperature must be a non-negative finite number, got -3.0.", "option_refused"),
         ("top_p must be in (0, 1], got 3.0.", "option_refused"),
@@ -113,11 +113,11 @@ def test_every_kind_of_server_is_recorded_or_documented() -> None:
         ("The temperature of this image must be measured.", "refused"),
     ],
 )
-def test_an_option_is_refused_by_its_name_where_the_message_begins_with_it(said: str, rule: str) -> None:
-    assert rule_of(failed(f"http_400: {said} [code=400, type=BadRequestError]")).name == rule
+def test_a_refusal_names_an_option_if_its_message_begins_with_the_option(message: str, rule: str) -> None:
+    assert rule_of(failed(f"http_400: {message} [code=400, type=BadRequestError]")).name == rule
 
 
-def test_the_page_for_users_has_the_table_in_its_order() -> None:
+def test_docs_failures_has_the_table_in_its_order() -> None:
     page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     rules = [*RULES, NOT_ENDED, UNREADABLE, BAD_ANSWER, SERVER_ERROR]
@@ -126,7 +126,7 @@ def test_the_page_for_users_has_the_table_in_its_order() -> None:
     ]
 
 
-def test_an_answer_is_no_failure() -> None:
+def test_an_ok_request_is_not_a_failure() -> None:
     assert read_failure(status="ok", http_status=200, error=None) is None
 
 
@@ -152,7 +152,9 @@ def test_an_answer_is_no_failure() -> None:
         ("", None, "infrastructure"),
     ],
 )
-def test_what_counts_against_the_model_where_others_pass(error: str, http_status: int | None, failure: str) -> None:
+def test_which_failures_count_against_the_model_if_others_pass(
+    error: str, http_status: int | None, failure: str
+) -> None:
     assert failure_of(failed(error, http_status)) == failure
 
 
@@ -168,14 +170,14 @@ def test_a_refusal_that_does_not_name_the_prompt_never_counts_against_the_model(
 
 @pytest.mark.parametrize("prompt_error", [TOO_LONG, FILTERED], ids=["too long", "filtered"])
 @pytest.mark.parametrize(("passed", "failure"), [(0.0, "infrastructure"), (0.01, "model")])
-def test_what_names_the_prompt_is_the_prompt_s_where_any_other_passes(
+def test_a_refusal_that_names_the_prompt_has_the_cause_sample_if_others_pass(
     prompt_error: FailedRequest, passed: float, failure: str
 ) -> None:
     assert failure_of(prompt_error, passed=passed) == failure
 
 
 @pytest.mark.parametrize(
-    ("failures", "ok", "found"),
+    ("failures", "ok", "refusal"),
     [
         ([], 10, None),
         ([(UNKNOWN_MODEL, 6)], 5, UNKNOWN_MODEL),
@@ -192,22 +194,24 @@ def test_what_names_the_prompt_is_the_prompt_s_where_any_other_passes(
         ([(UNKNOWN_REFUSAL, 2), (KEY, 3)], 0, KEY),
     ],
 )
-def test_a_run_is_misconfigured_where_more_requests_are_refused_alike_than_answered(
-    failures: list[tuple[FailedRequest, int]], ok: int, found: FailedRequest | None
+def test_a_run_is_misconfigured_if_more_requests_get_one_refusal_than_are_answered(
+    failures: list[tuple[FailedRequest, int]], ok: int, refusal: FailedRequest | None
 ) -> None:
-    assert find_configuration_error(failures, ok=ok) == found
+    assert find_configuration_error(failures, ok=ok) == refusal
 
 
 @pytest.mark.parametrize(
     ("refusal", "asks_on"),
     [(UNKNOWN_MODEL, False), (KEY, False), (BUSY, False), (TOO_LONG, True), (FILTERED, True), (UNKNOWN_REFUSAL, True)],
 )
-def test_another_probe_is_asked_where_a_refusal_may_be_the_prompt_s(refusal: FailedRequest, asks_on: bool) -> None:
+def test_another_probe_is_needed_if_a_refusal_may_concern_only_its_prompt(
+    refusal: FailedRequest, asks_on: bool
+) -> None:
     assert needs_another_probe(refusal) is asks_on
 
 
 @pytest.mark.parametrize(
-    ("probes", "found"),
+    ("probes", "refusal"),
     [
         ([], None),
         ([UNKNOWN_MODEL], UNKNOWN_MODEL),
@@ -220,30 +224,30 @@ def test_another_probe_is_asked_where_a_refusal_may_be_the_prompt_s(refusal: Fai
         ([UNKNOWN_REFUSAL, FILTERED], None),
     ],
 )
-def test_probes_speak_for_all_requests_where_none_of_their_refusals_may_be_the_prompt_s(
-    probes: list[FailedRequest], found: FailedRequest | None
+def test_probes_show_a_refusal_of_all_requests_if_none_may_concern_only_its_prompt(
+    probes: list[FailedRequest], refusal: FailedRequest | None
 ) -> None:
-    assert find_refusal_of_all(probes) == found
+    assert find_refusal_of_all(probes) == refusal
 
 
-def test_the_server_s_own_word_is_told_where_it_has_one() -> None:
+def test_the_server_s_own_code_is_used_if_it_has_one() -> None:
     assert word_of(UNKNOWN_MODEL) == "model_not_found"
     assert word_of(failed("http_404: gone [code=404, type=NotFoundError]", 404)) == "NotFoundError"
     assert word_of(KEY) == "http_401"
 
 
-def test_who_refuses_is_told_with_the_status_and_the_words() -> None:
-    told = say_refusal(UNKNOWN_MODEL, "api.example:8000")
-    assert all(part in told for part in ("api.example:8000", "no model of this name", "HTTP 404", "no such model"))
+def test_a_refusal_names_the_host_the_status_and_the_message() -> None:
+    shown = say_refusal(UNKNOWN_MODEL, "api.example:8000")
+    assert all(part in shown for part in ("api.example:8000", "no model of this name", "HTTP 404", "no such model"))
     assert "stream_error" in say_refusal(failed("stream_error: odd [type=x]", 200), "h", "it means nothing")
 
 
-def test_what_a_server_says_is_one_bounded_line_without_control_characters() -> None:
+def test_a_server_s_message_becomes_one_bounded_line_without_control_characters() -> None:
     assert clean("a\x1b[31m\r\n\tb\u202e\ud800c") == "a [31m b c"
     long = clean("x" * 1000)
     assert (len(long), long[-1]) == (MAX_CHARACTERS, "…")
 
 
 def test_a_message_that_ends_like_words_of_an_error_is_read_once() -> None:
-    found = failed("http_400: see [code=fake] [code=real, param=model]")
-    assert (found.message, found.words) == ("see [code=fake]", {"code": "real", "param": "model"})
+    result = failed("http_400: see [code=fake] [code=real, param=model]")
+    assert (result.message, result.words) == ("see [code=fake]", {"code": "real", "param": "model"})

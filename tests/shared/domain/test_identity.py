@@ -1,4 +1,4 @@
-"""The evaluation identity: any change of what decides a number is another id, and `differences` names it."""
+"""The evaluation identity: any change of what determines a number gives another id, and `differences` names it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def identity(spec: RunSpec | None = None, **changes: object) -> dict[str, object
     return identify(spec or run_spec(), **(given_ | changes))  # type: ignore[arg-type, return-value]
 
 
-def test_the_same_parts_have_the_same_id_whatever_the_run_is_called() -> None:
+def test_the_name_of_a_run_does_not_change_the_evaluation_id() -> None:
     engines = [("llama.cpp", "b2"), ("llama.cpp", "b1")]
     assert id_of(identity(engines=engines)) == id_of(identity(engines=engines[::-1] * 2))  # type: ignore[arg-type]
     assert id_of(identity())[0] == "e"  # type: ignore[arg-type]
     assert len(id_of(identity())) == 13  # type: ignore[arg-type]
 
 
-def test_what_decides_an_imported_number_is_the_file() -> None:
+def test_an_imported_number_is_identified_by_its_file() -> None:
     target = ImportTarget(model_name="other", format="lm-eval", answers="a" * 64)
-    found = identity(run_spec(target=target))
-    assert found["weights"] == {"model_name": "other", "answers": "a" * 64}
-    assert (found["prompt"], found["decoding"]) == (None, None)
+    result = identity(run_spec(target=target))
+    assert result["weights"] == {"model_name": "other", "answers": "a" * 64}
+    assert (result["prompt"], result["decoding"]) == (None, None)
     assert (target.served_name, target.backend_class, target.engine_params) == ("other", "import", {})
 
 
@@ -76,22 +76,22 @@ def test_what_decides_an_imported_number_is_the_file() -> None:
     ],
 )
 def test_a_difference_is_named_by_its_path(other: dict[str, object], path: str) -> None:
-    assert [one.path for one in differences(identity(), other)] == [path]  # type: ignore[arg-type]
+    assert [item.path for item in differences(identity(), other)] == [path]  # type: ignore[arg-type]
     assert id_of(other) != id_of(identity())  # type: ignore[arg-type]
 
 
-def test_a_plugin_that_makes_the_prompts_is_known_by_package_version_and_params() -> None:
+def test_a_prompt_plugin_is_identified_by_package_version_and_parameters() -> None:
     package = PackageRef(distribution="prompts", version="1")
     spec = PromptStrategySpec(name="steps", version="1.0.0", class_path="steps", package=package, params={"steps": 1})
     newer = spec.model_copy(update={"package": PackageRef(distribution="prompts", version="2")})
     longer = spec.model_copy(update={"params": {"steps": 2}})
     known = identity(run_spec(prompt=spec))
     for changed, path in ((newer, "prompt.package.version"), (longer, "prompt.params.steps")):
-        found = identity(run_spec(prompt=changed))
-        assert [difference.path for difference in differences(known, found)] == [path]  # type: ignore[arg-type]
+        result = identity(run_spec(prompt=changed))
+        assert [difference.path for difference in differences(known, result)] == [path]  # type: ignore[arg-type]
 
 
-def test_a_plugin_of_a_dotted_path_is_known_by_its_source() -> None:
+def test_a_plugin_of_a_dotted_path_is_identified_by_its_source() -> None:
     before, after = (SourceRef(module="mine", sha256=letter * 64) for letter in "ab")
     spec = PromptStrategySpec(name="mine", version="1.0.0", class_path="mine:Prompt", package=before)
     edited = spec.model_copy(update={"package": after})
@@ -108,14 +108,14 @@ def test_a_plugin_of_a_dotted_path_is_known_by_its_source() -> None:
     assert target_digest(run_spec(target=target)) != target_digest(run_spec(target=changed))
 
 
-def test_an_endpoint_whose_adapter_has_a_name_has_the_digest_that_it_always_had() -> None:
+def test_the_digest_of_an_endpoint_with_a_named_adapter_has_not_changed() -> None:
     target = EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m")
     assert set(target.model_dump()) == {"kind", "endpoint", "model_name", "backend_class", "engine_params"}
 
 
-def test_an_endpoint_is_known_by_its_address() -> None:
-    found = identity(run_spec(target=EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m")))
-    assert found["weights"] == {"endpoint": "http://127.0.0.1:1", "model_name": "m"}
+def test_an_endpoint_is_identified_by_its_address() -> None:
+    result = identity(run_spec(target=EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m")))
+    assert result["weights"] == {"endpoint": "http://127.0.0.1:1", "model_name": "m"}
 
 
 def test_a_missing_side_is_absent() -> None:
@@ -124,12 +124,12 @@ def test_a_missing_side_is_absent() -> None:
 
 
 @given(JSON, JSON)
-def test_values_differ_somewhere_exactly_where_their_ids_do(a: object, b: object) -> None:
-    found = list(differences(a, b))  # type: ignore[arg-type]
-    assert bool(found) == (digest_of(a) != digest_of(b))  # type: ignore[arg-type]
+def test_values_have_differences_exactly_if_their_ids_differ(a: object, b: object) -> None:
+    result = list(differences(a, b))  # type: ignore[arg-type]
+    assert bool(result) == (digest_of(a) != digest_of(b))  # type: ignore[arg-type]
 
 
-def test_what_a_judge_costs_and_why_that_is_unknown_leaves_its_evaluation_and_its_definition_as_they_are() -> None:
+def test_the_cost_of_a_judge_does_not_change_its_evaluation_id_and_definition() -> None:
     priced = judge_metric(prices=Prices(per_hour=2.0))
     unpriced = judge_metric(unpriced="nobody wrote them")
     before = unpriced.model_copy(

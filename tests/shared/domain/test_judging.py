@@ -1,4 +1,4 @@
-"""A judge's requests: which verdict each asks for, and by which spec."""
+"""A judge's requests: the verdict that each asks for, and the spec by which it is asked."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from vlmhyperbench.domain.specs import Decoding
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.booleans())
-def test_every_ordinal_asks_for_another_verdict(answers: int, repeats: int, swap: bool) -> None:
+def test_every_ordinal_asks_for_a_different_verdict(answers: int, repeats: int, swap: bool) -> None:
     judging = JUDGING.model_copy(update={"swap": swap, "decoding": Decoding(n=repeats)})
     count = verdicts(judging, answers)
-    places = {verdict_request(judging, ordinal, answers) for ordinal in range(count)}
-    assert len(places) == count == answers * repeats * (2 if swap else 1)
+    positions = {verdict_request(judging, ordinal, answers) for ordinal in range(count)}
+    assert len(positions) == count == answers * repeats * (2 if swap else 1)
 
 
 def test_an_ordinal_counts_answers_then_orders_then_repeats() -> None:
@@ -38,9 +38,9 @@ def test_an_ordinal_counts_answers_then_orders_then_repeats() -> None:
 
 def test_a_judge_is_found_by_its_label() -> None:
     spec = run_spec(metrics=(METRIC, judge_metric()))
-    found = judge_of(spec, "judged@v1")
-    assert (is_judge(found), found.label, is_judge(METRIC)) == (True, "judged@v1", False)
-    assert judging_of(found) == JUDGING.model_copy(update={"decoding": Decoding()})
+    result = judge_of(spec, "judged@v1")
+    assert (is_judge(result), result.label, is_judge(METRIC)) == (True, "judged@v1", False)
+    assert judging_of(result) == JUDGING.model_copy(update={"decoding": Decoding()})
     with pytest.raises(LookupError, match="exact_match@default"):
         judge_of(spec, "exact_match@default")
 

@@ -1,4 +1,4 @@
-"""What an error that leaves a handler means for its job, row by row."""
+"""What each error of a handler means for its job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FINAL: dict[type[VlmHyperBenchError], bool] = {
 
 
 @pytest.mark.parametrize(("kind", "is_final"), FINAL.items())
-def test_an_error_that_was_raised_on_purpose_fails_the_job(kind: type[VlmHyperBenchError], is_final: bool) -> None:
+def test_an_error_of_the_tree_fails_the_job(kind: type[VlmHyperBenchError], is_final: bool) -> None:
     expected = Failed(code=kind.code, message="No. Do otherwise.", permanent=is_final)
     assert outcome_of(kind("No.", cure="Do otherwise.")) == expected
 
@@ -48,13 +48,13 @@ def test_every_error_of_the_tree_has_its_row() -> None:
     assert tree == {*FINAL, Fenced, TargetRefused, Damaged}
 
 
-def test_a_stored_file_that_is_not_the_committed_one_fails_the_job_for_good() -> None:
+def test_a_damaged_file_fails_the_job_permanently() -> None:
     outcome = outcome_of(Damaged("runs/r/chunk", expected="0" * 64, found="1" * 64))
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == (Damaged.code, True)
 
 
-def test_a_kind_of_error_that_a_package_adds_means_what_its_base_means() -> None:
+def test_a_subclass_of_an_error_has_the_outcome_of_its_base() -> None:
     class EngineLost(Unavailable):
         code = "engine_lost"
 
@@ -66,7 +66,7 @@ def test_a_kind_of_error_that_a_package_adds_means_what_its_base_means() -> None
 
 
 @pytest.mark.parametrize("answer", [None, {"http_status": 404, "rule": "unknown_model"}])
-def test_a_target_that_refuses_fails_the_job_for_good_with_what_its_server_said(answer: dict[str, object]) -> None:
+def test_a_refusing_target_fails_the_job_permanently_with_the_server_s_error(answer: dict[str, object]) -> None:
     error = TargetRefused("No such model.", cure="Name one.", code="endpoint_unknown_model", answer=answer)  # type: ignore[arg-type]
     outcome = outcome_of(error)
     assert isinstance(outcome, Failed)
@@ -85,12 +85,12 @@ def test_a_lost_claim_writes_nothing() -> None:
         OSError(errno.EDQUOT, "Disk quota exceeded"),
     ],
 )
-def test_a_full_disk_gives_the_job_back(error: Exception) -> None:
+def test_a_full_disk_preempts_the_job(error: Exception) -> None:
     assert outcome_of(error) == Preempted(reason=STORAGE_FULL)
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.EACCES, "x"), AssertionError()])
-def test_whatever_was_not_raised_on_purpose_is_a_crash_and_is_tried_again(error: Exception) -> None:
+def test_any_other_error_is_a_crash_and_is_tried_again(error: Exception) -> None:
     outcome = outcome_of(error)
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("crash", False)
@@ -101,13 +101,13 @@ def group(*inner: Exception) -> Exception:
     return builtins.ExceptionGroup("several", inner)
 
 
-def test_a_group_of_errors_means_what_was_raised_on_purpose_in_it() -> None:
+def test_an_error_of_the_tree_decides_the_outcome_of_an_exception_group() -> None:
     assert outcome_of(group(ValueError("x"), group(Unavailable("Away.")))) == Failed(
         code="unavailable", message="Away."
     )
 
 
-def test_a_lost_claim_in_a_group_stands_before_all_else() -> None:
+def test_a_lost_claim_decides_the_outcome_of_an_exception_group() -> None:
     lost = Fenced("Lost.")
     assert cause_of(group(InvalidInput("x"), group(lost))) is lost
     assert outcome_of(group(InvalidInput("x"), group(lost))) is None

@@ -1,4 +1,4 @@
-"""Placement: who takes a job, and which device with it."""
+"""Placement: the worker and the devices of a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_worker_whose_devices_are_taken_gets_nothing() -> None:
     assert place(StepKind.GENERATE, None, [worker]) is None
 
 
-def test_what_is_measured_gets_every_device_of_its_worker() -> None:
+def test_a_job_reserves_every_device_of_its_worker() -> None:
     worker = worker_now(devices=(device_now(0, memory_bytes=40), device_now(1, memory_bytes=80)))
     placement = place(StepKind.GENERATE, None, [worker])
     assert placement is not None
@@ -67,7 +67,7 @@ def _inferring(ground: Ground) -> Inferring:
     return Inferring(worker_id=UUID(int=9), ground=ground)
 
 
-def test_a_worker_beside_another_that_infers_on_its_machine_is_given_nothing_to_time() -> None:
+def test_a_job_that_sends_requests_is_not_placed_on_a_machine_with_another_inference() -> None:
     here, elsewhere = Ground(machine="a"), Ground(machine="b")
     busy = [_inferring(here)]
     assert place(StepKind.GENERATE, None, [worker_now(ground=here)], busy) is None
@@ -82,12 +82,12 @@ def test_workers_whose_cores_are_apart_may_infer_at_once() -> None:
     assert place(StepKind.GENERATE, None, [worker_now(ground=low)], [_inferring(low)]) is None
 
 
-def test_a_worker_is_not_in_its_own_way() -> None:
+def test_a_worker_s_own_inference_does_not_exclude_it() -> None:
     worker = worker_now(slots=2, busy=1, ground=Ground(machine="a"))
     assert place(StepKind.GENERATE, None, [worker], [Inferring(worker_id=worker.id, ground=worker.ground)]) is not None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StepKind if STEPS[kind].asks is None])
-def test_what_times_nothing_is_placed_beside_an_inference(kind: StepKind) -> None:
+def test_a_job_without_requests_is_placed_on_a_machine_with_an_inference(kind: StepKind) -> None:
     here = Ground(machine="a")
     assert place(kind, None, [worker_now(STEPS[kind].worker, ground=here)], [_inferring(here)]) is not None

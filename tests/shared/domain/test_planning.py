@@ -1,4 +1,4 @@
-"""Plans: which jobs a run and an experiment consist of."""
+"""Plans: the jobs and phases of runs and experiments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vlmhyperbench.domain.specs import ImportTarget, StopRule
 from vlmhyperbench.domain.steps import StepKind
 
 
-def test_a_run_begins_with_one_index_job_that_says_what_to_read() -> None:
+def test_a_run_begins_with_one_index_job_with_its_dataset() -> None:
     [index] = plan_run(run_spec())
     assert (index.kind, index.scope, index.needs) == (StepKind.INDEX, "run", ())
     assert index.params["dataset"]["name"] == "invoices"  # type: ignore[index, call-overload]
@@ -38,7 +38,7 @@ def test_a_run_may_ask_for_a_fresh_index() -> None:
     assert index.params["is_fresh"] is True
 
 
-def test_a_run_that_keeps_answers_is_scored_and_reported_and_asks_nothing() -> None:
+def test_a_run_that_reuses_answers_is_only_scored_and_reported() -> None:
     score, report = plan_rescoring(run_spec(), total=4).jobs
     assert (score.kind, score.needs) == (StepKind.SCORE, ())
     assert (report.kind, report.needs) == (StepKind.REPORT, (0,))
@@ -69,7 +69,7 @@ def test_five_samples_in_shards_of_two_are_three_shards_then_score_then_report()
     assert (report.kind, report.needs) == (StepKind.REPORT, (3,))
 
 
-def test_imported_answers_are_one_job_however_many_they_are() -> None:
+def test_imported_answers_are_one_job() -> None:
     target = ImportTarget(model_name="other", format="lm-eval", answers="a" * 64)
     spec = run_spec(samples_per_shard=2, answers=2).model_copy(update={"target": target})
     expansion = expand_run(spec, samples=5)
@@ -128,8 +128,8 @@ def test_shards_cover_every_ordinal_exactly_once(samples: int, size: int, answer
 
 @given(st.integers(0, 100), st.integers(1, 50))
 def test_a_job_needs_only_jobs_that_are_planned_before_it(samples: int, size: int) -> None:
-    for place, job in enumerate(expand_run(run_spec(samples_per_shard=size), samples=samples).jobs):
-        assert all(needed < place for needed in job.needs)
+    for position, job in enumerate(expand_run(run_spec(samples_per_shard=size), samples=samples).jobs):
+        assert all(needed < position for needed in job.needs)
 
 
 STOP = StopRule(metric="exact_match@default", rule="better")
@@ -144,7 +144,7 @@ def test_a_run_that_may_stop_is_one_shard_which_scoring_watches() -> None:
     assert (again.needs, again.needs_state) == ((), "DONE")
 
 
-def test_runs_are_paired_that_ask_the_same_samples_equally_often() -> None:
+def test_runs_with_the_same_task_samples_and_repeats_are_paired() -> None:
     assert are_paired(run_spec(), run_spec(model="other"))
     assert not are_paired(run_spec(), run_spec(dataset="receipts"))
     assert not are_paired(run_spec(), run_spec(answers=2))
@@ -174,7 +174,7 @@ def test_a_judge_is_asked_after_the_inference_and_before_scoring() -> None:
     assert (shard.target_digest, score.needs, score.needs_state) == (None, (0, 1, 2, 3), "ENDED")
 
 
-def test_judges_of_kept_answers_have_phases_of_their_own() -> None:
+def test_judges_of_reused_answers_have_phases_of_their_own() -> None:
     planned = plan_rescoring(run_spec(metrics=(judge_metric(),)), total=3, reused=(1, 4))
     assert [(phase.no, phase.count) for phase in planned.phases] == [(5, 6)]
     judge, score, _ = planned.jobs

@@ -28,12 +28,12 @@ DAY = datetime.date(2026, 11, 1)
         {"per_hour": float("inf")},
     ],
 )
-def test_prices_of_no_kind_or_of_both_are_refused(fields: dict[str, Any]) -> None:
+def test_prices_need_exactly_one_of_tokens_and_hours(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Prices(**fields)
 
 
-def test_nothing_may_cost_nothing() -> None:
+def test_a_price_may_be_zero() -> None:
     assert Prices(per_hour=0.0).per_hour == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Prompts: which template wins, what it may reach, and how it says no."""
+"""Prompts: which template applies, what it may use, and how others are refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_templates_branch_loop_and_filter() -> None:
     assert _user("{{ [1, 2] | join('; ') }}") == "1; 2"
 
 
-def test_the_trailing_newline_of_a_template_is_kept() -> None:
+def test_the_trailing_newline_of_a_template_is_rendered() -> None:
     assert _user("x\n") == "x\n"
 
 

@@ -35,12 +35,12 @@ def _deep(levels: int) -> JsonValue:
         _schema(**{"$ref": "#"}),
     ],
 )
-def test_what_engines_can_read_is_taken_as_it_is(value: dict[str, JsonValue]) -> None:
+def test_a_well_formed_response_format_is_returned_unchanged(value: dict[str, JsonValue]) -> None:
     assert check_response_format(value) is value
 
 
 @pytest.mark.parametrize(
-    ("value", "place"),
+    ("value", "path"),
     [
         ({}, "type"),
         ({"type": "xml"}, "type"),
@@ -78,7 +78,7 @@ def test_what_engines_can_read_is_taken_as_it_is(value: dict[str, JsonValue]) ->
         (_schema(items=_deep(MAX_DEPTH + 1)), "schema.items"),
     ],
 )
-def test_what_no_engine_can_read_is_refused_with_its_place_and_a_cure(value: dict[str, JsonValue], place: str) -> None:
-    with pytest.raises(Refused, match=re.escape(place)) as raised:
+def test_a_malformed_response_format_is_refused_with_path_and_cure(value: dict[str, JsonValue], path: str) -> None:
+    with pytest.raises(Refused, match=re.escape(path)) as raised:
         check_response_format(value)
     assert raised.value.cure

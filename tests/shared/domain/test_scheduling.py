@@ -1,4 +1,4 @@
-"""Decisions: who gets a job, what goes back, what a run's jobs mean for the run, and when a job is given up."""
+"""Decisions: assignments, requeued jobs, actions that follow from a run's jobs, and when a job is given up."""
 
 from __future__ import annotations
 
@@ -71,20 +71,20 @@ def test_devices_are_given_once_in_one_decision() -> None:
     assert taken == [[0, 1]]
 
 
-def test_an_assignment_that_nobody_claims_in_time_goes_back() -> None:
+def test_an_assignment_that_is_not_claimed_in_time_is_taken_back() -> None:
     worker = worker_now()
     old = assigned(worker, age_s=15)
     decisions = decide(Window(now=NOW, assigned=(old,), workers=(worker,)), unclaimed_s=15)
     assert decisions == [Requeue(job_id=old.id, attempt_id=old.attempt_id)]
 
 
-def test_an_assignment_of_a_worker_that_is_gone_goes_back_at_once() -> None:
+def test_an_assignment_of_a_worker_that_is_gone_is_taken_back_at_once() -> None:
     young = assigned(worker_now(), age_s=0)
     decisions = decide(Window(now=NOW, assigned=(young,)), unclaimed_s=15)
     assert decisions == [Requeue(job_id=young.id, attempt_id=young.attempt_id)]
 
 
-def test_the_bell_rings_again_for_what_is_still_unclaimed() -> None:
+def test_an_unclaimed_assignment_is_rung_for_again() -> None:
     worker = worker_now(queue="bell")
     fresh, late = assigned(worker, age_s=0.5), assigned(worker, age_s=3)
     decisions = decide(Window(now=NOW, assigned=(fresh, late), workers=(worker,)), unclaimed_s=15)
@@ -145,7 +145,7 @@ def test_a_run_with_an_error_row_is_partial() -> None:
     assert advance(RUNNING, jobs)[-1] == End(event=RunEvent.END_PARTIAL)
 
 
-def test_a_run_that_keeps_an_error_row_is_partial_too() -> None:
+def test_a_run_that_reuses_an_error_row_is_partial() -> None:
     scored = [job(StepKind.SCORE, JobState.DONE)]
     assert advance(RunNow(state=RunState.RUNNING), scored)[-1] == End(event=RunEvent.SUCCEED)
     assert advance(RunNow(state=RunState.RUNNING, reuses_errors=True), scored)[-1] == End(event=RunEvent.END_PARTIAL)
@@ -178,7 +178,7 @@ def test_a_run_fails_with_the_shared_index(wording: Wording) -> None:
     wording(lost[-1].reason)
 
 
-def test_a_cancelled_run_ends_when_nothing_of_it_runs() -> None:
+def test_a_cancelled_run_ends_once_no_job_of_it_runs() -> None:
     run = RunNow(state=RunState.RUNNING, is_cancelled=True)
     assert advance(run, [job(StepKind.GENERATE, JobState.RUNNING)]) == [CancelWaiting()]
     assert advance(run, [job(StepKind.GENERATE, JobState.READY)]) == [CancelWaiting(), End(event=RunEvent.CANCEL)]
@@ -191,7 +191,7 @@ def test_a_cancelled_run_does_not_wait_for_the_index_that_others_share() -> None
 
 
 @pytest.mark.parametrize("state", [state for state in RunState if state.is_terminal])
-def test_a_run_that_has_ended_takes_no_step(state: RunState) -> None:
+def test_a_run_that_has_ended_has_no_actions(state: RunState) -> None:
     assert advance(RunNow(state=state, is_cancelled=True), [job(StepKind.GENERATE, JobState.READY)]) == []
 
 
@@ -217,7 +217,7 @@ def test_later_tries_wait_up_to_five_minutes(fails: int, draw: float) -> None:
     assert 0 <= backoff_s(fails, draw) <= min(300, 5 * 2**fails)
 
 
-def test_a_run_that_knows_enough_ends_the_shards_that_wait() -> None:
+def test_a_stopping_run_ends_its_waiting_shards() -> None:
     run = RunNow(state=RunState.RUNNING, is_stopping=True)
     shards = [job(StepKind.GENERATE, state) for state in (JobState.READY, JobState.RUNNING)]
     assert advance(run, shards) == [StopWaiting()]
@@ -241,21 +241,21 @@ def test_each_of_two_judges_closes_by_itself() -> None:
     assert advance(RUNNING, [asked, *judges]) == [INFERRED, CloseStep(no=2, state=PhaseState.COMPLETE)]
 
 
-def test_an_optional_step_that_fails_costs_the_run_its_own_rows_only() -> None:
+def test_a_failed_optional_step_makes_the_run_partial() -> None:
     judges = [job(StepKind.JUDGE, JobState.FAILED), job(StepKind.JUDGE, JobState.DONE)]
     jobs = [job(StepKind.GENERATE, JobState.DONE), *judges, job(StepKind.SCORE, JobState.DONE)]
     void = CloseStep(no=judges[0].step, state=PhaseState.VOID)
     assert advance(RUNNING, jobs) == [INFERRED, void, End(event=RunEvent.END_PARTIAL)]
 
 
-def test_of_two_idle_workers_on_one_machine_one_gets_a_job_to_time() -> None:
+def test_only_one_of_two_idle_workers_on_a_machine_gets_an_inference() -> None:
     here = Ground(machine="a")
     workers = (worker_now(queue="a", ground=here), worker_now(queue="b", ground=here))
     window = Window(now=NOW, waiting=tuple(waiting(StepKind.GENERATE) for _ in range(2)), workers=workers)
     assert [type(decision) for decision in decide(window, unclaimed_s=15)] == [Assign]
 
 
-def test_a_worker_that_died_over_its_job_keeps_its_machine_until_the_claim_has_ended() -> None:
+def test_a_dead_worker_blocks_its_machine_until_its_claim_has_ended() -> None:
     here = Ground(machine="a")
     window = Window(now=NOW, waiting=(waiting(StepKind.GENERATE),), workers=(worker_now(ground=here),))
     gone = Inferring(worker_id=uuid4(), ground=here)

@@ -21,7 +21,7 @@ def test_digits_stand_for_every_id_that_begins_with_them() -> None:
 @pytest.mark.parametrize(
     "text", ["", "-", "1f0", "../../etc/passwd", "1f0c3a9g", "é" * 8, "a" * 33, "1f0c\x00", "1f0c\n"]
 )
-def test_what_is_no_beginning_of_an_id_is_refused(text: str) -> None:
+def test_a_text_that_is_not_the_beginning_of_an_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         ids_from(text)
     assert refused.value.cure

@@ -1,4 +1,4 @@
-"""Names of limits: which time they bound, at which percentile."""
+"""Names of limits: their time and their percentile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stall limit of a shard follows from what its own requests may take."""
+"""The stall limit of a shard follows from the time that its own requests may take."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def test_a_timed_request_has_one_try_however_long() -> None:
     assert stall_limit_s(timed, StepKind.GENERATE, {}, requests=9) == pytest.approx(1.1 * 3600)
 
 
-def test_whoever_thinks_asks_nothing() -> None:
+def test_the_stall_limit_includes_the_pause_between_questions() -> None:
     talk = spec_of(Limits(request_timeout_s=10), ScenarioSpec(kind="interactive", turns=2, think_s=2000))
     assert stall_limit_s(talk, StepKind.GENERATE, {}, requests=9) == pytest.approx(1.1 * 2010)
 
 
-def test_between_two_arrivals_nothing_comes() -> None:
+def test_the_stall_limit_includes_the_gap_between_two_arrivals() -> None:
     rare = ArrivalSpec(process="constant", rate_per_s=0.001)
     spec = spec_of(Limits(request_timeout_s=10), ScenarioSpec(kind="server", requests=9, arrivals=rare))
     assert stall_limit_s(spec, StepKind.GENERATE, {}, requests=9) == pytest.approx(1.1 * (10 + 1000))
 
 
-def test_a_gap_that_was_drawn_is_the_largest_of_the_schedule() -> None:
+def test_the_stall_limit_includes_the_largest_gap_of_the_schedule() -> None:
     rare = ArrivalSpec(process="gamma", rate_per_s=0.01, cv=10)
     spec = spec_of(Limits(request_timeout_s=10), ScenarioSpec(kind="server", requests=50, arrivals=rare))
     few, many = (stall_limit_s(spec, StepKind.GENERATE, {}, requests=count) for count in (5, 50))
@@ -47,7 +47,7 @@ def test_a_gap_that_was_drawn_is_the_largest_of_the_schedule() -> None:
     assert many > 1.1 * (10 + 100)
 
 
-def test_a_judge_is_asked_in_a_closed_loop_whatever_the_run_does() -> None:
+def test_the_stall_limit_of_a_judge_does_not_depend_on_the_run_s_scenario() -> None:
     talk = spec_of(Limits(request_timeout_s=10, tries=3), ScenarioSpec(kind="interactive", turns=2, think_s=2000))
     judge = {METRIC: talk.metrics[0].label}
     assert stall_limit_s(talk, StepKind.JUDGE, judge, requests=9) == pytest.approx(1.1 * (3 * 10 + 2 * 60))
@@ -55,5 +55,5 @@ def test_a_judge_is_asked_in_a_closed_loop_whatever_the_run_does() -> None:
         stall_limit_s(talk, StepKind.JUDGE, {METRIC: "nobody@v1"}, requests=9)
 
 
-def test_no_delay_of_the_load_generator_is_longer() -> None:
+def test_the_maximum_delay_is_that_of_the_load_generator() -> None:
     assert max(request_queue.MAX_DELAY_S, request_queue.MAX_RETRY_AFTER_S) == stalling.MAX_DELAY_S

@@ -1,4 +1,4 @@
-"""The state tables: what is not in them cannot happen, and what has ended stays."""
+"""The state tables: terminal states never change, and every state can be reached."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def test_a_job_only_runs_after_it_was_assigned() -> None:
         ([RunState.FAILED, RunState.FAILED], ExperimentState.PARTIAL),
     ],
 )
-def test_an_experiment_is_what_its_runs_are(runs: list[RunState], state: ExperimentState) -> None:
+def test_the_state_of_an_experiment_follows_from_its_runs(runs: list[RunState], state: ExperimentState) -> None:
     assert experiment_state(runs) is state
     assert state.is_terminal == (state is not ExperimentState.OPEN)

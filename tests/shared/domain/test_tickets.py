@@ -1,4 +1,4 @@
-"""Signed texts for browsers: good for one purpose, one key and one time, and for nobody without the pepper."""
+"""Signed texts for browsers are valid for one purpose, one key and a limited time, and only with the pepper."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ KEY = "a" * 64
 
 
 def _ticket(purpose: Purpose = "ticket", **changes: object) -> Ticket:
-    said = {"prefix": "test", "expires_at": 1000, "nonce": "n" * 22, "pepper": "pepper", "key_hmac": KEY}
-    found = read_ticket(write_ticket(purpose, **(said | changes)))  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    sent = {"prefix": "test", "expires_at": 1000, "nonce": "n" * 22, "pepper": "pepper", "key_hmac": KEY}
+    result = read_ticket(write_ticket(purpose, **(sent | changes)))  # type: ignore[arg-type]
+    assert result is not None
+    return result
 
 
-def test_what_was_signed_here_is_good_until_it_ends() -> None:
+def test_a_signed_text_is_valid_until_it_expires() -> None:
     ticket = _ticket()
     assert (ticket.prefix, ticket.expires_at, ticket.nonce) == ("test", 1000, "n" * 22)
     assert is_signed(ticket, "ticket", now=999.9, pepper="pepper", key_hmac=KEY)
@@ -36,14 +36,14 @@ def test_what_was_signed_here_is_good_until_it_ends() -> None:
         replace(_ticket(), nonce="m" * 22),
     ],
 )
-def test_what_differs_in_anything_is_not_signed(ticket: Ticket) -> None:
+def test_a_text_that_differs_in_any_field_is_not_valid(ticket: Ticket) -> None:
     assert not is_signed(ticket, "ticket", now=0.0, pepper="pepper", key_hmac=KEY)
 
 
-def test_nothing_is_signed_without_a_pepper() -> None:
+def test_no_text_is_valid_without_a_pepper() -> None:
     assert not is_signed(_ticket(pepper=""), "ticket", now=0.0, pepper="", key_hmac=KEY)
 
 
 @pytest.mark.parametrize("text", ["", "a.b.c.d", "test.1." + "n" * 22, "test.1." + "n" * 22 + "." + "é" * 43])
-def test_what_is_no_signed_text_is_none(text: str) -> None:
+def test_a_text_of_another_form_is_not_a_ticket(text: str) -> None:
     assert read_ticket(text) is None

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from vlmhyperbench.domain.visible import HIDDEN, visible
 
 
-def test_what_a_terminal_would_obey_is_shown_as_what_it_is() -> None:
+def test_control_characters_are_replaced_by_their_escapes() -> None:
     assert visible("a\x1b[2J\x07\x9b1m\u202eb\u2028\ud800") == "a\\x1b[2J\\x07\\x9b1m\\u202eb\\u2028\\ud800"
 
 
-def test_lines_and_tabs_stay_where_text_has_several_lines_and_not_in_a_cell() -> None:
+def test_line_feeds_and_tabs_are_kept_only_on_request() -> None:
     assert visible("a\n\tb\r") == "a\n\tb\\x0d"
     assert visible("a\n\tb", keep="") == "a\\x0a\\x09b"
 
 
 @given(st.text())
-def test_nothing_hidden_is_left(text: str) -> None:
+def test_no_hidden_character_is_left(text: str) -> None:
     assert HIDDEN.search(visible(text, keep="")) is None
     visible(text).encode()
 

@@ -38,12 +38,12 @@ def _holder(worker: WorkerNow, run: UUID | None = OTHER) -> HeldJob:
 
 
 @pytest.mark.parametrize("state", [JobState.ASSIGNED, JobState.RUNNING])
-def test_a_run_that_is_worked_on_waits_for_nothing(state: JobState) -> None:
+def test_a_run_with_an_assigned_or_running_job_waits_for_nothing(state: JobState) -> None:
     assert _wait(_job(state=state), _job(StepKind.SCORE, is_blocked=True)) is None
     assert _wait(_job(state=state), is_paused=True) is None
 
 
-def test_a_paused_run_waits_for_somebody() -> None:
+def test_a_paused_run_waits_until_it_is_resumed() -> None:
     assert _wait(_job(), workers=(worker_now(),), is_paused=True).code == "paused"  # type: ignore[union-attr]
 
 
@@ -76,7 +76,7 @@ def test_a_wait_for_a_device_names_the_run_that_has_it(wording: Wording) -> None
     wording(unnamed.message)
 
 
-def test_what_could_start_waits_for_the_scheduler() -> None:
+def test_a_job_that_could_start_waits_for_the_scheduler() -> None:
     assert _wait(_job(), workers=(worker_now(),)).code == "scheduler"  # type: ignore[union-attr]
     assert _wait().code == "scheduler"  # type: ignore[union-attr]
     assert _wait(_job(StepKind.SCORE, is_blocked=True, needs_run=RUN)).code == "scheduler"  # type: ignore[union-attr]

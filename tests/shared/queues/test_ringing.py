@@ -1,4 +1,4 @@
-"""Rings: what goes into the broker, and what a broker that is away costs."""
+"""Rings: the content of the message, and the cost of a broker that is down."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ async def test_a_ring_carries_the_jobs_id_and_nothing_else(redis_url: str) -> No
     assert message["content-type"] == "application/json"
 
 
-async def test_nothing_to_ring_is_no_call(redis_url: str) -> None:
+async def test_an_empty_list_of_rings_sends_nothing(redis_url: str) -> None:
     bell = Bell("redis://127.0.0.1:1/0")
     assert await bell.ring([]) == 0
     bell.close()
 
 
-async def test_a_broker_that_is_away_is_left_alone_for_a_while() -> None:
+async def test_a_broker_that_is_down_is_not_called_for_a_while() -> None:
     bell = Bell("redis://127.0.0.1:1/0")
     assert await bell.ring([("q", JOB)]) == 0
     began = time.monotonic()

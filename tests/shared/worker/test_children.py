@@ -1,4 +1,4 @@
-"""CPU work in children: results, errors, deaths, cancelling, and what a child may know."""
+"""CPU work in children: results, errors, deaths, cancellation, and the environment of a child."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_alive(pid: int) -> bool:
 
 async def until_gone(pid: int) -> None:
     async with asyncio.timeout(30):
-        while is_alive(pid):  # noqa: ASYNC110 - the kernel rings no bell
+        while is_alive(pid):  # noqa: ASYNC110 - the kernel sends no event
             await asyncio.sleep(0.02)
 
 
@@ -43,7 +43,7 @@ async def test_a_childs_result_comes_back(children: CpuChildren) -> None:
     assert await children.run(math.comb, 5, 2) == 10
 
 
-async def test_a_childs_error_is_raised_here_and_the_child_lives_on(children: CpuChildren) -> None:
+async def test_an_error_in_a_child_is_raised_here_and_the_child_is_reused(children: CpuChildren) -> None:
     pid = await children.run(os.getpid)
     with pytest.raises(ValueError, match="math domain"):
         await children.run(math.sqrt, -1)
@@ -88,7 +88,7 @@ def run_out_of_time() -> None:
     raise TimeoutError("no answer")
 
 
-async def test_a_time_out_of_the_work_itself_is_its_own_error(children: CpuChildren) -> None:
+async def test_a_timeout_error_of_the_function_is_raised_unchanged(children: CpuChildren) -> None:
     pid = await children.run(os.getpid)
     with pytest.raises(TimeoutError, match="no answer"):
         await children.run(run_out_of_time)
@@ -102,7 +102,7 @@ async def test_an_idle_child_is_ended() -> None:
     children.close()
 
 
-async def test_a_child_knows_no_credential(monkeypatch: pytest.MonkeyPatch, children: CpuChildren) -> None:
+async def test_a_child_has_no_credentials(monkeypatch: pytest.MonkeyPatch, children: CpuChildren) -> None:
     monkeypatch.setenv("VLMHB_DATABASE_URL", "postgresql://user:hidden@host/db")
     forget_credentials()
     assert "VLMHB_DATABASE_URL" not in os.environ

@@ -1,4 +1,4 @@
-"""One claim that runs: what a handler's end means, when the lease is lost, and who hears of it."""
+"""A running claim: the outcomes of its handler, the loss of its lease, and the events."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_a_transient_error_is_tried_again(room: EngineRoom, runtime: Runti
     assert finished.state is JobState.READY
 
 
-async def test_a_group_of_errors_is_told_by_what_was_raised_on_purpose(room: EngineRoom, runtime: Runtime) -> None:
+async def test_an_exception_group_is_reported_by_its_error_of_the_tree(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     group = builtins.ExceptionGroup(
         "two", [ValueError("by the way"), builtins.ExceptionGroup("in", [Unavailable("Busy.")])]
@@ -131,7 +131,7 @@ async def test_a_group_of_errors_is_told_by_what_was_raised_on_purpose(room: Eng
         builtins.ExceptionGroup("g", [OSError(errno.EDQUOT, "Disk quota exceeded")]),
     ],
 )
-async def test_a_full_disk_gives_the_job_back_and_charges_nothing(
+async def test_a_full_disk_preempts_the_job_without_counting_a_failure(
     room: EngineRoom, runtime: Runtime, error: Exception
 ) -> None:
     job = await claimed(room, runtime)
@@ -142,7 +142,7 @@ async def test_a_full_disk_gives_the_job_back_and_charges_nothing(
     assert (await room.job(job.job.id)).fails == 0
 
 
-async def test_whatever_fails_on_a_full_disk_is_no_failure(
+async def test_any_failure_on_a_full_disk_preempts_the_job(
     room: EngineRoom, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await claimed(room, runtime)
@@ -159,7 +159,7 @@ async def test_a_lost_claim_inside_a_group_of_errors_writes_nothing(room: Engine
     assert (await room.job(job.job.id)).state is JobState.RUNNING
 
 
-async def test_an_outcome_that_json_cannot_hold_is_a_crash(room: EngineRoom, runtime: Runtime) -> None:
+async def test_an_outcome_that_is_not_json_is_a_crash(room: EngineRoom, runtime: Runtime) -> None:
     async def handler(job: ClaimedJob) -> Outcome:
         return Complete(data={"rate": float("nan")})
 
@@ -168,7 +168,7 @@ async def test_an_outcome_that_json_cannot_hold_is_a_crash(room: EngineRoom, run
     assert (await written_outcome(room, job))["code"] == "crash"
 
 
-async def test_a_handler_whose_lease_is_taken_is_ended(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_handler_whose_claim_is_lost_is_cancelled(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     await room.let_lease_expire(job.job.id)
     await room.reap()
@@ -177,7 +177,7 @@ async def test_a_handler_whose_lease_is_taken_is_ended(room: EngineRoom, runtime
     assert (await room.job(job.job.id)).state is JobState.READY
 
 
-async def test_a_handler_whose_lease_cannot_be_renewed_is_ended(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_handler_whose_lease_cannot_be_renewed_is_cancelled(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     assert await ClaimRunner(job, forever, sent_at=time.monotonic() - 60).run() is None
     assert job.fenced.is_set()
@@ -187,15 +187,15 @@ def impatient(settings: Settings) -> Settings:
     return settings.model_copy(update={"timers": settings.timers.model_copy(update={"stall_s": STALL_S})})
 
 
-async def test_a_job_that_commits_nothing_for_long_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_job_that_commits_nothing_within_the_stall_limit_has_stalled(
+    room: EngineRoom, runtime: Runtime
+) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=HASTY)
     await runner_of(job, forever).run()
     assert (await written_outcome(room, job))["code"] == "stalled"
 
 
-async def test_a_job_whose_requests_may_take_longer_than_that_has_not_stalled(
-    room: EngineRoom, runtime: Runtime
-) -> None:
+async def test_a_job_whose_requests_may_take_longer_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
     limits = Limits(request_timeout_s=600, tries=5)
     job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=limits)
 
@@ -207,7 +207,7 @@ async def test_a_job_whose_requests_may_take_longer_than_that_has_not_stalled(
     assert (await written_outcome(room, job))["reason"] == "answered"
 
 
-async def test_a_job_that_is_silent_for_longer_than_its_requests_may_take_has_stalled(
+async def test_a_job_that_commits_nothing_for_longer_than_its_requests_may_take_has_stalled(
     room: EngineRoom, runtime: Runtime
 ) -> None:
     limits = Limits(request_timeout_s=10 * STALL_S, tries=1)
@@ -218,23 +218,21 @@ async def test_a_job_that_is_silent_for_longer_than_its_requests_may_take_has_st
     assert time.monotonic() - began > 10 * STALL_S
 
 
-async def test_a_job_whose_run_cannot_be_understood_has_stalled_all_the_same(
-    room: EngineRoom, runtime: Runtime
-) -> None:
+async def test_a_job_whose_run_has_an_invalid_spec_stalls_at_the_timer(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings))
     await room.execute("UPDATE run SET spec = '{}' WHERE id = :id", id=job.run_id)
     await runner_of(job, forever).run()
     assert (await written_outcome(room, job))["code"] == "stalled"
 
 
-async def test_a_job_that_sends_nothing_has_stalled_whatever_its_run_allows(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_job_without_requests_stalls_at_the_timer(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings))
     job.job = replace(job.job, kind=StepKind.IMPORT)
     await runner_of(job, forever).run()
     assert (await written_outcome(room, job))["code"] == "stalled"
 
 
-async def test_a_job_that_loads_its_model_for_long_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_job_that_loads_its_model_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=HASTY)
     loaded: list[bool] = []
 
@@ -290,7 +288,7 @@ async def test_cancelling_a_run_ends_the_work_in_a_child(room: EngineRoom, runti
     assert finished.state is JobState.CANCELLED
 
 
-async def test_work_in_a_child_that_does_not_end_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_call_in_a_child_that_exceeds_its_limit_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
     async def handler(job: ClaimedJob) -> Outcome:
         await job.run_cpu(time.sleep, 600)
         return Complete()
@@ -307,7 +305,7 @@ async def test_a_child_of_a_job_computes(room: EngineRoom, runtime: Runtime) -> 
     assert await job.run_cpu(os.path.join, "a", "b") == "a/b"
 
 
-async def test_whatever_a_handler_writes_is_behind_the_fence_and_published(room: EngineRoom, runtime: Runtime) -> None:
+async def test_all_writes_of_a_handler_are_fenced_and_published(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     async with job.transaction() as session:
         await events.append(session, stream_id=job.stream_id, type="artifact.ready", data={"name": "a"})

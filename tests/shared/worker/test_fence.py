@@ -1,4 +1,4 @@
-"""A zombie: a worker that lost its claim to another, or has ended it, and does not know. It writes nothing at all."""
+"""A zombie is a worker that lost or ended its claim and does not know it. It writes nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def room(runtime: Runtime) -> EngineRoom:
 
 
 async def claimed(room: EngineRoom, runtime: Runtime) -> ClaimedJob:
-    """Take a shard, open a phase under its claim and write a first row."""
+    """Claim a shard, open a phase under the claim and write a first row."""
     _, [shard] = await room.shards(run_spec(metrics=(), reports=()), samples=SAMPLES)
     worker_id = await room.add_worker(devices=1)
     attempt = await room.assign(shard.id, worker_id, device=0)
@@ -120,11 +120,11 @@ def finish(outcome: Outcome) -> Write:
     return write
 
 
-def _held(found: object) -> object:
-    """Say as `ClaimedJob` does that the claim is lost."""
-    if found is None:
+def _held(result: object) -> object:
+    """Raise the same error as `ClaimedJob` if the claim is lost."""
+    if result is None:
         raise Fenced("The claim is lost.")
-    return found
+    return result
 
 
 WRITES: dict[str, Write] = {
@@ -152,7 +152,7 @@ async def everything(room: EngineRoom) -> dict[str, object]:
 
 
 @writes
-async def test_whoever_holds_the_claim_can_write(room: EngineRoom, runtime: Runtime, write: Write) -> None:
+async def test_a_held_claim_can_write(room: EngineRoom, runtime: Runtime, write: Write) -> None:
     job = await claimed(room, runtime)
     before = await everything(room)
     await write(job)
@@ -160,7 +160,7 @@ async def test_whoever_holds_the_claim_can_write(room: EngineRoom, runtime: Runt
 
 
 @writes
-async def test_whoever_lost_the_claim_to_another_that_runs_the_job_writes_nothing(
+async def test_a_claim_that_was_lost_to_another_writes_nothing(
     room: EngineRoom, runtime: Runtime, write: Write
 ) -> None:
     zombie = await claimed(room, runtime)
@@ -177,7 +177,7 @@ async def test_whoever_lost_the_claim_to_another_that_runs_the_job_writes_nothin
 
 @writes
 @pytest.mark.parametrize("state", [JobState.DONE, JobState.FAILED, JobState.CANCELLED])
-async def test_whoever_has_ended_the_claim_writes_nothing_more(
+async def test_a_claim_that_has_ended_writes_nothing(
     room: EngineRoom, runtime: Runtime, write: Write, state: JobState
 ) -> None:
     job = await claimed(room, runtime)

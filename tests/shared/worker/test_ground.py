@@ -1,4 +1,4 @@
-"""What a worker stands on, asked of the real kernel: in a process of its own, which may pin itself."""
+"""The ground of a worker, read from the real kernel in a separate process, which may pin itself."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ print(json.dumps([sorted(ground([]).cores), json.loads(child.stdout)]))
 """
 
 
-def test_whoever_is_pinned_has_children_on_the_same_cores_and_says_so() -> None:
-    told = subprocess.run([sys.executable, "-c", PROBE, str(CORE)], capture_output=True, check=True)
-    own, inherited = json.loads(told.stdout)
+def test_the_children_of_a_pinned_process_run_on_its_cores() -> None:
+    shown = subprocess.run([sys.executable, "-c", PROBE, str(CORE)], capture_output=True, check=True)
+    own, inherited = json.loads(shown.stdout)
     assert inherited == [CORE]
     assert CORE in own
     siblings = Path(f"/sys/devices/system/cpu/cpu{CORE}/topology/thread_siblings_list").read_text()
@@ -44,11 +44,11 @@ def test_an_engine_that_runs_elsewhere_is_part_of_the_ground() -> None:
     assert ground([], pids=[child.pid]) == everything
 
 
-def test_gpus_are_told_by_their_ids_and_a_cpu_slot_by_its_cores() -> None:
+def test_the_ground_has_gpus_by_id_and_cpu_slots_by_cores() -> None:
     assert ground([GPU, CPU]).gpus == {"GPU-1"}
 
 
-def test_a_machine_is_one_boot_of_its_kernel_or_else_its_name(tmp_path: Path) -> None:
+def test_a_machine_is_identified_by_the_kernel_s_boot_or_else_its_name(tmp_path: Path) -> None:
     assert machine_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert machine_id(tmp_path / "none") == socket.gethostname()
 
@@ -59,7 +59,7 @@ def test_cores_that_the_machine_lacks_are_refused_and_named() -> None:
     pin(frozenset())
 
 
-def test_cores_are_set_as_the_kernel_lists_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cores_are_set_in_the_kernel_s_notation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VLMHB_HOME", str(tmp_path))
     assert Settings.load().inference_cores == frozenset()
     monkeypatch.setenv("VLMHB_INFERENCE_CORES", "0-2,8")

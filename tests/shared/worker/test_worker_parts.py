@@ -23,14 +23,14 @@ from vlmhyperbench.worker.signals import open_stop
 GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1/2", name="gpu", memory_bytes=1)
 
 
-def test_ten_in_five_seconds_are_two_a_second_and_ten_more_take_five() -> None:
+def test_ten_in_five_seconds_are_two_per_second_and_ten_more_take_five_seconds() -> None:
     rate = Rate()
     assert rate.update(0, 0, 20) == (None, None)
     assert rate.update(5, 10, 20) == (2, 5)
     assert rate.update(10, 20, None) == (2, None)
 
 
-def test_a_rate_forgets_what_is_long_ago() -> None:
+def test_a_rate_uses_only_recent_observations() -> None:
     rate = Rate()
     rate.update(0, 0, 100)
     rate.update(10, 50, 100)
@@ -45,7 +45,7 @@ async def test_a_cpu_slot_is_not_locked(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_gpu_is_locked_until_whoever_holds_it_lets_go(tmp_path: Path) -> None:
+async def test_a_gpu_is_locked_until_its_holder_releases_it(tmp_path: Path) -> None:
     [first] = await lock_devices(tmp_path, [GPU])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
@@ -56,7 +56,7 @@ async def test_a_gpu_is_locked_until_whoever_holds_it_lets_go(tmp_path: Path) ->
     os.close(second)
 
 
-def test_what_an_older_boot_left_is_killed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_processes_of_an_earlier_boot_are_killed(tmp_path: Path) -> None:
     older, own = (label(tmp_path, "inference", "w", uuid4()) for _ in range(2))
     other = label(tmp_path, "inference", "another", uuid4())
     sleepers = [
@@ -75,7 +75,7 @@ def test_what_an_older_boot_left_is_killed_and_nothing_else(tmp_path: Path) -> N
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("length", [5, 120])
-async def test_a_ring_that_is_forwarded_is_heard(tmp_path: Path, length: int) -> None:
+async def test_a_forwarded_ring_is_received(tmp_path: Path, length: int) -> None:
     heard = asyncio.Event()
     folder = tmp_path / ("d" * length)
     folder.mkdir(mode=0o700)

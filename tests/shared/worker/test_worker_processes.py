@@ -51,7 +51,7 @@ async def until_state(room: EngineRoom, run_id: UUID, state: RunState) -> None:
 
 
 async def until_registered(services: Services, workers: int) -> None:
-    """Wait until so many workers have registered, and have ended what was to be ended."""
+    """Wait until this number of workers has registered and has ended the claims of dead boots."""
 
     async def have_registered() -> bool:
         return services.log().count('"worker.registered"') >= workers
@@ -63,7 +63,7 @@ async def rows(room: EngineRoom, run_id: UUID) -> object:
     return await room.scalar("SELECT array_agg(ordinal ORDER BY ordinal) FROM fact WHERE run_id = :run", run=run_id)
 
 
-async def test_a_worker_that_is_killed_loses_its_job_to_another_and_every_row_exists_once(
+async def test_the_job_of_a_killed_worker_goes_to_another_and_every_row_exists_once(
     room: EngineRoom, services: Services
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
@@ -79,9 +79,7 @@ async def test_a_worker_that_is_killed_loses_its_job_to_another_and_every_row_ex
     assert await room.scalar("SELECT count(*) FROM reservation") == 0
 
 
-async def test_a_worker_that_sleeps_past_its_lease_writes_nothing_when_it_wakes(
-    room: EngineRoom, services: Services
-) -> None:
+async def test_a_worker_that_was_stopped_past_its_lease_writes_nothing(room: EngineRoom, services: Services) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
     services.scheduler()
     sleeper = services.worker("hang", name="sleeper")
@@ -101,7 +99,7 @@ async def test_a_worker_that_sleeps_past_its_lease_writes_nothing_when_it_wakes(
     assert await rows(room, run.id) == list(range(SAMPLES))
 
 
-async def test_a_worker_that_starts_again_ends_the_claims_of_its_dead_predecessor_long_before_their_leases(
+async def test_a_restarted_worker_ends_the_claims_of_its_dead_predecessor_before_their_leases_expire(
     room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
@@ -122,7 +120,7 @@ async def test_a_worker_that_starts_again_ends_the_claims_of_its_dead_predecesso
     assert [path.stem for path in (tmp_path / "locks" / "workers").iterdir()] == [str(living)]
 
 
-async def test_a_worker_that_still_lives_keeps_its_claim_when_another_takes_its_name(
+async def test_a_live_worker_keeps_its_claim_when_another_takes_its_name(
     room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
@@ -143,7 +141,7 @@ async def test_a_worker_that_still_lives_keeps_its_claim_when_another_takes_its_
     assert await room.scalar("SELECT count(*) FROM fact WHERE claim_id = :claim", claim=held.claim_id) == 2
 
 
-async def test_a_worker_of_another_home_ends_no_claim_of_its_namesake(
+async def test_a_worker_of_another_home_does_not_end_claims_of_a_worker_with_its_name(
     room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
 ) -> None:
     _, [shard] = await room.shards(SPEC, samples=SAMPLES)
@@ -164,7 +162,7 @@ async def test_a_worker_of_another_home_ends_no_claim_of_its_namesake(
         assert (now.state, now.claim_id) == (JobState.RUNNING, held.claim_id)
 
 
-async def test_a_worker_that_is_told_to_go_finishes_its_chunk_and_nothing_is_charged(
+async def test_a_worker_that_is_terminated_finishes_its_chunk_without_counting_a_failure(
     room: EngineRoom, services: Services
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
@@ -181,7 +179,7 @@ async def test_a_worker_that_is_told_to_go_finishes_its_chunk_and_nothing_is_cha
 
 
 @pytest.mark.parametrize("mode", ["hang", "stubborn"])
-async def test_a_cancelled_run_ends_even_where_the_handler_does_not_listen(
+async def test_a_cancelled_run_ends_even_if_the_handler_ignores_the_cancellation(
     room: EngineRoom, services: Services, mode: str
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
