@@ -60,7 +60,8 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
     if owner is None or owner.is_ended:
         return None
     run = (await session.execute(text(_RUN), {"run": run_id})).one()
-    rows = (await session.execute(text(_JOBS), {"run": run_id, "digest": _index_digest(run.spec)})).all()
+    spec = RunSpec.model_validate(run.spec)
+    rows = (await session.execute(text(_JOBS), {"run": run_id, "digest": dataset_digest(spec)})).all()
     now = RunNow(
         state=RunState(run.state),
         is_cancelled=owner.is_cancelled,
@@ -70,7 +71,7 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
     )
     actions = advance(now, [_job_now(row) for row in rows])
     for action in actions:
-        await _apply(session, owner, run.spec, rows, action)
+        await _apply(session, owner, spec, rows, action)
     is_dirty = StopWaiting() in actions  # the jobs that it ended are seen when the run is advanced the next time
     await session.execute(text("UPDATE run SET is_dirty = :dirty WHERE id = :run"), {"run": run_id, "dirty": is_dirty})
     return await _mark(session, owner)
@@ -103,14 +104,12 @@ async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark
     return await _mark(session, owner)
 
 
-async def _apply(
-    session: AsyncSession, owner: Owner, spec: JsonObject, rows: Sequence[Row[Any]], action: Action
-) -> None:
+async def _apply(session: AsyncSession, owner: Owner, spec: RunSpec, rows: Sequence[Row[Any]], action: Action) -> None:
     match action:
         case Expand():
             index = next(row for row in rows if STEPS[StepKind(row.kind)].expands and row.state == JobState.DONE)
             try:
-                await _expand(session, owner, RunSpec.model_validate(spec), index.outcome["data"])
+                await _expand(session, owner, spec, index.outcome["data"])
             except Conflict as error:
                 await _end(session, owner, RunEvent.FAIL, f"index: {error}")
         case StopWaiting():
@@ -176,10 +175,6 @@ async def _reuses_errors(session: AsyncSession, run_id: UUID, rows: Sequence[Row
     if not all(JobState(row.state).is_terminal for row in rows):
         return False
     return bool((await session.execute(text(_REUSES_ERRORS), {"run": run_id})).scalar_one())
-
-
-def _index_digest(spec: JsonObject) -> str:
-    return dataset_digest(RunSpec.model_validate(spec))
 
 
 def _job_now(row: Row[Any]) -> JobNow:

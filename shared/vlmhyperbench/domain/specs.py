@@ -25,25 +25,25 @@ class PackageRef(Spec):
 
     @property
     def label(self) -> str:
-        """How reports and identities name it."""
+        """Name in reports and identities."""
         return f"{self.distribution} {self.version}"
 
 
 class SourceRef(Spec):
-    """The code behind a dotted path, which no distribution gives a version."""
+    """The code of a dotted path, which has no distribution and therefore no version."""
 
     module: Name
     sha256: Sha256
-    """Of its source, and of the modules beside it in its package."""
+    """Hash of its source and of the other modules of its package."""
 
     @property
     def label(self) -> str:
-        """How reports and identities name it."""
+        """Name in reports and identities."""
         return f"{self.module} sha256:{self.sha256}"
 
 
 PluginRef = PackageRef | SourceRef
-"""What a run pins of a plugin: two runs with equal ones ran the same code. Told apart by their fields."""
+"""The pinned code of a plugin: runs with equal references ran the same code. Distinguished by their fields."""
 
 
 class ModelFile(Spec):
@@ -77,7 +77,7 @@ class ModelTarget(Spec):
 
     @property
     def secret_names(self) -> list[str]:
-        """Secrets that the target names."""
+        """Names of the secrets that the target needs."""
         return named_secrets(self.engine_params)
 
 
@@ -89,7 +89,7 @@ class EndpointTarget(Spec):
     model_name: Name
     backend_class: Name = "openai"
     adapter: SourceRef | None = Field(default=None, exclude_if=lambda adapter: adapter is None)
-    """Only of a dotted path; left out elsewhere, so that the digest of an endpoint stays what it was."""
+    """Only set for a dotted path; otherwise it is left out, so that digests of endpoints did not change."""
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property
@@ -99,7 +99,7 @@ class EndpointTarget(Spec):
 
     @property
     def secret_names(self) -> list[str]:
-        """Secrets that the target names."""
+        """Names of the secrets that the target needs."""
         return named_secrets(self.engine_params)
 
 
@@ -125,7 +125,7 @@ class ImportTarget(Spec):
 
     @property
     def secret_names(self) -> list[str]:
-        """Nothing is asked, so no secret is needed."""
+        """Empty, since no request is sent."""
         return []
 
     @property
