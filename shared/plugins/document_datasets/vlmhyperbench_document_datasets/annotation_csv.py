@@ -1,8 +1,8 @@
-"""The dataset `annotation_csv`: questions and answers in a CSV, images in files beside it.
+"""The dataset `annotation_csv`: questions and answers in a CSV, images in files of the same folder.
 
 The file is UTF-8, with or without BOM, separated by `;`, `,` or tabs, with the columns `question` and `answer`, and
-`image_path` (or `image`), `data_index`, `split`, `doc_class`, `question_type`, `answer_bbox` where there are such.
-Columns of any other name are metadata.
+optionally `image_path` (or `image`), `data_index`, `split`, `doc_class`, `question_type` and `answer_bbox`. Columns of
+any other name are metadata.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 FILE_NAME = "annotation.csv"
 REQUIRED = ("question", "answer")
 IMAGE = ("image_path", "image")
-"""Names of the column of images; it has one of them."""
+"""Accepted names of the column of images."""
 OPTIONAL = ("data_index", "split", "doc_class", "question_type", "answer_bbox")
 SEPARATORS = (";", ",", "\t")
 MAX_ERRORS = 20
-"""So many wrong lines are named; the rest are counted."""
+"""Maximum number of wrong lines that are listed; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     number: int
-    """Place in the file, from 0, whatever the split: the sample's key."""
+    """Number of the row in the file, from 0, including rows of other splits: the sample's key."""
     cells: dict[str, str]
 
 
 class AnnotationCsv:
-    """Yield one sample per row; its key is the row's number from 0, whatever split is asked for.
+    """Yield one sample per row; its key is the number of the row in the file, from 0, for any split.
 
-    `path` is the CSV or the folder that holds `annotation.csv`; image paths are relative to that folder, and a row
-    without one is a question on text alone. The whole file is checked before the first sample; a missing or broken
-    image is not its business: the platform makes that sample an error and goes on. Metadata is every other column, each
-    where the cell is not empty; `answer_bbox` as JSON where it is JSON.
+    `path` is the CSV or the folder that contains `annotation.csv`; image paths are relative to that folder, and a row
+    without an image is a question on text only. The whole file is checked before the first sample. Images are not
+    checked: the platform makes a sample with a missing or broken image an error and continues. All other columns are
+    metadata, if the cell is not empty; `answer_bbox` is parsed if it is JSON.
     """
 
     def __init__(self, source: DatasetSource) -> None:
@@ -82,12 +82,12 @@ def _read(file: Path) -> Iterator[_Row]:
     """Yield the rows of a file, and raise at its end if any line was wrong.
 
     Raises:
-        InvalidInput: columns are missing, or lines are wrong; all of them are named.
+        InvalidInput: columns are missing, or lines are malformed; the message lists them.
     """
     problems: list[str] = []
     with file.open(encoding="utf-8-sig", newline="") as lines:
         line = 1
-        """Where the row begins: a quote that is never closed takes the reader much further."""
+        """First line of the row; after a quote that is never closed the reader is much further."""
         try:
             reader = csv.reader(lines, delimiter=_separator(lines), strict=True)
             header = next(reader, [])
@@ -109,7 +109,7 @@ def _read(file: Path) -> Iterator[_Row]:
 
 
 def _separator(lines: IO[str]) -> str:
-    """Return what separates the columns of the first line: what makes the most of the known ones."""
+    """Return the separator with which the first line has the most known columns."""
     first = lines.readline()
     lines.seek(0)
     known = {*REQUIRED, *IMAGE, *OPTIONAL}
@@ -119,7 +119,7 @@ def _separator(lines: IO[str]) -> str:
 
 
 def _not_utf8(file: Path) -> int:
-    """Return the first line, from 1, that does not decode."""
+    """Return the number of the first line, from 1, that is not UTF-8."""
     with file.open("rb") as lines:
         return next(no for no, line in enumerate(lines, 1) if line.decode(errors="ignore").encode() != line)
 
@@ -188,7 +188,7 @@ def _refuse_constant(name: str) -> JsonValue:
 
 
 def _finite(text: str) -> float:
-    """Read a number; one too large for a float is none that JSON knows."""
+    """Parse a number; a number out of a float's range is refused, as by JSON."""
     value = float(text)
     if math.isinf(value):
         raise ValueError(text)

@@ -1,6 +1,6 @@
-"""What time, a copier and a camera do to a page: stains, faint print, blur, noise, and the blocks of JPEG.
+"""Degrade a page as age, copiers and cameras do: stains, faint print, blur, noise, and the blocks of JPEG.
 
-All of it is integer arithmetic: no decoder's build and no rounding of a processor can change a pixel.
+All arithmetic is on integers, so that the pixels are the same with every processor and every build of a library.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _COSINES = np.array(
 
 
 def degrade(pixels: Pixels, rng: random.Random, *, paper: int) -> Grey:
-    """Stain a page, fade it, blur it, add noise, and quantise its blocks: each more or less, as the seed says."""
+    """Stain, fade and blur a page, add noise and quantise its blocks, each with a strength drawn by the seed."""
     for _ in range(rng.randint(0, 3)):
         pixels = stain(pixels, rng)
     pixels = fade(pixels, paper=paper, keep=rng.randint(90, 220))
-    # Twice, and a person cannot tell 3 from 8 either.
+    # After a second blur even a person could not distinguish 3 from 8.
     if rng.random() < 0.6:
         pixels = blur(pixels)
     noisy = add_noise(pixels, rng, deviation=rng.randint(0, 8))
@@ -57,7 +57,7 @@ def degrade(pixels: Pixels, rng: random.Random, *, paper: int) -> Grey:
 
 
 def stain(pixels: Pixels, rng: random.Random) -> Pixels:
-    """Darken a round spot, most in its middle."""
+    """Darken a round spot, mostly in its centre."""
     height, width = pixels.shape
     x, y, radius, depth = rng.randrange(width), rng.randrange(height), rng.randint(8, 30), rng.randint(20, 70)
     rows, columns = np.ogrid[:height, :width]
@@ -67,12 +67,12 @@ def stain(pixels: Pixels, rng: random.Random) -> Pixels:
 
 
 def fade(pixels: Pixels, *, paper: int, keep: int) -> Pixels:
-    """Keep so many 256ths of what distinguishes a pixel from the paper."""
+    """Reduce the contrast of every pixel to the paper to this many 256ths."""
     return paper + ((pixels - paper) * keep + 128) // 256
 
 
 def blur(pixels: Pixels) -> Pixels:
-    """Mix every pixel with its neighbours, 1 : 2 : 1 in both directions; beyond the edge, the edge goes on."""
+    """Mix every pixel with its neighbours, 1 : 2 : 1 in both directions; edge pixels are repeated."""
     wide = np.pad(pixels, 1, mode="edge")
     across = wide[:, :-2] + 2 * wide[:, 1:-1] + wide[:, 2:]
     both: Pixels = across[:-2] + 2 * across[1:-1] + across[2:]
@@ -80,7 +80,7 @@ def blur(pixels: Pixels) -> Pixels:
 
 
 def quantise_blocks(pixels: Grey, *, quality: int) -> Grey:
-    """Return a grey image as JPEG of a quality from 1 to 100 would give it back; both sides are multiples of 8."""
+    """Return a grey image after JPEG's quantisation at a quality of 1 to 100; both sides are multiples of 8."""
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     steps = np.clip((_LUMINANCE * scale + 50) // 100, 1, 255)
     height, width = pixels.shape
@@ -91,6 +91,6 @@ def quantise_blocks(pixels: Grey, *, quality: int) -> Grey:
 
 
 def _rounded(values: Pixels, divisors: Pixels | np.int64) -> Pixels:
-    """Divide, and round to the nearest integer; halves go away from zero."""
+    """Divide and round to the nearest integer, halves away from zero."""
     rounded: Pixels = np.sign(values) * ((2 * np.abs(values) + divisors) // (2 * divisors))
     return rounded

@@ -32,11 +32,11 @@ DENSE_FIELDS: dict[str, dict[str, Value]] = {
         "city": name_of(CITIES),
     },
 }
-"""Document class → field → how its value is made up; subtotal, tax and total follow from the table."""
+"""Document class → field → generator of its value; subtotal, tax and total follow from the table."""
 
 
 def compose_dense_page(rng: random.Random) -> Page:
-    """Choose a class, its four fields, two to five items, and whether tax is added to their sum."""
+    """Choose a class, four of its fields, two to five items, and whether tax is added to their sum."""
     doc_class = rng.choice(sorted(DENSE_FIELDS))
     fields = [(name, value(rng)) for name, value in DENSE_FIELDS[doc_class].items()]
     rng.shuffle(fields)
@@ -73,7 +73,7 @@ def compose_dense_page(rng: random.Random) -> Page:
 
 
 def _items(rng: random.Random, count: int) -> tuple[list[dict[str, str]], int]:
-    """Make up so many items of different names, and add up their sums, in cents."""
+    """Generate a number of items with different names; also return the sum of their prices, in cents."""
     items: dict[str, dict[str, str]] = {}
     total = 0
     while len(items) < count:

@@ -1,7 +1,7 @@
 """The dataset `handwritten_digits`: digits that people wrote, from the test set of UCI's optical recognition data.
 
 The 1,797 images are those that scikit-learn ships (E. Alpaydin and C. Kaynak, 1998): 8 × 8 counts of
-ink from 0 to 16, reduced from forms that 13 people filled in. Nothing of them is kept here.
+ink from 0 to 16, reduced from forms that 13 people filled in. This package contains none of these data.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
 
 SPLITS = {"train": range(898), "test": range(898, 1797)}
-"""Rows of the data, in their own order: its second half is held out, as in scikit-learn's example on these digits. The
-rows are not shuffled, so that a writer's digits stay together as far as they do in the data."""
+"""Rows of each split, in the order of the data: the second half is held out, as in scikit-learn's example on these
+digits. The rows are not shuffled, so that a writer's digits are mostly in one split."""
 SIDE, MAX_INK = 8, 16
 MAX_SCALE = 64
 _SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
-"""Of all images and then all labels, a byte each."""
+"""SHA-256 of all images and then all labels, a byte for each value."""
 QUESTION = "Which digit is this?"
 
 
 class HandwrittenDigits:
-    """Yield the digits of a split, `test` (899, the default) or `train` (898), and ask which one each is.
+    """Yield the digits of a split, `test` (899, the default) or `train` (898), with the question which digit it is.
 
     Params:
-        scale: the side of a square for one of the 8 × 8 counts, in pixels (default 12, a digit of 96 × 96).
-        page: `square` is the digit alone; `wide` puts it in the middle of white paper twice as wide.
+        scale: side of the square for each of the 8 × 8 counts, in pixels (default 12, a digit of 96 × 96).
+        page: `square` shows only the digit; `wide` shows it in the centre of white paper that is twice as wide.
 
     Keys are the rows of the data. Metadata: `doc_class` and `question_type`, both `digit`; `split`; `tier`, which is
     `handwritten`.
@@ -42,7 +42,7 @@ class HandwrittenDigits:
 
     def __init__(self, source: DatasetSource) -> None:
         self._split = "test" if source.split is None else source.split
-        self._scale, bad_scale = integer(source.params, "scale", default=12, least=1, most=MAX_SCALE)
+        self._scale, bad_scale = integer(source.params, "scale", default=12, min_value=1, max_value=MAX_SCALE)
         page, bad_page = choice(source.params, "page", default="square", known=("square", "wide"))
         problems = [*unknown_params(source.params, ("scale", "page")), *bad_scale, *bad_page]
         if self._split not in SPLITS:
@@ -72,12 +72,12 @@ class HandwrittenDigits:
 
 
 def draw_ink(ink: NDArray[np.int64], *, scale: int, is_wide: bool) -> Grey:
-    """Draw a digit from its counts of ink, of shape (8, 8): 0 is white, 16 is black.
+    """Draw a digit.
 
     Args:
-        ink: the counts.
-        scale: the side of the square of each, in pixels.
-        is_wide: whether it is in the middle of paper twice as wide.
+        ink: Counts of ink, shape (8, 8): 0 is white, 16 is black.
+        scale: Side of the square of each count, in pixels.
+        is_wide: Whether the digit is in the centre of paper that is twice as wide.
     """
     grey = (255 - (255 * ink + MAX_INK // 2) // MAX_INK).astype(np.uint8)
     large = grey.repeat(scale, axis=0).repeat(scale, axis=1)
@@ -86,7 +86,7 @@ def draw_ink(ink: NDArray[np.int64], *, scale: int, is_wide: bool) -> Grey:
 
 
 def inks_and_labels(split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the counts of ink of a split, of shape (rows, 8, 8), and which digits they are.
+    """Return the counts of ink of a split, shape (rows, 8, 8), and the digits.
 
     Raises:
         KeyError: there is no such split.

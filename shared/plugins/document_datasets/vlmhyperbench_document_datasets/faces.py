@@ -1,7 +1,7 @@
-"""Bitmap faces: the characters of a page as pixels, from packages that ship them, with no rasteriser in between.
+"""Bitmap faces: the characters of a page as pixels, from packages that ship them, without a rasteriser.
 
-The first face is Pillow's built-in bitmap font. The others are fonts of the X Window System in the copies that the
-package `pyfiglet` ships (each file carries its own permissive notice); nothing of them is kept here.
+The first face is Pillow's built-in bitmap font. The others are fonts of the X Window System in the copies of the
+package `pyfiglet` (each file has its own permissive notice); this package contains none of them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from PIL import Image, ImageDraw, ImageFont
 from vlmhyperbench_sdk.errors import InvalidInput
 
 CHARACTERS = string.ascii_uppercase + string.digits + ".:"
-"""All that is ever printed on a page, beside the space."""
+"""All characters of pages, except the space."""
 DEFAULT_FACE = "pillow"
 OTHER_FACES = ("5x8", "6x9", "clr6x10", "clb6x10", "clr7x10", "clr8x10", "clb8x10", "cli8x8")
-"""Their names in `pyfiglet`: width × height in pixels; `clb` is bold, `cli` slanted."""
+"""Names in `pyfiglet`: width × height in pixels; `clb` is bold, `cli` slanted."""
 
 
 _SHA256 = {
@@ -35,18 +35,18 @@ _SHA256 = {
     "clb8x10": "7db5151d777963110c2e0c267b38579315ef8629b707f3dc452023397097bd93",
     "cli8x8": "945a61e8bd6a55c2d3faf437eb403d0d35956b79c5a2fda63b086231e7f8511d",
 }
-"""What the characters of each face are, so that nobody draws other pages under the same keys."""
+"""Hash of each face's characters, so that pages with the same key are never drawn with other characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Face:
-    """A fixed-width face: one bitmap per character, all of one size."""
+    """A fixed-width face: a bitmap per character, all of the same size."""
 
     name: str
     glyphs: dict[str, NDArray[np.bool_]]
     """True is ink. Shape of each: (height, width)."""
     width_px: int
-    """As far as the ink of any character reaches to the right."""
+    """Rightmost extent of the ink of all characters."""
 
 
 @cache
@@ -54,8 +54,7 @@ def face(name: str) -> Face:
     """Return a face by its name.
 
     Raises:
-        InvalidInput: the face is one of `pyfiglet`'s, and that package is not installed; or the package that ships it
-            has other characters.
+        InvalidInput: the package that ships the face is not installed, or has other characters.
     """
     glyphs = _of_pillow() if name == DEFAULT_FACE else _of_pyfiglet(name)
     if _digest_of(glyphs) != _SHA256[name]:
@@ -87,10 +86,10 @@ def _of_pillow() -> dict[str, NDArray[np.bool_]]:
 
 
 def require_other_faces() -> None:
-    """Find out now, not at the first page, whether there are other faces.
+    """Check before the first page that the other faces are installed.
 
     Raises:
-        InvalidInput: `pyfiglet` is not installed, or ships others.
+        InvalidInput: `pyfiglet` is not installed, or has other characters.
     """
     for name in OTHER_FACES:
         face(name)

@@ -1,4 +1,4 @@
-"""What a dataset yields, as hashes of pixels and of texts: equal on every machine, where PNG bytes are not."""
+"""Hashes of a dataset's pixels and texts, which are equal on every machine, unlike bytes of PNG files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.types import Sample
 
 
 def pixels_of(sample: Sample) -> NDArray[np.uint8]:
-    """Return the grey pixels of a sample's one image. Shape: (height, width).
+    """Return the grey pixels of a sample's only image. Shape: (height, width).
 
     Raises:
         ValueError: the sample has no image, or several.
@@ -26,7 +26,7 @@ def pixels_of(sample: Sample) -> NDArray[np.uint8]:
 
 
 def pixel_hash(samples: Iterable[Sample]) -> str:
-    """Hash the sizes and pixels of the images, 16 hex digits; an image that comes twice in a row counts once."""
+    """Hash the sizes and pixels of the images, 16 hex digits; consecutive equal images count once."""
     total, last = hashlib.sha256(), None
     for sample in samples:
         if sample.images != last:

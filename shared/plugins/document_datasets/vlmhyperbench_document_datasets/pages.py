@@ -1,7 +1,7 @@
-"""Small synthetic documents on a grid of 24 × 6 characters: what stands on them, and how it is laid out.
+"""Small synthetic documents on a grid of 24 × 6 characters: their content and their layout.
 
-The distribution is the one that the model of `vlmhyperbench-tiny-doc-vlm` was trained on: sizes, fields, layouts and
-probabilities are part of the contract between the two.
+The model of `vlmhyperbench-tiny-doc-vlm` was trained on this distribution: sizes, fields, layouts and probabilities are
+part of the contract between the two packages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WIDTH_PX, HEIGHT_PX = 192, 96
 CELL_WIDTH_PX, CELL_HEIGHT_PX = 8, 16
 COLUMNS, ROWS = WIDTH_PX // CELL_WIDTH_PX, HEIGHT_PX // CELL_HEIGHT_PX
 VALUE_COLUMN = 10
-"""Where values stand in a tabulated page."""
+"""Column of the values in a tabulated page."""
 
 Value = Callable[[random.Random], str]
 
@@ -34,7 +34,7 @@ CITIES = _words("OSLO ROME PARIS RIGA MINSK LIMA CAIRO TOKYO DELHI QUITO SOFIA B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Where a value stands in the lines: its row and its first column, both from 0."""
+    """The position of a value in the lines: its row and its first column, both from 0."""
 
     row: int
     column: int
@@ -43,23 +43,23 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One document: its class, its fields in the order in which they stand, and its lines of text."""
+    """A document: its class, its fields in the order of the page, and its lines of text."""
 
     doc_class: str
     fields: dict[str, str]
     lines: tuple[str, ...]
     spans: dict[str, Span]
-    """Where each value stands, by the name of its field; a value of a table by its path, `items.0.price`."""
+    """Position of each value, by the name of its field; of a value of a table by its path, `items.0.price`."""
     items: tuple[dict[str, str], ...] = ()
-    """The rows of its table, as they are printed: name, count, price, sum."""
+    """Rows of its table, as printed: name, count, price, sum."""
     width_px: int = WIDTH_PX
     height_px: int = HEIGHT_PX
     labels: frozenset[str] = field(default_factory=frozenset)
-    """What a reader finds on the page beside the fields: the columns of a table."""
+    """Printed labels that are no fields: the columns of a table."""
 
     @property
     def truth(self) -> JsonObject:
-        """All that the page states, as an object: its kind, its fields, and the rows of its table where it has one."""
+        """The content of the page as an object: its class, its fields, and the rows of its table if it has one."""
         return {"kind": self.doc_class, **self.fields, **({"items": [*self.items]} if self.items else {})}
 
 
@@ -93,13 +93,13 @@ def _lay_out(doc_class: str, fields: dict[str, str], rng: random.Random) -> tupl
 
 
 def word(rng: random.Random) -> str:
-    """Make a pronounceable word that is on no list, so that it has to be read."""
+    """Generate a pronounceable word that is on no list, so that a model must read it."""
     syllables = (rng.choice("BCDFGHJKLMNPRSTVWXZ") + rng.choice("AEIOUY") for _ in range(rng.randint(2, 3)))
     return "".join(syllables) + rng.choice(("", "N", "S", "R", "L"))
 
 
 def name_of(known: tuple[str, ...]) -> Value:
-    """Make a name that is one of the known ones, or more often a word that is on no list."""
+    """Generate a name: a known one, or more often a word that is on no list."""
     return lambda rng: rng.choice(known) if rng.random() < 0.4 else word(rng)
 
 
@@ -153,4 +153,4 @@ FIELDS: dict[str, dict[str, Value]] = {
         "price": _money,
     },
 }
-"""Document class → field → how its value is made up."""
+"""Document class → field → generator of its value."""

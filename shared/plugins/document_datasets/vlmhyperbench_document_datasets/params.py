@@ -1,4 +1,4 @@
-"""Reading of a dataset's params: wrong names and values are refused all at once, with the nearest name."""
+"""Parse the params of datasets: all wrong names and values are refused at once, with the most similar name."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
 def unknown_params(params: JsonObject, known: Collection[str]) -> list[str]:
-    """Say which params a dataset does not have."""
+    """Return a problem for each param that the dataset does not have."""
     return [_unknown(name, known) for name in params if name not in known]
 
 
-def integer(params: JsonObject, name: str, *, default: int, least: int, most: int) -> tuple[int, list[str]]:
-    """Return a bounded whole number, and what is wrong with it."""
+def integer(params: JsonObject, name: str, *, default: int, min_value: int, max_value: int) -> tuple[int, list[str]]:
+    """Return a bounded whole number and its problems."""
     value: JsonValue = params.get(name, default)
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+    if isinstance(value, int) and not isinstance(value, bool) and min_value <= value <= max_value:
         return value, []
-    return default, [f"{name}: {value!r} is not a whole number from {least} to {most}."]
+    return default, [f"{name}: {value!r} is not a whole number from {min_value} to {max_value}."]
 
 
 def choices(params: JsonObject, name: str, *, known: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Return some of several words, each once, none by default, and what is wrong with them."""
+    """Return a list of different choices, by default empty, and its problems."""
     value: JsonValue = params.get(name, ())
     if not isinstance(value, (list, tuple)):
         return (), [f"{name}: {value!r} is no list."]
@@ -34,7 +34,7 @@ def choices(params: JsonObject, name: str, *, known: Collection[str]) -> tuple[t
 
 
 def choice(params: JsonObject, name: str, *, default: str, known: Collection[str]) -> tuple[str, list[str]]:
-    """Return one of several words, and what is wrong with it."""
+    """Return a choice and its problems."""
     value: JsonValue = params.get(name, default)
     if isinstance(value, str) and value in known:
         return value, []
@@ -42,7 +42,7 @@ def choice(params: JsonObject, name: str, *, default: str, known: Collection[str
 
 
 def refuse(dataset: str, problems: list[str]) -> None:
-    """Raise InvalidInput with every problem, or do nothing where there is none."""
+    """Raise `InvalidInput` with all problems, if there are any."""
     if problems:
         raise InvalidInput(f"The params of the dataset {dataset} are wrong. {' '.join(problems)}", cure="Correct them.")
 

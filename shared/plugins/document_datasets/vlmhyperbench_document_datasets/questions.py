@@ -1,4 +1,4 @@
-"""What is asked about a page, in several words, and what answers it: a value, a sentence, or a reason and a value."""
+"""Questions about a page in several wordings, with answers as a value, a sentence, or a reason and a value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vlmhyperbench_sdk.types import JsonObject
 NOT_STATED = "not stated"
 """The right answer to a question about a field that is not on the page."""
 MAX_ABSENT = 3
-"""So many absent fields can be asked for on any page without a doubt."""
+"""Maximum number of questions about fields that are certainly absent, possible on every page."""
 
 NEVER_PRINTED = ("cashier", "currency", "discount")
-"""Asked for on pages with a table, which state most of what the classes know."""
+"""Fields that are asked for as absent on pages with a table, which have most fields of their classes."""
 
 CONFUSABLE = (
     frozenset(("born", "date", "due")),
@@ -26,7 +26,7 @@ CONFUSABLE = (
     frozenset(("items", "number", "seat")),
     frozenset(("price", "subtotal", "total")),
 )
-"""Fields that a reader could take for each other: where one is on a page, no other is asked for as absent."""
+"""Groups of fields that could be confused: if a field is on a page, no other of its group is asked for as absent."""
 
 WORDINGS: dict[str, tuple[str, ...]] = {
     "field": (
@@ -78,10 +78,10 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Give the items' sums, added up.",
     ),
 }
-"""Question type → its wordings, the first of which is the one of the first model."""
+"""Question type → its wordings; the first is that of the first model."""
 
 ABSENT_RULE = f" If the page does not state it, answer: {NOT_STATED}."
-"""Ends every question about a field where some are absent, so that nothing gives away which."""
+"""End of every question about a field if some are absent, so that the question does not reveal which."""
 STYLE_RULES = {
     "value": "",
     "sentence": " Answer in one sentence.",
@@ -91,38 +91,38 @@ STYLE_RULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question about a page, before it is put in words."""
+    """A question about a page, before it is worded."""
 
     name: str
     question_type: str
     answer: str
     subject: str = ""
-    """What its wordings ask for."""
+    """The subject that is inserted into its wordings."""
     said_of: str = ""
-    """How a sentence begins that gives the answer; empty where an answer is no sentence."""
+    """Beginning of a sentence that gives the answer; empty if the answer is never a sentence."""
     reason: str = ""
-    place: str | None = None
-    """The value on the page that is the answer, by its name in the page's spans."""
+    span: str | None = None
+    """Name of the answer's value in the page's spans."""
     metadata: JsonObject = field(default_factory=dict)
 
     def wordings(self) -> tuple[str, ...]:
-        """Return the question in all its words."""
+        """Return all wordings of the question."""
         known = WORDINGS["field" if self.question_type == "absent" else self.question_type]
         return tuple(words.format(subject=self.subject) for words in known)
 
     def asked(self, number: int, *, with_absent: bool, style: str) -> str:
-        """Return one of its wordings and the rules for its answer.
+        """Return a wording with the rules for the answer.
 
         Args:
-            number: of the wording.
-            with_absent: whether it says what to answer where the page does not state a field.
-            style: of the answer.
+            number: Number of the wording.
+            with_absent: Whether it contains the rule for absent fields.
+            style: Style of the answer.
         """
         rules = ABSENT_RULE if with_absent and self.question_type in ("field", "absent") else ""
         return self.wordings()[number] + rules + (STYLE_RULES[style] if self.said_of else "")
 
     def full_answer(self, style: str) -> str:
-        """Return what a model should write in a style; what is no sentence is the answer alone."""
+        """Return the expected answer in a style; a question without sentences is answered by the value."""
         if style == "value" or not self.said_of:
             return self.answer
         sentence = f"{self.said_of} is {self.answer}."
@@ -139,7 +139,7 @@ def ask(page: Page) -> Iterator[Question]:
             subject=name,
             said_of=f"The {name}",
             reason=_line_reads(page, page.spans[name].row),
-            place=name,
+            span=name,
             metadata={"field": name},
         )
     if page.items:
@@ -165,7 +165,7 @@ def ask_schema(page: Page, schema: str) -> Question:
 
 
 def ask_absent(page: Page, rng: random.Random, count: int) -> Iterator[Question]:
-    """Yield questions about fields that are not on the page, and that nothing on it could be taken for."""
+    """Yield questions about fields that are absent from the page, and that cannot be confused with one on it."""
     for name in rng.sample(sorted(absent_fields(page)), count):
         yield Question(
             name=f"absent-{name}",
@@ -188,7 +188,7 @@ def absent_fields(page: Page) -> set[str]:
 
 def _ask_table(page: Page) -> Iterator[Question]:
     for number, item in enumerate(page.items):
-        place = page.spans[f"items.{number}.name"]
+        name_span = page.spans[f"items.{number}.name"]
         for column in ("count", "price", "sum"):
             subject = f"{column} of {item['name']}"
             yield Question(
@@ -197,8 +197,8 @@ def _ask_table(page: Page) -> Iterator[Question]:
                 answer=item[column],
                 subject=subject,
                 said_of=f"The {subject}",
-                reason=_line_reads(page, place.row),
-                place=f"items.{number}.{column}",
+                reason=_line_reads(page, name_span.row),
+                span=f"items.{number}.{column}",
                 metadata={"field": column, "item": item["name"]},
             )
     names = ", ".join(item["name"] for item in page.items)
@@ -216,7 +216,7 @@ def _ask_table(page: Page) -> Iterator[Question]:
         answer=page.fields.get("subtotal", page.fields["total"]),
         said_of="The sum of all items",
         reason=f"The sums are {sums}.",
-        place="subtotal" if "subtotal" in page.fields else "total",
+        span="subtotal" if "subtotal" in page.fields else "total",
     )
 
 

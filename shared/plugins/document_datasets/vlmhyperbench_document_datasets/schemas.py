@@ -1,4 +1,4 @@
-"""Forms of JSON that a question asks for by name: the JSON Schema of each, and a page written in it."""
+"""Named forms of JSON answers: the JSON Schema of each, and a page's content in that form."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SUMS = ("subtotal", "tax", "total")
 
 
 def schema_of(name: str, page: Page) -> JsonObject:
-    """Return the JSON Schema (2020-12) of a form for pages of this class and sort."""
+    """Return the JSON Schema (2020-12) of a form for pages of this class, with or without a table."""
     return _FORMS[name][0](page)
 
 
 def written_as(name: str, page: Page) -> JsonObject:
-    """Return a page's truth in a form."""
+    """Return a page's content in a form."""
     return _FORMS[name][1](page)
 
 
@@ -45,7 +45,7 @@ def _rows(page: Page, type_of: Callable[[str], JsonObject]) -> JsonObject:
 
 
 def _names() -> JsonObject:
-    """The fields of all classes, so that the schema does not say which class the page is of."""
+    """Return the fields of all classes, so that the schema does not reveal the page's class."""
     return {
         "enum": sorted(
             {name for known in (FIELDS, DENSE_FIELDS) for fields in known.values() for name in fields} | {*_SUMS}
@@ -81,7 +81,7 @@ def _typed_schema(page: Page) -> JsonObject:
 
 
 def _typed(page: Page) -> JsonObject:
-    """Numbers as numbers, dates as year-month-day, and null for every field of the class that is not on the page."""
+    """Return numbers as numbers, dates as year-month-day, and null for fields of the class that are absent."""
     fields = {name: _value_of(name, page.fields.get(name)) for name in _known_fields(page)}
     rows = [{name: _value_of(name, text) for name, text in item.items()} for item in page.items]
     return {"kind": page.doc_class, **fields, **({"items": rows} if rows else {})}

@@ -25,11 +25,11 @@ from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 MAX_DOCUMENTS = 1_000_000
 PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "rule", "answer_style", "schemas")
 _TEXTS = ("clean", "dense")
-"""Tiers that have texts of their own; the others are ways to draw the clean ones."""
+"""Tiers with documents of their own; the other tiers draw the clean documents in another way."""
 
 
 class SyntheticDocuments:
-    """Draw `documents` pages (default 200) and ask for every field, for the kind, for all text and for JSON.
+    """Draw `documents` pages (default 200) with questions about every field, the kind, the whole text and JSON.
 
     Params:
         documents: how many pages; six to eight questions each. The first pages of a longer dataset are the pages of a
@@ -37,17 +37,17 @@ class SyntheticDocuments:
         page: `image` draws the page; `text` puts its text before the question, with no image (a cheap text-only task).
         tier: `clean`, `noisy`, `shifted`, `fonts` (the extra `fonts`) or `dense`; all but `dense` show the same
             documents under the same keys.
-        phrasings: `first` asks in the words that the first model knows; `drawn` in one of four, drawn by the seed;
-            `every` in all four, one sample each.
-        unanswerable: on every page, ask for so many fields (up to 3) that are not on it; the answer is `not stated`.
-        rule: who says so: `question`, at the end of every question about a field, or `prompt`, one with a system prompt
-            as `document-reader` has it; the questions then say nothing of it.
-        answer_style: `value`, `sentence` or `reasons`: how the question wants to be answered. The reference stays the
-            value, and `answer` in the metadata is the whole answer.
-        schemas: names of schemas (`pairs`, `nested`, `typed`); one more question each.
+        phrasings: `first` uses the wordings that the first model knows; `drawn` one of four, drawn by the seed; `every`
+            all four, as a sample each.
+        unanswerable: number of questions per page (up to 3) about absent fields; the answer is `not stated`.
+        rule: where this rule is stated: `question`, at the end of every question about a field, or `prompt`, a prompt
+            with a system prompt such as that of `document-reader`; the questions then do not state it.
+        answer_style: `value`, `sentence` or `reasons`: the requested style of answers. The reference remains the value;
+            `answer` in the metadata is the whole answer.
+        schemas: names of schemas (`pairs`, `nested`, `typed`); each adds a question.
 
-    A document depends on the seed, its own number and the tier alone, so keys and pages are the same in any order and
-    on any machine. Metadata: `doc_class`; `tier`; `truth`, the page as JSON; `boxes`, for every value the pixels (left,
+    A document depends only on the seed, its number and the tier, so keys and pages are the same in any order and on any
+    machine. Metadata: `doc_class`; `tier`; `truth`, the page as JSON; `boxes`, for every value the pixels (left,
     top, right, bottom; the last two are outside), and `answer_bbox`; `question_type`, one of `field`, `kind`, `read`,
     `json`, `absent`, `schema`, and on dense pages `item`, `count`, `sum`; `field` where one is asked for, and `item`;
     `phrasing` (from 0) where it need not be the first; `answer_style` and `answer` where a style is asked for; `schema`
@@ -57,11 +57,11 @@ class SyntheticDocuments:
     def __init__(self, source: DatasetSource) -> None:
         params = source.params
         self._seed = source.seed
-        self._documents, bad_number = integer(params, "documents", default=200, least=1, most=MAX_DOCUMENTS)
+        self._documents, bad_number = integer(params, "documents", default=200, min_value=1, max_value=MAX_DOCUMENTS)
         page, bad_page = choice(params, "page", default="image", known=("image", "text"))
         self._tier, bad_tier = choice(params, "tier", default="clean", known=TIERS)
         self._phrasings, bad_phrasings = choice(params, "phrasings", default="first", known=("first", "drawn", "every"))
-        self._absent, bad_absent = integer(params, "unanswerable", default=0, least=0, most=MAX_ABSENT)
+        self._absent, bad_absent = integer(params, "unanswerable", default=0, min_value=0, max_value=MAX_ABSENT)
         rule, bad_rule = choice(params, "rule", default="question", known=("question", "prompt"))
         self._style, bad_style = choice(params, "answer_style", default="value", known=tuple(STYLE_RULES))
         self._schemas, bad_schemas = choices(params, "schemas", known=SCHEMAS)
@@ -112,7 +112,7 @@ class SyntheticDocuments:
             yield ask_schema(page, schema)
 
     def _words(self, question: Question, document: str) -> Iterator[tuple[int, str]]:
-        """Yield the number and the words of each wording that is asked."""
+        """Yield the number and the text of each wording that is used."""
         count = len(question.wordings())
         drawn = self._chance(document, f"wording/{question.name}").randrange(count)
         chosen = {"first": range(1), "drawn": range(drawn, drawn + 1), "every": range(count)}[self._phrasings]
@@ -133,10 +133,10 @@ class SyntheticDocuments:
             metadata |= {"answer_style": self._style, "answer": question.full_answer(self._style)}
         if boxes:
             metadata["boxes"] = {name: list(box) for name, box in boxes.items()}
-        if question.place in boxes:
-            metadata["answer_bbox"] = list(boxes[question.place])
+        if question.span in boxes:
+            metadata["answer_bbox"] = list(boxes[question.span])
         return metadata
 
     def _chance(self, document: str, what: str) -> random.Random:
-        """Return randomness of its own for one choice, so that no choice changes another."""
+        """Return a random generator for a single choice, so that choices do not influence each other."""
         return random.Random(f"synthetic_documents/{document}/{what}")  # noqa: S311 - drawn, not secret

@@ -1,7 +1,7 @@
-"""The tiers of difficulty: how the page of each is made up and drawn.
+"""The tiers of difficulty: how their pages are generated and drawn.
 
-`clean`, `noisy`, `shifted` and `fonts` draw the same documents, so that what a tier costs is measured on pairs; `dense`
-has documents of its own.
+`clean`, `noisy`, `shifted` and `fonts` draw the same documents, so that tiers can be compared by pairs of samples;
+`dense` has documents of its own.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from vlmhyperbench_document_datasets.warping import warp
 
 TIERS = ("clean", "noisy", "shifted", "fonts", "dense")
 MAX_LINE_SHIFT_PX = CELL_WIDTH_PX // 2
-"""How far a line of a shifted page stands off its neighbours, at most."""
+"""Maximum offset of a line of a shifted page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A drawn page: its pixels, and where each value stands on it."""
+    """A drawn page: its pixels, and the bounding box of each value."""
 
     pixels: Grey
     boxes: dict[str, Box]
 
 
 def make_document(document: str, tier: str) -> tuple[Page, random.Random]:
-    """Make up the page of a document, and return it with the randomness that is left for drawing it."""
+    """Generate the page of a document; return it with the random generator for drawing it."""
     rng = random.Random(f"synthetic_documents/{'dense/' if tier == 'dense' else ''}{document}")  # noqa: S311 - drawn, not secret
     page = compose_dense_page(rng) if tier == "dense" else compose_page(rng)
     return page, rng
 
 
 def draw(page: Page, rng: random.Random, *, document: str, tier: str) -> Drawing:
-    """Draw the page of a document as its tier says; `rng` is what `make_document` returned.
+    """Draw the page of a document in its tier; `rng` is the generator that `make_document` returned.
 
     Raises:
         InvalidInput: the tier needs a package that is not installed.
@@ -79,7 +79,7 @@ def draw(page: Page, rng: random.Random, *, document: str, tier: str) -> Drawing
 
 
 def _write_unevenly(page: Page, rng: random.Random) -> Sheet:
-    """Write a page with every line a few pixels off the grid, on a sheet that has room for it."""
+    """Set a page with every line a few pixels off the grid, on a sheet with room for it."""
     height_px = CELL_HEIGHT_PX * len(page.lines)
     lefts = tuple(rng.randint(0, MAX_LINE_SHIFT_PX) for _ in page.lines)
     return write(

@@ -1,4 +1,4 @@
-"""Pages that do not lie on the grid: turned and scaled a little, with integers only.
+"""Pages off the grid: rotated and scaled a little, in integer arithmetic.
 
 Every pixel of the result is the mean of 4 × 4 points; a point has the ink of the nearest pixel of the sheet below it.
 """
@@ -22,7 +22,7 @@ _POINTS = 4
 
 
 def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
-    """Turn and scale a sheet, and lay its ink somewhere on a page of (height, width) pixels: all of it stays on."""
+    """Rotate and scale a sheet, and place its ink at random on a page of (height, width) pixels, all of it inside."""
     height, width = size
     rows, columns = np.nonzero(sheet.coverage)
     top, left = int(rows.min()), int(columns.min())
@@ -35,17 +35,17 @@ def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
     scale = min(rng.randint(MIN_SCALE, MAX_SCALE), fits)
     slack_x = width - 1 - wide * scale // (ONE * ONE)
     slack_y = height - 1 - high * scale // (ONE * ONE)
-    # The middle of the ink, in half pixels: on the sheet, and where it goes on the page.
+    # The centre of the ink on the sheet and on the page, in half pixels.
     from_x, from_y = 2 * left + ink_width, 2 * top + ink_height
     to_x = width + rng.randint(-slack_x + 1, slack_x - 1)
     to_y = height + rng.randint(-slack_y + 1, slack_y - 1)
 
-    # The points of a pixel along the first two axes, its place along the others: sums over leading axes are quick.
+    # Points of a pixel are along the first two axes, pixels along the others: sums over leading axes are fast.
     steps = 2 * np.arange(_POINTS, dtype=np.int32) + 1
     x = 2 * _POINTS * np.arange(width, dtype=np.int32) + steps.reshape(1, -1, 1, 1) - _POINTS * to_x
     y = 2 * _POINTS * np.arange(height, dtype=np.int32)[:, None] + steps.reshape(-1, 1, 1, 1) - _POINTS * to_y
-    # Points are in units of 1 / (2 · _POINTS) pixel, and the inverse of a turn is a turn the other way. 32 bits hold
-    # all products below for pages of up to 1,000 pixels.
+    # Points are in units of 1 / (2 · _POINTS) pixel; the inverse of a rotation is the opposite rotation. 32 bits are
+    # enough for all products below, for pages of up to 1,000 pixels.
     unit = 2 * _POINTS * scale
     source_x = ((x * cosine + y * sine) * 2 + from_x * unit) // (2 * unit)
     source_y = ((y * cosine - x * sine) * 2 + from_y * unit) // (2 * unit)

@@ -1,4 +1,4 @@
-"""ANLS*: ANLS of every value of a nested document, in which what is missing or made up counts as well."""
+"""ANLS*: ANLS of every value of a nested document, including missing and invented values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATISTICS = ("similarity", "invalid")
 
 
 class AnlsStar:
-    r"""ANLS of every value of a nested document; what is missing or made up counts as well.
+    r"""ANLS of every value of a nested document, including missing and invented values.
 
     ## Formula
 
@@ -151,7 +151,7 @@ class AnlsStar:
 
 
 def _compare(reference: JsonValue, answer: JsonValue) -> float:
-    """Compare a document; a list of texts stands for alternatives where the answer is one text, as in the paper."""
+    """Compare a document; a list of texts means alternatives if the answer is a single text, as in the paper."""
     if (
         isinstance(answer, str)
         and isinstance(reference, list)

@@ -1,4 +1,4 @@
-"""Read answers and references as JSON documents, by one rule for every metric of the package."""
+"""Parse answers and references as JSON documents, in the same way for every metric of the package."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _MEANT_AS_JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[\[{"])')
 
 
 class NotJson(Exception):
-    """An answer is not JSON, also after the repairs that are declared."""
+    """An answer is not JSON, even after the declared repairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonAnswers:
-    """How a metric reads answers that are meant as JSON."""
+    """How a metric parses JSON answers."""
 
     on_invalid: Literal["exclude", "zero"] = "exclude"
-    """What an answer is worth that is not JSON: no value, or 0."""
+    """Score of an answer that is not JSON: no value, or 0."""
     repair: bool = False
-    """Whether the content of a code fence, or the first balanced object or array, is read instead."""
+    """Whether the content of a code fence, or the first balanced object or array, is parsed instead."""
 
     def __post_init__(self) -> None:
         check_choice("on_invalid", self.on_invalid, ("exclude", "zero"))
         check_flag("repair", self.repair)
 
     def read(self, answer: str, reference: Container) -> JsonValue:
-        """Parse an answer; repairs look for what the reference is, an object or an array.
+        """Parse an answer; repairs search for an object or an array, like the reference.
 
         Raises:
-            NotJson: it is not JSON to the letter.
+            NotJson: it is not strict JSON.
         """
         if self.repair:
             answer, _ = repair_json(answer, opening="{" if isinstance(reference, dict) else "[")
@@ -68,14 +68,14 @@ def read_container(reference: str) -> Container | None:
 
 
 def is_broken_json(reference: str) -> bool:
-    """Whether a text begins as JSON objects and arrays do, but is neither."""
+    """Return whether a text begins like a JSON object or array, but is neither."""
     return bool(_MEANT_AS_JSON.match(reference)) and read_container(reference) is None
 
 
 def best(measures: Sequence[Measure]) -> Measure:
-    """Return the measure of the highest value, the first among equals; without values, the first reason.
+    """Return the measure with the highest value, the first of equal ones; without values, the first reason.
 
-    One that took too much work might have been the best, so that it leaves the sample without a value.
+    If a comparison took too much work, the sample has no value, because that comparison might be the best.
     """
     too_large = next((measure for measure in measures if measure.reason == TOO_LARGE), None)
     scored = [measure for measure in measures if measure.value is not None]
@@ -93,15 +93,15 @@ def measure_documents(
     unreadable: Callable[[Container], Measure],
     statistics: Sequence[str],
 ) -> Measures:
-    """Measure answers against each of their references, all of which are JSON objects or arrays; the best counts.
+    """Measure answers against each of their references, which are JSON objects or arrays; the best measure counts.
 
     Args:
-        answers: what the model said. Shape: (samples,).
-        references: its accepted answers. Shape: (samples,).
-        reading: how an answer is read.
-        compare: measures a parsed answer against one reference; may raise `TooLarge`.
-        unreadable: what an answer that is not JSON is worth against one reference, under `on_invalid` zero.
-        statistics: columns of every batch.
+        answers: The model's answers. Shape: (samples,).
+        references: The accepted answers. Shape: (samples,).
+        reading: How answers are parsed.
+        compare: Measures a parsed answer against a reference; may raise `TooLarge`.
+        unreadable: Measure of an answer that is not JSON against a reference, under `on_invalid: zero`.
+        statistics: Columns of every batch.
     """
     rows = (
         _measure(answer, own, reading, compare, unreadable) for answer, own in zip(answers, references, strict=True)

@@ -1,4 +1,4 @@
-"""Field accuracy: how many of the fields that a document has are right in the answer."""
+"""Field accuracy: the share of a document's fields that are right in the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATISTICS = ("right", "expected", "invalid")
 
 
 class FieldAccuracy:
-    r"""How many of the fields that a document has are right in the answer.
+    r"""The share of a document's fields that are right in the answer.
 
     ## Formula
 

@@ -1,4 +1,4 @@
-"""Field F1: how many fields of the answer and of the document are right, counted together."""
+"""Field F1: the share of right fields among those of the answer and of the document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATISTICS = ("right", "predicted", "expected", "invalid")
 
 
 class FieldF1:
-    """How many fields of the answer and of the document are right, counted together.
+    """The share of right fields among those of the answer and of the document.
 
     ## Formula
 

@@ -1,4 +1,4 @@
-"""Name the fields that a comparison counted, so that a table of fields can be made of any group."""
+"""Statistics by field, from which a table of fields can be made for any group."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hashlib import sha256
 from vlmhyperbench_document_metrics.fields import Tally
 
 MAX_PATHS = 100
-"""Paths of one sample that have a name of their own; each has two statistics."""
+"""Maximum number of paths of a sample with statistics of their own; each path has two."""
 MAX_PATH_CHARS = 100
 OTHERS = "*"
-"""The path of all fields beyond those."""
+"""Path of all other fields."""
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _DIGEST_CHARS = 8
 
 
 def field_statistics(tally: Tally) -> dict[str, float]:
-    """Return `right:<path>` and `expected:<path>` of the reference's fields, `right:items[].price` for one."""
+    """Return `right:<path>` and `expected:<path>` of the reference's fields, such as `right:items[].price`."""
     names = {path: _short(path) for path in tally.expected}
     for path in list(names)[MAX_PATHS - 1 :] if len(names) > MAX_PATHS else []:
         names[path] = OTHERS
@@ -31,7 +31,7 @@ def field_statistics(tally: Tally) -> dict[str, float]:
 
 
 def _short(path: str) -> str:
-    """Make a path fit for a column's name; long ones keep their beginning and a digest."""
+    """Return a path in a form that is valid as a column's name; a long path is truncated and gets a digest."""
     storable = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", path)
     if len(storable) <= MAX_PATH_CHARS:
         return storable

@@ -1,4 +1,4 @@
-"""The fields of two JSON documents: which there are, which belong together, and how many of them are right."""
+"""The fields of two JSON documents: count them, match them, and count the right ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Union, cast
 
 import numpy as np
 
+from vlmhyperbench_document_metrics.indexes import having, spans
 from vlmhyperbench_document_metrics.matching import match
-from vlmhyperbench_document_metrics.places import having, spans
 from vlmhyperbench_document_metrics.rules import Scalar, is_right, read_scalar, right_pairs
 from vlmhyperbench_document_metrics.texts import FloatArray
 from vlmhyperbench_document_metrics.work import Work
@@ -19,12 +19,12 @@ from vlmhyperbench_sdk.types import JsonValue
 RECOGNISED_PERCENT = 85
 
 _MORE_RIGHT = 1e-9
-"""Of two matchings with the same sum of F1 the one with more right fields counts, whatever the order of items."""
+"""Weight by which, of two matchings with the same sum of F1, the one with more right fields is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """A JSON object without the members that hold nothing."""
+    """A JSON object without members that contain no field."""
 
     members: Mapping[str, Node]
     size: int
@@ -33,7 +33,7 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items:
-    """A JSON list without the items that have no field."""
+    """A JSON list without items that contain no field."""
 
     items: Sequence[Node]
     size: int
@@ -45,7 +45,7 @@ Node = Union[Scalar, Object, Items]
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What a comparison counted."""
+    """The counts of a comparison."""
 
     right: Counter[str] = field(default_factory=Counter)
     """Right fields by path; list indices are written `[]`."""
@@ -54,17 +54,17 @@ class Tally:
     predicted: int = 0
     """Fields of the answer."""
     lists: int = 0
-    """Item lists of the reference: those that hold an object, or nothing."""
+    """Number of item lists of the reference: lists that contain an object, or nothing."""
     items_expected: int = 0
     items_predicted: int = 0
     items_recognised: int = 0
     items_smaller: int = 0
-    """Sum over the item lists of the lesser number of items, the reference's or the answer's."""
+    """Sum over the item lists of the smaller number of items, the reference's or the answer's."""
     items_larger: int = 0
 
 
 def read_fields(value: JsonValue) -> Node | None:
-    """Prepare a document for comparison; None for null and blank text, which are no field."""
+    """Prepare a document for comparison; None for null and blank text, which are no fields."""
     if isinstance(value, dict):
         members = {key: node for key, item in value.items() if (node := read_fields(item)) is not None}
         return Object(members=members, size=sum(map(size_of, members.values())))
@@ -80,10 +80,10 @@ def size_of(node: Node) -> int:
 
 
 def compare_fields(reference: JsonValue, answer: JsonValue, rule: str) -> Tally:
-    """Count right fields and recognised items of an answer; null answers nothing.
+    """Count right fields and recognised items of an answer; null has no fields.
 
     Objects are compared key by key. The items of every list are matched so that the sum of their F1 is highest; an item
-    without any right field belongs to none.
+    without any right field is not matched.
 
     Raises:
         TooLarge: it would take more work than is allowed.
@@ -102,7 +102,7 @@ class _Comparison:
         self._work = Work()
 
     def visit(self, true: Node, predicted: Node | None, path: str) -> None:
-        """Count the fields of one node of the reference against what it belongs to."""
+        """Count the fields of a node of the reference against the matching node of the answer."""
         if isinstance(true, Scalar):
             self._tally.expected[path] += 1
             if isinstance(predicted, Scalar) and is_right(self._rule, true, predicted, self._work):
@@ -137,7 +137,7 @@ class _Comparison:
         self._tally.items_larger += max(expected, predicted)
 
     def _right(self, true: Sequence[Node], predicted: Sequence[Node]) -> FloatArray:
-        """Count the right fields of every pair of nodes. Shape: (true, said)."""
+        """Count the right fields of every pair of nodes. Shape: (true, predicted)."""
         self._work.count_pairs(len(true) * len(predicted))
         right = np.zeros((len(true), len(predicted)))
         for kind in (Scalar, Object, Items):
@@ -186,7 +186,7 @@ _Lists = tuple[list[Items], list[Items]]
 
 
 def _weights(true: Sequence[Node], predicted: Sequence[Node], right: FloatArray) -> FloatArray:
-    """F1 of every pair of items, more where it has more right fields. Shape: (true, said)."""
+    """Return the F1 of every pair of items, slightly higher for more right fields. Shape: (true, predicted)."""
     sizes = np.add.outer([size_of(node) for node in true], [size_of(node) for node in predicted])
     weights: FloatArray = 2.0 * right / sizes + _MORE_RIGHT * right / max(right.max(initial=0.0), 1.0)
     return weights

@@ -131,7 +131,7 @@ class ItemCountAccuracy:
 
     def _unreadable(self, reference: Container) -> Measure:
         tally = compare_fields(reference, None, self._rule)
-        # Where the document has no item, the answer counts as one that is made up: it must not be right.
+        # If the document has no item, the answer counts as an invented one, because it must not be right.
         return self._measure(tally, larger=max(tally.items_larger, 1), invalid=1.0)
 
     def _measure(self, tally: Tally, *, larger: int, invalid: float) -> Measure:

@@ -1,4 +1,4 @@
-"""Match the items of two lists one to one."""
+"""Match the items of two lists, each with at most one of the other list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ IntArray = npt.NDArray[np.int64]
 
 def match(weights: npt.NDArray[np.float64]) -> tuple[IntArray, IntArray]:
     """Return the rows and columns of the pairs with the highest total weight. Shape of `weights`: (rows, columns)."""
-    # scipy.optimize takes most of a second to import, which tables and flat documents need not pay.
+    # Importing scipy.optimize takes most of a second, and tables and flat documents do not need it.
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(weights, maximize=True)

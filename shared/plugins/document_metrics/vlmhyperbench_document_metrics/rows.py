@@ -1,4 +1,4 @@
-"""Lay the measures of single samples out as the columns that a batch returns."""
+"""Turn the measures of samples into the columns of a batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TOO_LARGE = "too_large"
 
 
 class SparseColumn(Sequence[float]):
-    """A column that is 0 almost everywhere: statistics that few samples of a batch have would fill it with zeros."""
+    """A sparse column of a statistic that few samples of a batch have; all other values are 0."""
 
     def __init__(self, length: int) -> None:
         self._length = length
         self._numbers: dict[int, float] = {}
 
     def put(self, index: int, number: float) -> None:
-        """Give the sample at `index` a number."""
+        """Set the number of the sample at `index`."""
         self._numbers[index] = number
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class SparseColumn(Sequence[float]):
     def __getitem__(self, index: slice) -> list[float]: ...
     def __getitem__(self, index: Union[int, slice]) -> Union[float, list[float]]:
         if isinstance(index, slice):
-            return [self._numbers.get(place, 0.0) for place in range(*index.indices(self._length))]
+            return [self._numbers.get(number, 0.0) for number in range(*index.indices(self._length))]
         return self._numbers.get(range(self._length)[index], 0.0)
 
     def __iter__(self) -> Iterator[float]:
@@ -39,7 +39,7 @@ class SparseColumn(Sequence[float]):
 
 
 def gather(measures: Sequence[Measure], names: Sequence[str]) -> Measures:
-    """Turn measures into columns; `names` are columns of every batch, others appear where a sample has them.
+    """Turn measures into columns; `names` are columns of every batch, others exist only if a sample has them.
 
     Every scored sample also gets the statistic `count` = 1.
     """
@@ -57,6 +57,6 @@ def gather(measures: Sequence[Measure], names: Sequence[str]) -> Measures:
 
 
 def share(sums: Mapping[str, float], part: str) -> float | None:
-    """Mean of a statistic over the scored samples of a group; None where nothing was scored."""
+    """Return the mean of a statistic over the scored samples of a group; None without scored samples."""
     count = sums.get("count", 0.0)
     return sums[part] / count if count > 0 else None

@@ -1,4 +1,4 @@
-"""When a field is right: three rules on scalars, after the same normaliser."""
+"""Rules by which a field is right: three rules on scalars, after the same normaliser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMULAS = {
 BoolArray = npt.NDArray[np.bool_]
 
 _AT_LEAST = 0.84
-"""No rule accepts texts that are less alike than 0.85, so that less need not be computed."""
+"""Minimum similarity that any rule accepts; lower similarities are not computed exactly."""
 _MAX_NUMBER_CHARS = 400
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?")
 
@@ -39,9 +39,9 @@ class Scalar:
     """A value of a field: never null, never blank."""
 
     text: str
-    """Normalised."""
+    """The normalised text."""
     number: Decimal | None
-    """The value of a JSON number, and of a text that is written as one."""
+    """The value of a JSON number, or of a text that is written as one."""
     is_number: bool
     """Whether it is a JSON number."""
 
@@ -60,7 +60,7 @@ def read_scalar(value: Union[str, float, bool]) -> Scalar | None:
 
 
 def is_right(rule: str, true: Scalar, predicted: Scalar, work: Work) -> bool:
-    """Whether one value is right.
+    """Return whether a value is right.
 
     Raises:
         TooLarge: the texts are too long.
@@ -76,7 +76,7 @@ def is_right(rule: str, true: Scalar, predicted: Scalar, work: Work) -> bool:
 
 
 def right_pairs(rule: str, true: Sequence[Scalar], predicted: Sequence[Scalar], work: Work) -> BoolArray:
-    """Say of every pair whether it is right. Shape: (true, said).
+    """Return for every pair whether it is right. Shape: (true, predicted).
 
     Raises:
         TooLarge: the texts are too long.
@@ -84,7 +84,7 @@ def right_pairs(rule: str, true: Sequence[Scalar], predicted: Sequence[Scalar], 
     own, other = [scalar.text for scalar in true], [scalar.text for scalar in predicted]
     right = _equal(own, other)
     rows, columns = (
-        [place for place, scalar in enumerate(side) if scalar.number is not None] for side in (true, predicted)
+        [index for index, scalar in enumerate(side) if scalar.number is not None] for side in (true, predicted)
     )
     same = _equal([true[row].number for row in rows], [predicted[column].number for column in columns])
     meant = np.logical_or.outer(
@@ -97,7 +97,7 @@ def right_pairs(rule: str, true: Sequence[Scalar], predicted: Sequence[Scalar], 
 
 
 def _is_close(rule: str, alike: FloatArray, true: Sequence[Scalar], predicted: Sequence[Scalar]) -> BoolArray:
-    """Decide on whole numbers, so that a limit does not hang on rounding. Shape as `alike`: (true, said)."""
+    """Compare with the limit in integers, so that rounding has no influence. Shape as `alike`: (true, predicted)."""
     own, other = (np.array([len(scalar.text) for scalar in side], dtype=np.int64) for side in (true, predicted))
     longest = np.maximum.outer(own, other)
     edits = np.rint((1.0 - alike) * longest)

@@ -1,4 +1,4 @@
-"""Read the first table of an HTML text as the tree that TEDS compares."""
+"""Parse the first table of an HTML text as the tree that TEDS compares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a node is compared by; two nodes with the same label are the same."""
+    """The properties by which nodes are compared; nodes with equal labels are equal."""
 
     tag: str
     colspan: int | None = None
@@ -25,7 +25,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNode:
-    """An element of a table. What is inside of a `td` is its content, not its children."""
+    """An element of a table. The inside of a `td` is its content and not its children."""
 
     label: Label
     children: tuple[TableNode, ...] = ()
@@ -33,22 +33,22 @@ class TableNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table as a tree, and how many elements it has."""
+    """A table as a tree, with its number of elements."""
 
     root: TableNode
     elements: int
-    """Elements below the `table` itself, those inside of cells too: what an edit distance is divided by."""
+    """Number of elements below `table`, including those inside cells; edit distances are divided by it."""
 
 
 def read_table(text: str, *, with_content: bool) -> Table | None:
-    """Return the first table that stands directly in the body; None where there is none.
+    """Return the first table that is a direct child of the body, or None.
 
-    Text without `<html>` and `<body>` is read as what stands in a body. Comments and processing instructions are left
-    out. Nothing is fetched, no entity but HTML's own is known, and no text raises.
+    Text without `<html>` and `<body>` is parsed as the content of a body. Comments and processing instructions are
+    ignored. Nothing is fetched, only HTML's own entities are known, and no text raises.
 
     Args:
-        text: HTML, or anything else.
-        with_content: whether cells keep what is inside of them.
+        text: HTML, or any other text.
+        with_content: Whether cells have their content.
     """
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
     try:
@@ -77,7 +77,7 @@ def _node(element: html.HtmlElement, *, with_content: bool) -> TableNode:
 
 
 def _span(text: str | None) -> int:
-    """Read a number of columns or rows; what is none counts as 1, as a missing one does."""
+    """Parse a number of columns or rows; a missing or malformed one counts as 1."""
     try:
         return int(text or "1")
     except ValueError:
@@ -85,7 +85,7 @@ def _span(text: str | None) -> int:
 
 
 def _inside(element: html.HtmlElement) -> Iterator[str]:
-    """Yield the tokens inside of an element, one per character and tag."""
+    """Yield the tokens inside an element: characters and tags."""
     yield from element.text or ""
     for child in element:
         yield f"<{child.tag}>"

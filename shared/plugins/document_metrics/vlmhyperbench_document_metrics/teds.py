@@ -1,4 +1,4 @@
-"""TEDS: how many edits of rows, cells and their text make one table the other, as a share of its size."""
+"""TEDS: edits of rows, cells and their text that turn a table into another, relative to its size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATISTICS = ("similarity", "without_table")
 
 
 class Teds:
-    """How many edits of rows, cells and their text make one HTML table the other, as a share of its size.
+    """Edits of rows, cells and their text that turn an HTML table into another, relative to its size.
 
     ## Formula
 

@@ -1,4 +1,4 @@
-"""Compare every text of one list with every text of another, each distinct one once."""
+"""Compare every text of a list with every text of another; equal texts are compared once."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def similarities(true: Sequence[str], predicted: Sequence[str], *, at_least: float, work: Work) -> FloatArray:
-    """Return 1 − Levenshtein distance / longer length, or 0 where that is below `at_least`. Shape: (true, said).
+    """Return 1 − Levenshtein distance / longer length, or 0 below `at_least`. Shape: (true, predicted).
 
-    Two empty texts are alike (1).
+    Two empty texts have the similarity 1.
 
     Raises:
         TooLarge: the texts are too long.
     """
     own, other = _places(true), _places(predicted)
     work.count_texts(sum(map(len, own)), sum(map(len, other)))
-    # A cutoff a little lower than needed keeps rapidfuzz's rounding of it out of the result.
+    # The cutoff is slightly lower than needed, so that rapidfuzz's rounding does not affect the result.
     alike = cdist(
         list(own),
         list(other),
@@ -38,7 +38,7 @@ def similarities(true: Sequence[str], predicted: Sequence[str], *, at_least: flo
 
 
 def similarity_of_two(true: str, predicted: str, *, at_least: float, work: Work) -> float:
-    """Return what `similarities` returns for one pair.
+    """Return the similarity of a pair, as `similarities` does.
 
     Raises:
         TooLarge: the texts are too long.
@@ -49,4 +49,4 @@ def similarity_of_two(true: str, predicted: str, *, at_least: float, work: Work)
 
 
 def _places(texts: Sequence[str]) -> dict[str, int]:
-    return {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return {text: index for index, text in enumerate(dict.fromkeys(texts))}

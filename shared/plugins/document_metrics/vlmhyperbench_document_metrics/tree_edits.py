@@ -1,4 +1,4 @@
-"""Tree edit distance of two tables: apted computes it, on what differs between them."""
+"""Tree edit distance of two tables, computed by apted on the parts that differ."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Thing = TypeVar("Thing", bound=Hashable)
 FloatArray = npt.NDArray[np.float64]
 
 MAX_SUBTREE_PAIRS = 4_000_000
-"""Bound of the work: each tree counts the nodes of its subtrees that have an elder sibling, and of itself."""
+"""Limit of the work: the product of both trees' nodes in subtrees with an elder sibling, and in the tree itself."""
 MAX_CHARS = 200_000
-"""Characters and tags in the cells that differ, of both tables."""
+"""Maximum number of characters and tags in the differing cells of both tables."""
 
 _ROOT = Label(tag="")
 _FIRST_TAG = 0xD800
-"""Tags inside of cells are written as surrogates, which no table that was read holds."""
+"""Tags inside cells are represented by surrogates, which no parsed table contains."""
 _MAX_TAGS = 0x800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Tree:
-    """A node with the number of its label, and the number that equal trees share."""
+    """A node with the number of its label and a number that is the same for equal trees."""
 
     label: int
     same: int
@@ -40,20 +40,20 @@ class _Tree:
 
 
 def edit_distance(true: TableNode, predicted: TableNode) -> float:
-    """Return the least cost of edits between two tables, by the costs of TEDS (Zhong et al. 2020, section 5).
+    """Return the minimum cost of edits between two tables, by the costs of TEDS (Zhong et al. 2020, section 5).
 
-    A node more or less costs 1, another tag or span 1, another content of a cell its normalised Levenshtein distance.
+    Inserting or deleting a node costs 1, another tag or span 1, another content its normalised Levenshtein distance.
 
     Raises:
         TooLarge: it would take more work than the bounds of this module allow.
     """
     labels: dict[Label, int] = {}
     trees: dict[tuple[int, ...], int] = {}
-    own, other = _differing(_tree(true, labels, trees), _tree(predicted, labels, trees))
-    if not own or not other:
-        return float(sum(map(_size, own)) + sum(map(_size, other)))
+    children = _differing(_tree(true, labels, trees), _tree(predicted, labels, trees))
+    if not all(children):
+        return float(sum(_size(tree) for trees_of_side in children for tree in trees_of_side))
     root = _number(_ROOT, labels)
-    first, second = _Tree(label=root, same=-1, children=own), _Tree(label=root, same=-1, children=other)
+    first, second = (_Tree(label=root, same=-1, children=trees_of_side) for trees_of_side in children)
     if _work(first) * _work(second) > MAX_SUBTREE_PAIRS:
         raise TooLarge
     named = list(labels)
@@ -63,16 +63,16 @@ def edit_distance(true: TableNode, predicted: TableNode) -> float:
 
 
 class _Costs(Config):  # type: ignore[misc] # apted has no types
-    """What it costs to make one node the other; a deletion or an insertion costs 1."""
+    """Costs of edits: replacing a node by its label; a deletion or an insertion costs 1."""
 
     def __init__(self, labels: Sequence[int], costs: FloatArray) -> None:
-        self._places = {label: place for place, label in enumerate(labels)}
+        self._numbers = {label: number for number, label in enumerate(labels)}
         self._costs: list[list[float]] = costs.tolist()
 
-    def rename(self, one: _Tree, other: _Tree) -> float:
-        if one.label == other.label:
+    def rename(self, first: _Tree, second: _Tree) -> float:
+        if first.label == second.label:
             return 0.0
-        return self._costs[self._places[one.label]][self._places[other.label]]
+        return self._costs[self._numbers[first.label]][self._numbers[second.label]]
 
 
 def _tree(node: TableNode, labels: dict[Label, int], trees: dict[tuple[int, ...], int]) -> _Tree:
@@ -83,26 +83,26 @@ def _tree(node: TableNode, labels: dict[Label, int], trees: dict[tuple[int, ...]
 
 
 def _number(thing: Thing, seen: dict[Thing, int]) -> int:
-    """Number things in the order in which they are first seen."""
+    """Return the number of a value; numbers follow the order of first use."""
     return seen.setdefault(thing, len(seen))
 
 
 def _differing(true: _Tree, predicted: _Tree) -> tuple[Sequence[_Tree], Sequence[_Tree]]:
-    """Leave out equal trees on both ends, below roots that have the same label; the distance is that of the rest.
+    """Remove equal trees at both ends, below roots with the same label; the distance does not change.
 
-    Some best mapping keeps all of them: to map their nodes elsewhere saves no deletion and no insertion.
+    An optimal mapping maps them to each other, because mapping their nodes elsewhere saves no deletion or insertion.
     """
     while True:
-        own, other = _without_equal_start(true.children, predicted.children)
-        own, other = (list(reversed(rest)) for rest in _without_equal_start(own[::-1], other[::-1]))
-        if len(own) != 1 or len(other) != 1 or own[0].label != other[0].label:
-            return own, other
-        true, predicted = own[0], other[0]
+        first, second = _without_equal_start(true.children, predicted.children)
+        first, second = (list(reversed(rest)) for rest in _without_equal_start(first[::-1], second[::-1]))
+        if len(first) != 1 or len(second) != 1 or first[0].label != second[0].label:
+            return first, second
+        true, predicted = first[0], second[0]
 
 
-def _without_equal_start(own: Sequence[_Tree], other: Sequence[_Tree]) -> tuple[Sequence[_Tree], Sequence[_Tree]]:
-    equal = sum(1 for _ in takewhile(lambda pair: pair[0].same == pair[1].same, zip(own, other, strict=False)))
-    return own[equal:], other[equal:]
+def _without_equal_start(first: Sequence[_Tree], second: Sequence[_Tree]) -> tuple[Sequence[_Tree], Sequence[_Tree]]:
+    equal = sum(1 for _ in takewhile(lambda pair: pair[0].same == pair[1].same, zip(first, second, strict=False)))
+    return first[equal:], second[equal:]
 
 
 def _size(tree: _Tree) -> int:
@@ -110,7 +110,7 @@ def _size(tree: _Tree) -> int:
 
 
 def _work(tree: _Tree) -> int:
-    """Count the nodes of the subtrees that a left decomposition looks at."""
+    """Count the nodes of the subtrees that a left decomposition visits."""
     counted = _size(tree)
     stack = [tree]
     while stack:
@@ -125,7 +125,7 @@ def _labels(trees: Sequence[_Tree]) -> set[int]:
 
 
 def _rename_costs(labels: Sequence[Label]) -> FloatArray:
-    """Return what it costs to make one label another. Shape: (labels, labels)."""
+    """Return the costs of replacing labels by each other. Shape: (labels, labels)."""
     kinds: dict[Hashable, int] = {}
     tags: dict[str, int] = {}
     kind = np.array([_number((label.tag, label.colspan, label.rowspan), kinds) for label in labels])

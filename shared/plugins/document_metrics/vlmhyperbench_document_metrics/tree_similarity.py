@@ -9,22 +9,22 @@ from typing import Union, cast
 
 import numpy as np
 
+from vlmhyperbench_document_metrics.indexes import having, spans
 from vlmhyperbench_document_metrics.matching import match
-from vlmhyperbench_document_metrics.places import having, spans
 from vlmhyperbench_document_metrics.texts import FloatArray, similarities, similarity_of_two
 from vlmhyperbench_document_metrics.work import Work
 from vlmhyperbench_sdk.types import JsonValue
 
 Pairs = tuple[FloatArray, FloatArray]
-"""Sum of leaf similarities, and length, of every (reference value, answer value). Each of shape (true, said)."""
+"""Sum of leaf similarities, and length, of every pair of values. Each of shape (true, predicted)."""
 
 THRESHOLD = 0.5
 _SHORTER, _MORE_ALIKE = 1e-9, 1e-12
-"""Of two matchings with the same sum of averages the one with the lesser length counts, then the more alike one."""
+"""Weights by which, of matchings with the same sum of averages, the shorter and then the more similar is chosen."""
 
 
 class _Missing(Enum):
-    """What a reference has where only the answer has a key."""
+    """Value of the reference for a key that only the answer has."""
 
     KEY = "key"
 
@@ -42,7 +42,7 @@ def similarity(reference: JsonValue, answer: JsonValue) -> float:
 
 
 class _Comparison:
-    """Compares each of some reference values with each of some answer values, and counts the work."""
+    """Compares lists of reference and answer values pairwise, and counts the work."""
 
     def __init__(self) -> None:
         self._work = Work()
@@ -71,7 +71,7 @@ class _Comparison:
         return total, length
 
     def _objects(self, true: Sequence[Mapping[str, JsonValue]], predicted: Sequence[Mapping[str, JsonValue]]) -> Pairs:
-        """Add up the keys that either has; one that the answer lacks is null there."""
+        """Add up the keys that either object has; a key that the answer lacks is null."""
         total, length = np.zeros((2, len(true), len(predicted)))
         rows, columns = having(true), having(predicted)
         for key in dict.fromkeys([*rows, *columns]):
@@ -88,7 +88,7 @@ class _Comparison:
         return total, length
 
     def _lists(self, true: Sequence[Sequence[JsonValue]], predicted: Sequence[Sequence[JsonValue]]) -> Pairs:
-        """Match the items of every pair of lists; what remains unmatched adds to the length."""
+        """Match the items of every pair of lists; unmatched items add to the length."""
         self._work.count_lists(len(true) * len(predicted))
         own, other = [item for items in true for item in items], [item for items in predicted for item in items]
         alike, length = self.pairs(own, other)
@@ -111,7 +111,7 @@ _Lists = tuple[list[Sequence[JsonValue]], list[Sequence[JsonValue]]]
 
 
 def _average(total: FloatArray, length: FloatArray) -> FloatArray:
-    """Similarity per leaf; two values without any leaf agree."""
+    """Return the similarity per leaf; 1 for two values without leaves."""
     return np.where(length > 0, np.minimum(total / np.maximum(length, 1.0), 1.0), 1.0)
 
 
@@ -124,7 +124,7 @@ def _lengths(values: Sequence[Node]) -> FloatArray:
 
 
 def _length(value: Node) -> int:
-    """Count leaves; null is one."""
+    """Count leaves; null is a leaf."""
     if isinstance(value, dict):
         return sum(map(_length, value.values()))
     return sum(map(_length, value)) if isinstance(value, list) else 1
@@ -139,13 +139,13 @@ def _text(value: Node) -> str:
 
 
 def _by_kind(values: Sequence[Node]) -> Mapping[str, list[int]]:
-    """Say where the scalars, objects and lists are; null is none of them."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, value in enumerate(values):
+    """Return the indexes of scalars, objects and lists; null is none of them."""
+    indexes: dict[str, list[int]] = defaultdict(list)
+    for index, value in enumerate(values):
         if isinstance(value, dict):
-            places["object"].append(place)
+            indexes["object"].append(index)
         elif isinstance(value, list):
-            places["list"].append(place)
+            indexes["list"].append(index)
         elif _is_leaf(value):
-            places["leaf"].append(place)
-    return places
+            indexes["leaf"].append(index)
+    return indexes

@@ -1,29 +1,29 @@
-"""Count the work of a comparison before it is done, so that no answer takes more time than the bounds allow."""
+"""Count the work of a comparison in advance, so that its time is bounded for every answer."""
 
 from __future__ import annotations
 
 MAX_MATRIX_PAIRS = 4_000_000
-"""Pairs of values in one comparison of two lists: 2,000 items with 2,000."""
+"""Maximum pairs of values in a comparison of two lists: 2,000 items with 2,000."""
 MAX_PAIRS = 40_000_000
-"""Pairs of values in all; a pair of lists counts as `PAIRS_OF_LISTS`."""
+"""Maximum total of pairs of values; a pair of lists counts as `PAIRS_OF_LISTS`."""
 PAIRS_OF_LISTS = 100
 MAX_CHAR_PAIRS = 40_000_000_000
-"""Characters of texts times characters of what they are compared with: 200,000 with 200,000."""
+"""Maximum product of the characters of compared texts: 200,000 with 200,000."""
 
 
 class TooLarge(Exception):
-    """Two documents take more work to compare than a metric allows."""
+    """A comparison of two documents exceeds the limits."""
 
 
 class Work:
-    """What a comparison has cost so far."""
+    """The work of a comparison so far."""
 
     def __init__(self) -> None:
         self._pairs = 0
         self._char_pairs = 0
 
     def count_pairs(self, pairs: int) -> None:
-        """Announce that so many pairs of values will be compared.
+        """Add a number of pairs of values before they are compared.
 
         Raises:
             TooLarge: they are too many, alone or with those before.
@@ -33,7 +33,7 @@ class Work:
             raise TooLarge
 
     def count_lists(self, pairs: int) -> None:
-        """Announce that the items of so many pairs of lists will be matched.
+        """Add a number of pairs of lists before their items are matched.
 
         Raises:
             TooLarge: they are too many, alone or with those before.
@@ -41,7 +41,7 @@ class Work:
         self.count_pairs(pairs * PAIRS_OF_LISTS)
 
     def count_texts(self, true_chars: int, said_chars: int) -> None:
-        """Announce that texts of so many characters will be compared, each with each.
+        """Add texts of a number of characters before they are compared pairwise.
 
         Raises:
             TooLarge: they are too long, alone or with those before.

@@ -1,4 +1,4 @@
-"""The llama.cpp adapter: a GGUF model behind llama.cpp's own server, with everything pinned that otherwise varies."""
+"""The llama.cpp adapter: a GGUF model behind llama.cpp's server, with all varying defaults pinned."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "n_ubatch": (512, 1, 65_536),
     "n_gpu_layers": (0, -1, 100_000),
 }
-"""Parameter → default, least, most. `n_ctx` is the context of one slot, in tokens; 0 threads means half of the cores.
+"""Parameter → default, minimum, maximum. `n_ctx` is the context of a slot, in tokens; 0 threads: half of the cores.
 
-Threads of llama.cpp wait for each other by spinning: on cores that anything else uses too, one thread for each core is
-ten times slower than half as many (measured: 0.8 against 5 answers/s on two busy cores).
+Threads of llama.cpp wait for each other by spinning: on cores that other processes use too, a thread per core is six
+times slower than half as many (measured: 0.8 against 5 answers/s on two busy cores).
 """
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "cache_type_k": ("f16", "f32", "bf16", "q8_0", "q4_0"),
     "cache_type_v": ("f16", "f32", "bf16", "q8_0", "q4_0"),
 }
-"""Parameter → what it may be; the first is the default."""
+"""Parameter → allowed values; the first is the default."""
 
 SAMPLING = (
     *("top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "samplers", "mirostat", "mirostat_tau"),
@@ -42,7 +42,7 @@ SAMPLING = (
     *("dry_sequence_breakers", "dynatemp_range", "dynatemp_exponent", "xtc_probability", "xtc_threshold"),
     *("top_n_sigma", "min_keep", "n_probs", "grammar", "reasoning_format", "return_tokens", "timings_per_token"),
 )
-"""Fields beyond OpenAI's that its server knows: what a request, or its `model_params`, may hold."""
+"""Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
 
 _PROCESS_BYTES = 150 * 1024 * 1024
 
@@ -84,11 +84,11 @@ class LlamaCpp:
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
-        """Name llama.cpp's own fields; its prompt cache stays off, or repeated images would falsify TTFT.
+        """Translate to llama.cpp's fields; its prompt cache stays off, because repeated images would falsify TTFT.
 
         Raises:
-            InvalidInput: the request is malformed, holds a field that llama.cpp does not know, or asks for an answer
-                by regular expression or of a least length.
+            InvalidInput: the request is malformed, has a field that llama.cpp does not support, or requests an answer
+                by regular expression or of a minimum length.
         """
         body = translate(
             request,
@@ -101,7 +101,7 @@ class LlamaCpp:
         return body
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
-        """Estimate from the files' sizes: weights where the layers are, and what every process needs; no KV cache."""
+        """Estimate from the files' sizes: the weights and the overhead of a process, without the KV cache."""
         sizes = [Path(path).stat().st_size for path in load.files.values() if Path(path).is_file()]
         if not sizes:
             return None
@@ -112,16 +112,16 @@ class LlamaCpp:
 
 
 def _effective(given: JsonObject) -> dict[str, int | str]:
-    """Every parameter that is pinned, given or default."""
+    """Return every pinned parameter, given or default."""
     for name in given:
         if name not in INTEGERS and name not in CHOICES:
             known = ", ".join((*INTEGERS, *CHOICES))
             raise InvalidInput(f"llama.cpp has no engine parameter {name!r}.", cure=f"Known: {known}.")
     params: dict[str, int | str] = {}
-    for name, (default, least, most) in INTEGERS.items():
+    for name, (default, minimum, maximum) in INTEGERS.items():
         value = given.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InvalidInput(f"llama.cpp's {name} must be a whole number between {least} and {most}.")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise InvalidInput(f"llama.cpp's {name} must be a whole number between {minimum} and {maximum}.")
         params[name] = value
     for name, allowed in CHOICES.items():
         choice = given.get(name, allowed[0])

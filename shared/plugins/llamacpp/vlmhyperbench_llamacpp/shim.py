@@ -1,7 +1,7 @@
 """Serve one GGUF model with llama.cpp's own server through `xllamacpp`; started by path, in the engine's environment.
 
-Needs nothing but `xllamacpp` and the standard library. Everything that llama.cpp would choose by itself is set: no
-fitting of the context to the memory, no prompt cache, no context shift, no network. Ends with SIGTERM.
+It needs only `xllamacpp` and the standard library. All automatic choices of llama.cpp are disabled: no fitting of the
+context to the memory, no prompt cache, no context shift, no network. SIGTERM ends it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import xllamacpp  # type: ignore[import-not-found, import-untyped, unused-ignore
 
 
 def main() -> int:
-    """Load the model, serve on loopback and wait for the signal; exit 1 where the model cannot be loaded."""
+    """Load the model, serve on loopback and wait for the signal; exit with 1 if the model cannot be loaded."""
     args = _parse()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible URL as a backend: somebody else runs the engine, its own URL is measured."""
+"""Any OpenAI-compatible URL as a backend: the engine runs elsewhere, and its URL is measured."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngi
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 PARAMS = ("url", KEY_PARAM, *OPTIONS)
-"""`url` ends with or without `/v1`; which entry of `LoadRequest.env` is the key, `key_name` says."""
+"""`url` with or without `/v1` at its end; `key_name` chooses the entry of `LoadRequest.env` that is the key."""
 
 
 class OpenAICompatible:
-    """A remote engine behind `engine_params.url`. Which addresses are allowed is the gateway's policy."""
+    """A remote engine at `engine_params.url`. The gateway's policy decides which addresses are allowed."""
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
     def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:  # noqa: ARG002
-        """Name the URL and the key; nothing is started.
+        """Return the URL and the headers; nothing is started.
 
         Raises:
-            InvalidInput: a parameter is unknown or wrong, the URL is not one, or which secret is the key is not said.
+            InvalidInput: a parameter is unknown or wrong, the URL is malformed, or the secret of the key is ambiguous.
             NotFound: a named secret was not given.
         """
         for name in load.engine_params:
@@ -40,10 +40,10 @@ class OpenAICompatible:
         return RemoteEngine(url=url.removesuffix("/v1"), headers=request_headers(load), engine="openai")
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
-        """Pass the request on, vendors' fields too; what the remote engine cannot do it refuses itself.
+        """Pass the request on with vendors' fields; the remote engine itself refuses what it does not support.
 
         Raises:
-            InvalidInput: the request is malformed, or asks for an answer by regular expression.
+            InvalidInput: the request is malformed, or requests an answer by regular expression.
         """
         return translate(
             request,
@@ -53,5 +53,5 @@ class OpenAICompatible:
         )
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
-        """Say that it needs no memory of ours."""
+        """Return 0 bytes: a remote engine needs no memory here."""
         return MemoryEstimate(device_bytes=0, host_bytes=0, source="static")

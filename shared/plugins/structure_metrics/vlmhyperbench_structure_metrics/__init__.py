@@ -1,1 +1,1 @@
-"""How well an answer keeps a structure: the ladder of JSON answers, the order of pages."""
+"""Metrics of structure: the ladder of JSON answers, the order of pages."""

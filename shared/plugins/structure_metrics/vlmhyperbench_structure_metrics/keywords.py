@@ -1,9 +1,9 @@
-"""JSON Schema 2020-12's keywords, made safe for answers that strangers wrote: bounded, linear, exact.
+"""JSON Schema 2020-12's keywords in an implementation that is safe for untrusted answers: bounded, linear, exact.
 
-jsonschema evaluates them; replaced are the keywords that run a regular expression by backtracking (`pattern`,
-`patternProperties`, `additionalProperties`, `unevaluatedProperties`), compare all items with all (`uniqueItems`,
+jsonschema evaluates the keywords. Replaced are those that run regular expressions by backtracking (`pattern`,
+`patternProperties`, `additionalProperties`, `unevaluatedProperties`), compare all pairs of items (`uniqueItems`,
 `unevaluatedItems`) or divide binary fractions (`multipleOf`: 1.1 is a multiple of 0.01). Every keyword counts as a
-step, and a reference that is met again on the same value before it was answered is a loop.
+step, and following a reference again for the same value while it is being evaluated is a loop.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from vlmhyperbench_structure_metrics.patterns import finds
 from vlmhyperbench_structure_metrics.unevaluated import STEPS_OF_A_REFERENCE, errors_of_the_rest
 
 MAX_STEPS = 1_000_000
-"""Evaluated keywords of one answer: ten to twenty seconds."""
+"""Maximum number of evaluated keywords of an answer, which take ten to twenty seconds."""
 
 MAX_NESTED = 180
-"""Keywords inside keywords, at about four of Python's 1,000 frames each: 45 levels of a schema that refers to itself.
+"""Maximum nesting of keywords, each about four of Python's 1,000 frames: 45 levels of a recursive schema.
 
-Where the frames end instead depends on the caller, and inside the library's hash maps it ends the process.
+Running out of frames instead would depend on the caller, and inside the library's hash maps it ends the process.
 """
 
 Keyword = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
@@ -37,11 +37,11 @@ Keyword = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 
 _EXACT = Context(prec=10_000)
-"""More digits than the quotient of any two numbers that are read: whole ones have up to 4,300, others reach 1e±324."""
+"""More digits than any quotient of two parsed numbers: integers have up to 4,300, other numbers reach 1e±324."""
 
 
 class _Run:
-    """What one validation has spent, and the references that it is inside of."""
+    """The steps of a validation, and the references that it is following."""
 
     __slots__ = ("left", "nested", "open")
 
@@ -63,7 +63,7 @@ _RUN: ContextVar[_Run] = ContextVar("_RUN")
 
 @contextmanager
 def bounded_run() -> Iterator[None]:
-    """Give what is validated inside a budget of its own."""
+    """Use a new budget for the validation inside the block."""
     token = _RUN.set(_Run())
     try:
         yield
@@ -72,7 +72,7 @@ def bounded_run() -> Iterator[None]:
 
 
 def _bounded(keyword: Keyword) -> Keyword:
-    """Count a keyword as a step, and stop at its first error: only whether there is one matters."""
+    """Count a keyword as a step, and stop at its first error, because only its existence matters."""
 
     def evaluate(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[ValidationError]:
         run = _RUN.get()
@@ -92,7 +92,7 @@ def _bounded(keyword: Keyword) -> Keyword:
 
 
 def _without_loop(keyword: Keyword) -> Keyword:
-    """Refuse to follow a reference from the same place for the same value while that is being done."""
+    """Refuse to follow a reference from the same location for the same value while it is being followed."""
 
     def evaluate(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[ValidationError]:
         run, here = _RUN.get(), (id(schema), id(instance))
@@ -158,12 +158,12 @@ def _multiple_of(_validator: Any, step: Any, instance: Any, _schema: Any) -> Ite
 
 
 def _decimal(number: float) -> Decimal:
-    """Take a number as it was written: 0.1 is a tenth."""
+    """Return a number with its decimal value: 0.1 is a tenth."""
     return Decimal(number) if isinstance(number, int) else Decimal(repr(number))
 
 
 def _canonical(value: JsonValue) -> str:
-    """Write a value so that equal ones are the same text, and no others: 1 and 1.0 are equal, 1 and true are not."""
+    """Return a text that is the same exactly for equal values: 1 and 1.0 are equal, 1 and true are not."""
     return json.dumps(_whole(value), sort_keys=True)
 
 

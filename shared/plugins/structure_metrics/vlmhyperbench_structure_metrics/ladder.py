@@ -1,4 +1,4 @@
-"""The ladder of structural fidelity: what each level of a group is, from the sums of its samples' statistics."""
+"""The ladder of structural fidelity: every level of a group, from the sums of its samples' statistics."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """Every level of a group of answers; shares from 0 to 1, None where nothing defines them.
+    """Every level of a group of answers; shares from 0 to 1, None if undefined.
 
-    L4 to L6 look at the answers whose reference is JSON. `…_repaired` is what the answers reach after the declared
-    repair; it is never mixed into the rest.
+    L4 to L6 concern the answers whose reference is JSON. `…_repaired` is the level after the declared repair; it is
+    separate from the others.
     """
 
     answers: int
-    """Scored answers."""
+    """Number of scored answers."""
     with_schema: int
     with_reference: int
-    """Answers whose reference is JSON."""
+    """Number of answers whose reference is JSON."""
     not_empty: float
     """L0."""
     parses: float
     """L1: strict JSON."""
     parses_repaired: float
-    """L2: JSON as it stands or after the declared repair."""
+    """L2: JSON without or after the declared repair."""
     valid: float
-    """L3, the gate: JSON that keeps to its schema, or JSON where there is none."""
+    """L3, the gate: JSON that is valid under its schema, or without a schema JSON."""
     valid_repaired: float
     key_precision: float | None
-    """L4: shared keys / predicted keys, pooled; None where no key was predicted."""
+    """L4: shared keys / predicted keys, pooled; None without predicted keys."""
     key_recall: float | None
-    """L4: shared keys / expected keys, pooled; None where no key is expected."""
+    """L4: shared keys / expected keys, pooled; None without expected keys."""
     value_score: float | None
     """L5: mean closeness of all values, pooled."""
     exact: float | None
-    """L6: share of documents that are equal."""
+    """L6: share of equal documents."""
     key_precision_repaired: float | None
     key_recall_repaired: float | None
     value_score_repaired: float | None
@@ -43,7 +43,7 @@ class Ladder:
 
 
 def ladder_of(sums: Mapping[str, float]) -> Ladder | None:
-    """Turn sums of the statistics of `structural_fidelity` into its ladder; None where nothing was scored."""
+    """Compute the ladder from sums of the statistics of `structural_fidelity`; None without scored answers."""
     count = sums.get("count", 0.0)
     if count <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Compare two JSON documents: which keys they share, how close their values are, whether they are equal."""
+"""Compare two JSON documents: shared keys, closeness of values, equality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.types import JsonValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likeness:
-    """How an answer's document resembles the true one.
+    """The similarity of an answer's document to the true one.
 
     A key is the path of an object's member, list positions included. A value is a path at which either document has a
     scalar, an empty object or an empty list.
@@ -23,10 +23,10 @@ class Likeness:
     predicted_keys: int
     shared_keys: int
     score: float
-    """Sum over the values of how close the two are, each in [0, 1]; a value that only one side has is 0."""
+    """Sum of the closeness of all values, each in [0, 1]; 0 for a value that only one document has."""
     values: int
     is_equal: bool
-    """The same JSON value: the order of keys means nothing, 1 and 1.0 are one number, true is none."""
+    """Whether the documents are the same JSON value: the order of keys is ignored, 1 equals 1.0 but not true."""
 
 
 def compare(true: JsonValue, predicted: JsonValue) -> Likeness:
@@ -44,7 +44,7 @@ def compare(true: JsonValue, predicted: JsonValue) -> Likeness:
 
 
 def compare_with_nothing(true: JsonValue) -> Likeness:
-    """Compare no document with the true one."""
+    """Return the similarity of a missing document to the true one."""
     return Likeness(
         expected_keys=count_keys(true),
         predicted_keys=0,
@@ -63,10 +63,10 @@ def count_keys(value: JsonValue) -> int:
 
 
 def closeness(true: JsonValue, predicted: JsonValue) -> float:
-    """Compare two scalars or empty containers by type, from 0 to 1; values of two types are not alike.
+    """Return the closeness of two scalars or empty containers, from 0 to 1; 0 for values of different types.
 
-    Numbers: `1 − |p − t| / max(|p|, |t|)`, not below 0, so that numbers of opposite sign are not alike. Texts:
-    `1 − levenshtein / longer length`. Everything else: whether they are equal.
+    Numbers: `1 − |p − t| / max(|p|, |t|)`, at least 0, so that numbers of opposite sign have 0. Texts:
+    `1 − levenshtein / longer length`. All others: 1 if they are equal.
     """
     if isinstance(true, str) and isinstance(predicted, str):
         return Levenshtein.normalized_similarity(true, predicted)
@@ -76,7 +76,7 @@ def closeness(true: JsonValue, predicted: JsonValue) -> float:
 
 
 class _Tally:
-    """What a walk over both documents at once has found."""
+    """The counts of a simultaneous traversal of both documents."""
 
     def __init__(self) -> None:
         self.shared_keys = 0
@@ -92,7 +92,7 @@ class _Tally:
         elif _is_value(true) or _is_value(predicted):
             self._miss(true, predicted)
         elif isinstance(true, dict) and isinstance(predicted, dict):
-            # In the document's order, so that the sum is rounded the same way every time.
+            # In the order of the document, so that the rounding of the sum is reproducible.
             for name in true:
                 if name in predicted:
                     self.shared_keys += 1
@@ -136,6 +136,6 @@ def _nearness(true: float, predicted: float) -> float:
         return 1.0
     try:
         distance = abs(predicted - true) / max(abs(predicted), abs(true))
-    except OverflowError:  # a whole number beyond every float, beside a float
+    except OverflowError:  # a whole number out of range of floats, compared with a float
         distance = float(abs(Fraction(predicted) - Fraction(true)) / max(abs(Fraction(predicted)), abs(Fraction(true))))
     return max(0.0, 1.0 - distance)

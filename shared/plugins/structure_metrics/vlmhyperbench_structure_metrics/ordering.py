@@ -1,4 +1,4 @@
-"""Ordering: how close an order of pages is to the true one."""
+"""Ordering: similarity of an order of pages to the true order."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Ordering:
         return sums["score"] / count if count > 0 else None
 
     def _row(self, prediction: str, references: Sequence[str]) -> dict[str, float] | str:
-        """Return the statistics of one answer, or why there are none."""
+        """Return the statistics of an answer, or the reason why there are none."""
         if not references:
             return NO_REFERENCE
         truths = [order for text in references if (order := read_list(text)) and len(set(order)) == len(order)]

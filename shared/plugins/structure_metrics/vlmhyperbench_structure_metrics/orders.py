@@ -1,4 +1,4 @@
-"""Read orders of pages, and compare two of the same pages by rank."""
+"""Parse orders of pages, and compare orders of the same pages by rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BRACKETS = (("[", "]"), ("(", ")"))
 
 
 def read_list(text: str) -> Order | None:
-    """Read a JSON list of page numbers or labels; None where a text is none."""
+    """Parse a JSON list of page numbers or labels; None if the text is none."""
     try:
         value = parse_json(text, any_text=True)
     except InvalidInput:
@@ -29,9 +29,9 @@ def read_list(text: str) -> Order | None:
 
 
 def read_answer(text: str) -> Order | None:
-    """Read a JSON list, or page numbers alone (`3, 1, 2`, `3 -> 1 -> 2`); an empty text is no page.
+    """Parse a JSON list, or only page numbers (`3, 1, 2`, `3 -> 1 -> 2`); an empty text is an order without pages.
 
-    Numbers may stand apart by white space, commas, semicolons or arrows, in one pair of brackets, before a full stop.
+    Numbers are separated by white space, commas, semicolons or arrows; brackets and a final full stop are allowed.
     """
     read = read_list(text)
     if read is not None:
@@ -48,7 +48,7 @@ def read_answer(text: str) -> Order | None:
 
 
 def is_same_pages(order: Order, true: Order) -> bool:
-    """Whether an order has every page of the true one, once, and no other."""
+    """Return whether an order has exactly the pages of the true one, each once."""
     return len(order) == len(true) and set(order) == set(true)
 
 
@@ -63,12 +63,12 @@ def spearman_rho(order: Order, true: Order) -> float:
     """1 − 6 Σ d² / (n (n² − 1)), of orders of the same pages; 1 for a single page (Spearman 1904, without ties)."""
     ranks = _ranks(order, true)
     whole = len(ranks) * (len(ranks) ** 2 - 1)
-    apart = sum((place - rank) ** 2 for place, rank in enumerate(ranks))
+    apart = sum((position - rank) ** 2 for position, rank in enumerate(ranks))
     return (whole - 6 * apart) / whole if whole else 1.0
 
 
 def positional_accuracy(order: Order, true: Order) -> float:
-    """Pages that stand where they should / pages."""
+    """Return pages at the right position / pages."""
     return sum(map(str.__eq__, order, true)) / len(true)
 
 
@@ -78,7 +78,7 @@ def _ranks(order: Order, true: Order) -> list[int]:
 
 
 def _discordant(ranks: Sequence[int]) -> int:
-    """Count the pairs that stand the wrong way round."""
+    """Count the pairs in the wrong order."""
     before: list[int] = []
     count = 0
     for rank in ranks:

@@ -1,4 +1,4 @@
-"""Regular expressions of schemas, in an engine whose time is linear in the text: no answer can make one hang."""
+"""Regular expressions of schemas, in an engine whose time is linear in the text for every answer."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _BLANKS = (
 
 @lru_cache(maxsize=1024)
 def finds(pattern: str) -> Finds:
-    r"""Compile a pattern of JSON Schema, which is searched for and not anchored.
+    r"""Compile a pattern of JSON Schema, which is not anchored.
 
-    RE2 runs it. `\s`, `\S`, `.` and `\uXXXX` mean what they mean in ECMA-262; what RE2 does not know is refused.
+    RE2 runs it. `\s`, `\S`, `.` and `\uXXXX` have their meaning in ECMA-262; other syntax than RE2's is refused.
 
     Raises:
         InvalidInput: RE2 cannot run it.
@@ -41,14 +41,14 @@ def finds(pattern: str) -> Finds:
         raise _refusal(pattern, why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)) from error
 
     def is_found(text: str) -> bool:
-        # As bytes, because RE2 reads UTF-8 and an answer may hold half a character.
+        # Matched as bytes, because RE2 reads UTF-8 and an answer may contain lone surrogates.
         return compiled.search(text.encode("utf-8", "surrogatepass")) is not None
 
     return is_found
 
 
 def _translated(pattern: str) -> str:
-    """Write for RE2 what it would read otherwise than ECMA-262."""
+    """Rewrite syntax to which RE2 gives another meaning than ECMA-262."""
     parts: list[str] = []
     opened: int | None = None  # the part that opened the class we are in
     for piece in _PIECE.findall(pattern):

@@ -1,4 +1,4 @@
-"""Compile JSON Schemas of strangers: 2020-12 only, references inside the document only, nothing that can hang."""
+"""Compile untrusted JSON Schemas: draft 2020-12 only, references inside the document only, bounded time."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _NO_FORMATS = FormatChecker(formats=())
 
 
 class JsonSchema:
-    """A schema that was checked and can be asked about values."""
+    """A checked schema that validates values."""
 
     def __init__(self, schema: Any) -> None:
         self._validator = SafeValidator(schema, registry=_nowhere())
 
     def is_valid(self, value: JsonValue) -> bool:
-        """Say whether a value keeps to the schema.
+        """Return whether a value is valid under the schema.
 
         Raises:
-            InvalidInput: the schema cannot be decided for it; `code` is `schema_loop`, `schema_too_deep`,
+            InvalidInput: validity cannot be decided; `code` is `schema_loop`, `schema_too_deep`,
                 `schema_too_costly` or `invalid_schema`.
         """
         try:
@@ -54,10 +54,10 @@ class JsonSchema:
 
 
 def read_schema(schema: JsonValue) -> JsonSchema:
-    """Check and compile a JSON Schema; a text is read as JSON first. The same schema is compiled once.
+    """Check and compile a JSON Schema; a text is parsed as JSON first. Equal schemas are compiled once.
 
     Raises:
-        InvalidInput: it is no schema of draft 2020-12, or one that is not supported; `code` is `invalid_schema`.
+        InvalidInput: it is no schema of draft 2020-12, or not supported; `code` is `invalid_schema`.
     """
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema, default=_plain, allow_nan=False)
@@ -77,7 +77,7 @@ def _plain(value: object) -> object:
 
 @lru_cache(maxsize=64)
 def _compiled(text: str) -> JsonSchema | str:
-    """Return a schema, or what is wrong with it: many samples share a broken one, too."""
+    """Return a schema or its error; errors are cached too, because many samples may share a broken schema."""
     try:
         schema = _arranged(parse_json(text, what="The JSON Schema", any_text=True))
         if isinstance(schema, dict) and str(schema.pop("$schema", DIALECT)).rstrip("#") != DIALECT:
@@ -92,7 +92,7 @@ def _compiled(text: str) -> JsonSchema | str:
 
 
 def _arranged(value: JsonValue) -> Any:
-    """Put `unevaluated…` last, so that loops and costs of what it rests on show before; order means nothing."""
+    """Move `unevaluated…` to the end, so that loops in other keywords are found first; the order has no meaning."""
     if isinstance(value, list):
         return [_arranged(item) for item in value]
     if isinstance(value, dict):
@@ -100,69 +100,72 @@ def _arranged(value: JsonValue) -> Any:
     return value
 
 
-def _check(schema: Any, place: str) -> None:
-    """Check a schema against the draft's own; its patterns are checked apart, in the engine that runs them."""
+def _check(schema: Any, location: str) -> None:
+    """Check a schema against the draft's meta-schema; patterns are checked by the engine that runs them."""
     if not isinstance(schema, (dict, bool)):
-        raise _wrong(f"is neither an object nor a boolean at {place}")
+        raise _wrong(f"is neither an object nor a boolean at {location}")
     try:
         Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
     except SchemaError as error:
-        raise _wrong(f"is wrong at {place}{error.json_path.removeprefix('$')}: {error.message[:150]}") from error
+        raise _wrong(f"is wrong at {location}{error.json_path.removeprefix('$')}: {error.message[:150]}") from error
 
 
 def _check_reachable(root: Any) -> None:
-    """Visit every schema that an answer can meet: the parts of the document, and whatever they refer to."""
+    """Visit every schema that may be evaluated: all parts of the document, and the targets of references."""
     resolver = _nowhere().resolver_with_root(DRAFT202012.create_resource(root))
     seen: dict[int, str] = {}
     inside, referred = [("$", root, resolver)], list[tuple[str, Any, Any]]()
     while inside or referred:
         if not inside:
-            place, schema, resolver = referred.pop()
+            location, schema, resolver = referred.pop()
             if id(schema) in seen or isinstance(schema, bool):
                 continue
-            _check(schema, place)  # it stands where the draft expects no schema, and was not checked yet
+            _check(schema, location)  # it is in a location where the draft expects no schema, so it is not checked yet
         else:
-            place, schema, resolver = inside.pop()
+            location, schema, resolver = inside.pop()
         if isinstance(schema, bool):
             continue
-        seen[id(schema)] = place
-        _check_own(schema, place)
+        seen[id(schema)] = location
+        _check_own(schema, location)
         for keyword in _REFERENCES:
             if keyword in schema:
-                at = f"{place}.{keyword}"
+                at = f"{location}.{keyword}"
                 found = _resolved(resolver, schema[keyword], at)
                 referred.append((at, found.contents, found.resolver))
         inside += [
-            (at, part, resolver.in_subresource(DRAFT202012.create_resource(part))) for at, part in _parts(schema, place)
+            (at, part, resolver.in_subresource(DRAFT202012.create_resource(part)))
+            for at, part in _parts(schema, location)
         ]
 
 
-def _check_own(schema: dict[str, Any], place: str) -> None:
+def _check_own(schema: dict[str, Any], location: str) -> None:
     if "$schema" in schema:
-        raise _wrong(f"names a dialect at {place}, which only the document as a whole may")
+        raise _wrong(f"names a dialect at {location}, which only the document as a whole may")
     try:
         for pattern in [*([schema["pattern"]] if "pattern" in schema else []), *schema.get("patternProperties", {})]:
             finds(pattern)
     except InvalidInput as error:
-        raise InvalidInput(f"At {place} of the JSON Schema: {error.message}", cure=error.cure, code=INVALID) from error
+        raise InvalidInput(
+            f"At {location} of the JSON Schema: {error.message}", cure=error.cure, code=INVALID
+        ) from error
 
 
-def _parts(schema: dict[str, Any], place: str) -> Iterator[tuple[str, Any]]:
+def _parts(schema: dict[str, Any], location: str) -> Iterator[tuple[str, Any]]:
     for keyword in _ONE:
         if keyword in schema:
-            yield f"{place}.{keyword}", schema[keyword]
+            yield f"{location}.{keyword}", schema[keyword]
     for keyword in _LISTS:
-        yield from ((f"{place}.{keyword}[{no}]", part) for no, part in enumerate(schema.get(keyword, ())))
+        yield from ((f"{location}.{keyword}[{no}]", part) for no, part in enumerate(schema.get(keyword, ())))
     for keyword in _MAPS:
-        yield from ((f"{place}.{keyword}.{name}", part) for name, part in schema.get(keyword, {}).items())
+        yield from ((f"{location}.{keyword}.{name}", part) for name, part in schema.get(keyword, {}).items())
 
 
-def _resolved(resolver: Any, reference: str, place: str) -> Any:
+def _resolved(resolver: Any, reference: str, location: str) -> Any:
     try:
         return resolver.lookup(reference)
     # A pointer through a text or a number ends in whatever Python says of that.
     except (Unresolvable, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _wrong(f"refers to {reference[:100]!r} at {place}, which is not in it") from error
+        raise _wrong(f"refers to {reference[:100]!r} at {location}, which is not in it") from error
 
 
 def _nowhere() -> Registry[Any]:

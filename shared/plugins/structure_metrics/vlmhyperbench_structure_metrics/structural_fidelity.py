@@ -1,4 +1,4 @@
-"""Structural fidelity: whether an answer is the JSON that was asked for, and how far up the ladder it gets."""
+"""Structural fidelity: whether an answer is the requested JSON, and the levels of the ladder that it reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vlmhyperbench_structure_metrics.likeness import Likeness, compare, compare_
 from vlmhyperbench_structure_metrics.schemas import JsonSchema, read_schema
 
 SCHEMA_FIELD = "json_schema"
-"""Where a sample's metadata names a schema of its own."""
+"""Key of a sample's own schema in its metadata."""
 STATISTICS = (
     "count", "has_schema", "has_reference", "l0", "l1", "l2_repaired", "l3", "l3_repaired", "l4_expected",
     "l4_predicted", "l4_tp", "l5_sum", "l5_count", "l6", "l4_predicted_repaired", "l4_tp_repaired", "l5_sum_repaired",
@@ -27,13 +27,13 @@ _REASON_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A text that is JSON; its value may be null."""
+    """A text that is JSON, with its value, which may be null."""
 
     value: JsonValue
 
 
 class StructuralFidelity:
-    r"""The answer is the JSON that was asked for; six levels beside it say how far it gets.
+    r"""The answer is the requested JSON; six further levels show how close it is.
 
     ## Formula
 
@@ -120,7 +120,7 @@ class StructuralFidelity:
         schema: JsonValue = None,
         opening: Literal["{", "["] = "{",
     ) -> None:
-        """Take a schema for all samples, and the bracket that the repair looks for.
+        """Accept a schema for all samples, and the opening bracket that the repair searches for.
 
         Raises:
             InvalidInput: there is no such profile or bracket, or the schema cannot be used.
@@ -176,10 +176,10 @@ class StructuralFidelity:
         return sums["l3"] / count if count > 0 else None
 
     def _climb(self, prediction: str, references: Sequence[str], about: JsonObject) -> dict[str, float]:
-        """Return the statistics of one answer.
+        """Return the statistics of an answer.
 
         Raises:
-            InvalidInput: its schema cannot be used, or not be decided for it.
+            InvalidInput: its schema cannot be used, or its validity cannot be decided.
         """
         schema = self._schema_of(about)
         predicted = repaired = _parsed(prediction)

@@ -1,7 +1,7 @@
-"""What a schema has looked at in an object or list: the rest is left to `unevaluatedProperties` and `unevaluatedItems`.
+"""`unevaluatedProperties` and `unevaluatedItems`: find the parts of an object or list that a schema has evaluated.
 
-JSON Schema 2020-12, core, sections 11.2 and 11.3. jsonschema's own search runs patterns by backtracking, looks names up
-in a list, and follows references without counting.
+JSON Schema 2020-12, core, sections 11.2 and 11.3. jsonschema's own implementation runs patterns by backtracking, looks
+up names in a list, and follows references without counting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from referencing.jsonschema import DRAFT202012
 from vlmhyperbench_structure_metrics.patterns import finds
 
 STEPS_OF_A_REFERENCE = 3
-"""Finding out where another schema stands takes as long as evaluating so many keywords."""
+"""Cost of resolving another schema, in evaluated keywords."""
 
 _ALL_ITEMS = "items", "unevaluatedItems"
 _ALL_MEMBERS = "additionalProperties", "unevaluatedProperties"
@@ -24,24 +24,24 @@ _ALL_MEMBERS = "additionalProperties", "unevaluatedProperties"
 def errors_of_the_rest(
     validator: Any, value: Any, instance: Any, schema: Any, *, spend: Callable[[int], None]
 ) -> Iterator[ValidationError]:
-    """Validate what `schema` has not looked at against `value`; the arguments are those of a keyword of jsonschema.
+    """Validate the parts that `schema` has not evaluated against `value`; a keyword function for jsonschema.
 
     Args:
-        validator: of `schema`.
-        value: the schema of the rest.
-        instance: an object or a list.
-        schema: where the keyword stands; valid but for it.
-        spend: is told of every step.
+        validator: The validator of `schema`.
+        value: The schema of the unevaluated parts.
+        instance: An object or a list.
+        schema: The schema with the keyword; its other keywords are valid.
+        spend: Called for every step.
     """
     around = {name: part for name, part in schema.items() if not name.startswith("unevaluated")}
     seen = _evaluated(validator, instance, around, spend)
-    for place in instance if isinstance(instance, dict) else range(len(instance)):
-        if place not in seen:
-            yield from validator.descend(instance[place], value)
+    for key in instance if isinstance(instance, dict) else range(len(instance)):
+        if key not in seen:
+            yield from validator.descend(instance[key], value)
 
 
 def _evaluated(validator: Any, instance: Any, schema: Any, spend: Callable[[int], None]) -> set[str | int]:
-    """Return the names or positions that a schema looks at, given that the instance is valid under it."""
+    """Return the names or positions that a schema evaluates, if the instance is valid under it."""
     spend(STEPS_OF_A_REFERENCE)
     if isinstance(schema, bool):
         return set()
@@ -69,7 +69,7 @@ def _items(validator: Any, schema: Any, instance: Any) -> set[str | int]:
 
 
 def _applied(validator: Any, schema: Any, instance: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the schemas that hold for the same instance, each with a validator that knows where it stands."""
+    """Yield the schemas that apply to the same instance, each with a validator of its location."""
     for keyword in ("$ref", "$dynamicRef"):
         if keyword in schema:
             found = validator._resolver.lookup(schema[keyword])  # noqa: SLF001 (what jsonschema's own keywords use)

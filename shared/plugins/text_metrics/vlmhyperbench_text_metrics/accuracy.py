@@ -1,4 +1,4 @@
-"""Accuracy of a classification: the share of answers that name their sample's class."""
+"""Accuracy of a classification: the share of answers that name the class of their sample."""
 
 from __future__ import annotations
 

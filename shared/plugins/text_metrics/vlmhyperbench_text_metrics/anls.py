@@ -1,4 +1,4 @@
-"""ANLS: average normalised Levenshtein similarity, which forgives small reading errors and no others."""
+"""ANLS: average normalised Levenshtein similarity, which tolerates small reading errors only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAPER = "Biten et al. 2019, arXiv:1905.13648, eq. 1"
 
 
 class Anls:
-    """Average normalised Levenshtein similarity: forgives small reading errors and no others.
+    """Average normalised Levenshtein similarity, which tolerates small reading errors only.
 
     ## Formula
 
@@ -96,7 +96,7 @@ class Anls:
     ) -> Measures:
         pairs = lay_out(predictions, references)
         distance, longest = _compare_as_docvqa(pairs) if self._profile == "docvqa" else _compare(pairs)
-        # Integers decide the threshold: 0.5 itself must not depend on rounding.
+        # The threshold is compared in integers, so that 0.5 itself does not depend on rounding.
         counts = (2 * distance < longest) if self._profile == "paper" else (2 * distance <= longest)
         similarity = np.where(counts | (longest == 0), 1.0 - distance / np.maximum(longest, 1), 0.0)
         best = similarity[pairs.best(similarity)]
@@ -112,7 +112,7 @@ def _compare(pairs: Pairs) -> tuple[IntArray, IntArray]:
 
 
 def _compare_as_docvqa(pairs: Pairs) -> tuple[IntArray, IntArray]:
-    """Divide by the length of the texts as they came: the script normalises them for the distance alone."""
+    """Divide by the length of the original texts, because the script normalises texts only for the distance."""
     distance, _, _ = distances(pairs, _collapse)
     return distance, np.maximum(_raw_lengths(pairs.predictions), _raw_lengths(pairs.references))
 

@@ -49,7 +49,7 @@ class Bleu:
     }
 
     def __init__(self, *, profile: str = "sacrebleu") -> None:
-        # sacrebleu takes most of a second to import, which the other metrics of the package need not pay.
+        # Importing sacrebleu takes most of a second, and the other metrics of the package do not need it.
         from sacrebleu.metrics.bleu import BLEU
 
         self._profile = check_profile("bleu", profile, self.profiles)
@@ -86,7 +86,7 @@ class Bleu:
         counts = np.array(
             [(score.sys_len, score.ref_len, *score.counts, *score.totals) for score in scores], dtype=np.float64
         ).reshape(len(scores), len(_COLUMNS))
-        # Rounding takes a perfect sentence a few 1e-14 above 100.
+        # Rounding gives a perfect sentence a score that is a few 1e-14 above 100.
         values = np.array([min(score.score, 100.0) for score in scores], dtype=np.float64)
         return pairs.measures(values, {name: counts[:, no] for no, name in enumerate(_COLUMNS)})
 

@@ -14,7 +14,7 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out
 
-"""`chrfpp` is chrF++; a profile's name holds no plus sign."""
+"""`chrfpp` is chrF++, because names of profiles contain no plus sign."""
 
 _CHARACTER_ORDER = 6
 _WORD_ORDER = {"sacrebleu": 0, "chrfpp": 2}
@@ -102,17 +102,17 @@ class Chrf:
 
 class _Counting(Protocol):
     def statistics(self, prediction: str, references: Sequence[str]) -> list[int]:
-        """n-grams predicted, in the best reference, and shared, order by order."""
+        """Number of n-grams of the prediction, of the best reference, and shared, for each order."""
         ...
 
     def score(self, statistics: Sequence[int]) -> float:
-        """Make points of them."""
+        """Compute the score in points."""
         ...
 
 
 @lru_cache
 def _counting(word_order: int) -> _Counting:
-    """Open sacrebleu at its n-gram counts; it takes most of a second to import, which other metrics need not pay."""
+    """Return sacrebleu's counter of n-grams, imported late because the import takes most of a second."""
     from sacrebleu.metrics.chrf import CHRF
 
     class Counting(CHRF):

@@ -15,10 +15,10 @@ from vlmhyperbench_text_metrics.one_hot import one_hot
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, lay_out
 
 NO_CLASS = "no_class"
-"""There are references, but none of them is the name of a class."""
+"""Reason: none of the references is the name of a class."""
 
 MAX_CLASS_CHARS = 80
-"""A longer text, after normalisation, names no class: statistics carry the names."""
+"""Maximum length of a class after normalisation, because statistics contain the names."""
 
 _FORMULAS: Mapping[Average, str] = {
     "macro_f1": "mean over classes of F1 = 2 tp / (support + predicted)",
@@ -35,8 +35,8 @@ class Classification:
 
     ## Formula
 
-    The classes of a group are the true classes of its samples. With *right* = samples of a class that were said to be
-    of it, *support* = samples of it, *predicted* = samples said to be of it:
+    The classes of a group are the true classes of its samples. With *right* = samples of a class that were predicted as
+    this class, *support* = samples of the class, *predicted* = samples predicted as the class:
 
     precision = right / predicted, 0 where nothing is predicted; recall = right / support; F1 = 2 right / (support +
     predicted).
@@ -99,7 +99,7 @@ class Classification:
     }
 
     def __init__(self, *, profile: Average = "macro_f1", labels: Sequence[str] = ()) -> None:
-        """Take the profile and, where they are known, the classes.
+        """Accept the profile and, if they are known, the classes.
 
         Raises:
             InvalidInput: there is no such profile, or the labels are no list of texts of 1 to 80 characters.

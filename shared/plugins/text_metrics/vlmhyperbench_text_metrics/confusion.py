@@ -1,8 +1,8 @@
-"""Confusion cells: statistics named by the true and the predicted class, and what follows from their sums.
+"""Confusion cells: statistics named by the true and the predicted class, and the scores that follow from their sums.
 
-A cell is `cell:<true>|<predicted>`. In a class's name `%`, `|` and everything that is not printable are written as
-`%XX` of their UTF-8 bytes, so that a name says one pair of classes only; `__unparsed__` stands for an answer that names
-no class, and a class of that very name begins with `%5F`.
+A cell is `cell:<true>|<predicted>`. In a class's name `%`, `|` and all characters that are not printable are written as
+`%XX` of their UTF-8 bytes, so that names are unambiguous; `__unparsed__` means an answer that names no class, and a
+class with this name begins with `%5F`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class ClassScores:
     support: int
     """Samples of this class."""
     predicted: int
-    """Samples that were said to be of this class."""
+    """Samples that were predicted as this class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """The confusion matrix of a group; its classes are the true ones that occur in it."""
+    """The confusion matrix of a group; its classes are the true classes of the group."""
 
     labels: tuple[str, ...]
-    """The classes, sorted: rows, and columns but for the last."""
+    """The sorted classes of the rows, and of all columns except the last."""
     counts: tuple[tuple[int, ...], ...]
     """Samples by true class and prediction; the last column is `__unparsed__`. Shape: (classes, classes + 1)."""
     classes: tuple[ClassScores, ...]
@@ -54,37 +54,37 @@ class Confusion:
 
 
 def cell_name(true: str, predicted: str | None) -> str:
-    """Return the name of a cell's statistic; None: no class was named."""
+    """Return the name of a cell's statistic; a prediction of None names no class."""
     return f"{_PREFIX}{_escaped(true)}|{UNPARSED if predicted is None else _escaped(predicted)}"
 
 
 def confusion_of(sums: Mapping[str, float]) -> Confusion | None:
-    """Turn sums of the statistics of `classification` into a confusion matrix; None where nothing was scored.
+    """Turn sums of the statistics of `classification` into a confusion matrix; None without scored samples.
 
-    A prediction that is the true class of no sample in the group is in the column of the unparsed.
+    A prediction that is not a true class of the group counts as unparsed.
     """
     layout, counts = _of(sums)
     tallies = _tally(layout, counts)
     if tallies is None:
         return None
     rows = [label for label, support in zip(layout.labels, tallies.support.tolist(), strict=True) if support > 0]
-    place = {label: no for no, label in enumerate(sorted(rows))}
-    matrix = np.zeros((len(place), len(place) + 1), dtype=np.int64)
+    index = {label: no for no, label in enumerate(sorted(rows))}
+    matrix = np.zeros((len(index), len(index) + 1), dtype=np.int64)
     for true, predicted, count in zip(layout.true.tolist(), layout.predicted.tolist(), counts.tolist(), strict=True):
         if count > 0:
-            column = place.get(layout.labels[predicted], len(place)) if predicted != _NOWHERE else len(place)
-            matrix[place[layout.labels[true]], column] += round(count)
+            column = index.get(layout.labels[predicted], len(index)) if predicted != _NOWHERE else len(index)
+            matrix[index[layout.labels[true]], column] += round(count)
     return Confusion(
-        labels=tuple(place),
+        labels=tuple(index),
         counts=tuple(tuple(row) for row in matrix.tolist()),
-        classes=tuple(_scores(label, matrix, no) for label, no in place.items()),
+        classes=tuple(_scores(label, matrix, no) for label, no in index.items()),
     )
 
 
 def average_of(sums: Mapping[str, float], average: Average) -> float | None:
-    """Combine the classes of a group into one number; None where nothing was scored.
+    """Combine the classes of a group into a number; None without scored samples.
 
-    The numbers are those of scikit-learn with `labels` = the true classes of the group and its default for 0/0, 0.
+    The numbers are those of scikit-learn with the group's true classes as `labels`, and 0 for 0/0.
     """
     tallies = _tally(*_of(sums))
     if tallies is None:
@@ -106,21 +106,21 @@ def average_of(sums: Mapping[str, float], average: Average) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """Where the cells are among given statistics; the same for every group of a run."""
+    """The indexes of cells among given statistics; the same for every group of a run."""
 
     labels: tuple[str, ...]
     """Every true class."""
     columns: tuple[int, ...]
-    """Which of the statistics are cells. Shape: (cells,)."""
+    """Indexes of the statistics that are cells. Shape: (cells,)."""
     true: IntArray
     """Index of each cell's true class. Shape: (cells,)."""
     predicted: IntArray
-    """Index of each cell's predicted class, −1 where it is no true class. Shape: (cells,)."""
+    """Index of each cell's predicted class, −1 if it is no true class. Shape: (cells,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tallies:
-    """Samples of each label of a layout. Each of shape (labels,)."""
+    """Counts of each label of a layout. Each of shape (labels,)."""
 
     right: FloatArray
     support: FloatArray
@@ -137,13 +137,13 @@ def _of(sums: Mapping[str, float]) -> tuple[_Layout, FloatArray]:
 def _layout(names: tuple[str, ...]) -> _Layout:
     cells = [(no, *_pair(name)) for no, name in enumerate(names) if name.startswith(_PREFIX)]
     labels = tuple(dict.fromkeys(true for _, true, _ in cells))
-    place = {label: no for no, label in enumerate(labels)}
+    index = {label: no for no, label in enumerate(labels)}
     return _Layout(
         labels=labels,
         columns=tuple(no for no, _, _ in cells),
-        true=np.array([place[true] for _, true, _ in cells], dtype=np.int64),
+        true=np.array([index[true] for _, true, _ in cells], dtype=np.int64),
         predicted=np.array(
-            [_NOWHERE if predicted is None else place.get(predicted, _NOWHERE) for _, _, predicted in cells],
+            [_NOWHERE if predicted is None else index.get(predicted, _NOWHERE) for _, _, predicted in cells],
             dtype=np.int64,
         ),
     )
@@ -162,8 +162,8 @@ def _tally(layout: _Layout, counts: FloatArray) -> _Tallies | None:
     )
 
 
-def _sums(places: IntArray, counts: FloatArray, size: int) -> FloatArray:
-    return np.bincount(places, weights=counts, minlength=size).astype(np.float64)
+def _sums(indexes: IntArray, counts: FloatArray, size: int) -> FloatArray:
+    return np.bincount(indexes, weights=counts, minlength=size).astype(np.float64)
 
 
 def _scores(label: str, matrix: IntArray, no: int) -> ClassScores:

@@ -23,9 +23,9 @@ def distances(
     """Return edits, length of the prediction and length of the reference, in units. Each of shape (pairs,).
 
     Args:
-        pairs: what is compared; a prediction that is its reference, letter by letter, has no edits and is not divided.
-        prepare: makes units of texts, of each on its own.
-        chunk_chars: about so much text is divided at a time.
+        pairs: The pairs; a prediction that is identical to its reference is not split into units.
+        prepare: Splits each text into units.
+        chunk_chars: Approximate amount of text that is split at a time.
     """
     edits, said_length, true_length = np.zeros((3, len(pairs.predictions)), dtype=np.int64)
     for part in pairs.chunks(chunk_chars):
@@ -35,16 +35,16 @@ def distances(
         true_length[part] = said_length[part] = lengths(wanted)
         chosen = differ.tolist()
         given = prepare(list(compress(predicted, chosen)))
-        places = np.flatnonzero(differ) + part.start
+        indexes = np.flatnonzero(differ) + part.start
         wrong = cpdist(given, list(compress(wanted, chosen)), scorer=Levenshtein.distance, dtype=np.int64, workers=-1)
-        edits[places], said_length[places] = wrong, lengths(given)
+        edits[indexes], said_length[indexes] = wrong, lengths(given)
     return edits, said_length, true_length
 
 
 def measure_edits(
     pairs: Pairs, prepare: Callable[[Sequence[str]], Units], *, chunk_chars: int = CHUNK_CHARS
 ) -> Measures:
-    """Score each sample against the reference that needs the lowest rate of edits, the first among equals."""
+    """Score each sample against the reference with the lowest edit rate, the first of equal ones."""
     edits, _, length = distances(pairs, prepare, chunk_chars=chunk_chars)
     rate = edits / np.maximum(length, 1)
     best = pairs.best(-rate)
@@ -52,7 +52,7 @@ def measure_edits(
 
 
 def pooled_rate(sums: Mapping[str, float]) -> float | None:
-    """Σ edits / Σ reference length; over 1 where every reference is empty, None where nothing was scored."""
+    """Return Σ edits / Σ reference length; over 1 if every reference is empty, None without scored samples."""
     if sums.get("count", 0.0) <= 0:
         return None
     length = sums["length"]

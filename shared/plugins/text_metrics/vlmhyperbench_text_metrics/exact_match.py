@@ -16,7 +16,7 @@ from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.pairs import FloatArray, Pairs, lay_out, share
 
 _CHUNK = 1 << 13
-"""Pairs that are normalised at a time, so that copies stay in the processor's cache."""
+"""Number of pairs that are normalised at a time, so that copies stay in the processor's cache."""
 
 
 class ExactMatch:
@@ -97,13 +97,13 @@ class ExactMatch:
         return share(sums, "correct")
 
     def _equal(self, pairs: Pairs) -> FloatArray:
-        """Compare all pairs; what is the same as it stands is not normalised first. Shape: (pairs,)."""
+        """Compare all pairs; identical texts are not normalised. Shape: (pairs,)."""
         differ = bytearray(map(ne, pairs.predictions, pairs.references))
         equal = ~np.frombuffer(differ, dtype=np.bool_)
-        places = np.flatnonzero(~equal)
+        indexes = np.flatnonzero(~equal)
         predicted, true = list(compress(pairs.predictions, differ)), list(compress(pairs.references, differ))
-        for first in range(0, len(places), _CHUNK):
+        for first in range(0, len(indexes), _CHUNK):
             part = slice(first, first + _CHUNK)
             same = bytearray(map(eq, self._normaliser.bulk(predicted[part]), self._normaliser.bulk(true[part])))
-            equal[places[part]] = np.frombuffer(same, dtype=np.bool_)
+            equal[indexes[part]] = np.frombuffer(same, dtype=np.bool_)
         return equal.astype(np.float64)

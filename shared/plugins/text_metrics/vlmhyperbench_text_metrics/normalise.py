@@ -1,4 +1,4 @@
-"""Normaliser v1: what two texts must agree in to be called the same answer."""
+"""Normaliser v1: texts with the same normal form are the same answer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _DIGITS = {word: str(value) for words in (_NUMBERS, _NUMBERS_RU) for value, word
 class NormaliserV1:
     """NFKC → casefold → collapse white space → strip; three options, off by default and recorded.
 
-    `yo_fold` and `words_to_digits` look at case-folded words; `strip_punct` comes before `words_to_digits`, so that
+    `yo_fold` and `words_to_digits` apply to case-folded words; `strip_punct` precedes `words_to_digits`, so that
     "Two." is 2.
     """
 
     strip_punct: bool = False
-    """Take punctuation (Unicode category P) off both ends of every word; a word of nothing else disappears."""
+    """Remove punctuation (Unicode category P) at both ends of every word; a word of punctuation only is removed."""
     yo_fold: bool = False
-    """Read the Cyrillic letter ё as е."""
+    """Replace the Cyrillic letter ё by е."""
     words_to_digits: bool = False
-    """Read the whole words zero … ten (English and Russian) as digits."""
+    """Replace the whole words zero … ten (English and Russian) by digits."""
 
     def __call__(self, text: str) -> str:
         words = unicodedata.normalize("NFKC", text).casefold().split()
@@ -41,12 +41,12 @@ class NormaliserV1:
         return " ".join(words)
 
     def bulk(self, texts: Sequence[str]) -> list[str]:
-        """Normalise many texts, as one where the options leave words alone. Shape as `texts`."""
+        """Normalise many texts, joined into a single one if no option applies to words. Shape as `texts`."""
         if not texts:
             return []
         if self.strip_punct or self.words_to_digits:
             return [self(text) for text in texts]
-        # A line break neither composes with anything nor comes out of anything else, so the texts stay apart.
+        # No character composes with a line break or is normalised to one, so the texts remain separable.
         joined = "\n".join(texts)
         if joined.count("\n") != len(texts) - 1:
             joined = "\n".join([text.replace("\n", " ") for text in texts])

@@ -1,4 +1,4 @@
-"""Statistics of which each sample has one: thousands of columns, kept as one number per sample."""
+"""Statistics of which each sample has exactly one: thousands of columns, stored as a code per sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vlmhyperbench_sdk.types import Measure, Measures
 
 
 class Column(Sequence[float]):
-    """1 for the samples whose code is this column's, else 0. Shape: (samples,)."""
+    """A column: 1 for the samples with its code, else 0. Shape: (samples,)."""
 
     def __init__(self, codes: Sequence[int], code: int) -> None:
         self._codes = codes
@@ -36,12 +36,12 @@ class Column(Sequence[float]):
 
 @dataclass(frozen=True, slots=True)
 class OneHotMeasures(Measures):
-    """Measures whose samples each have one of many statistics, beside `count`; a row names its own only."""
+    """Measures of samples with one of many statistics each, and `count`; a row contains only its own statistic."""
 
     names: Sequence[str] = ()
     """Shape: (columns,)."""
     codes: Sequence[int] = ()
-    """Which of `names` a sample has, −1 where it is unscored. Shape: (samples,)."""
+    """Index of each sample's statistic in `names`, −1 if it is unscored. Shape: (samples,)."""
 
     def __getitem__(self, index: int) -> Measure:
         code = self.codes[index]
@@ -55,7 +55,7 @@ class OneHotMeasures(Measures):
 def one_hot(
     values: Sequence[float | None], reasons: Sequence[str | None], names: Sequence[str | None]
 ) -> OneHotMeasures:
-    """Make measures in which each sample has its name's statistic; None where it is unscored. Shapes: (samples,)."""
+    """Make measures in which each sample has the named statistic; None if it is unscored. Shapes: (samples,)."""
     places: dict[str, int] = {}
     codes = [-1 if name is None else places.setdefault(name, len(places)) for name in names]
     is_scored = [float(code >= 0) for code in codes]

@@ -1,4 +1,4 @@
-"""Lay predictions beside each of their references, so that a library compares all pairs in one call."""
+"""Pair predictions with each of their references, so that a library compares all pairs in a single call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IntArray = npt.NDArray[np.int64]
 NO_REFERENCE = "no_reference"
 
 CHUNK_CHARS = 1 << 20
-"""About as much text is worked on at a time: copies of it stay small, and in the processor's cache."""
+"""Approximate amount of text that is processed at a time, so that copies stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Pairs:
     """Size of the batch."""
 
     def best(self, scores: FloatArray) -> IntArray:
-        """Return, for each row, its pair of the highest score, the first among equals. Shape: (rows,)."""
+        """Return the index of each row's pair with the highest score, the first of equal ones. Shape: (rows,)."""
         if len(scores) == len(self.rows):
             return self.starts
         highest = np.maximum.reduceat(scores, self.starts)
@@ -45,7 +45,7 @@ class Pairs:
         return candidates[np.searchsorted(candidates, self.starts)]
 
     def chunks(self, chars: int = CHUNK_CHARS) -> Iterator[slice]:
-        """Divide the pairs into runs of about so many characters, each of at least one pair."""
+        """Split the pairs into parts of about this many characters, each with at least one pair."""
         if not self.predictions:
             return
         ends = np.cumsum(lengths(self.predictions) + lengths(self.references) + 1)
@@ -54,7 +54,7 @@ class Pairs:
         yield from map(slice, bounds[:-1], bounds[1:])
 
     def measures(self, values: FloatArray, statistics: Mapping[str, FloatArray | IntArray]) -> Measures:
-        """Spread per-row numbers over the batch; what has no reference is unscored. Each of shape (rows,).
+        """Turn per-row numbers into measures of the batch; samples without a reference are unscored. Shapes: (rows,).
 
         Every scored sample also gets the statistic `count` = 1.
         """
@@ -106,11 +106,11 @@ def lay_out(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> 
 
 
 def lengths(sequences: Sequence[Sequence[object]]) -> IntArray:
-    """Length of each sequence. Shape: (sequences,)."""
+    """Return the length of each sequence. Shape: (sequences,)."""
     return np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
 
 
 def share(sums: Mapping[str, float], part: str) -> float | None:
-    """Mean of a statistic over the scored samples of a group; None where nothing was scored."""
+    """Return the mean of a statistic over the scored samples of a group; None without scored samples."""
     count = sums.get("count", 0.0)
     return sums[part] / count if count > 0 else None

@@ -108,7 +108,7 @@ def _is_close(prediction: str, reference: str) -> bool:
 
 
 def _number(text: str) -> float | None:
-    """Read a number; None where it is none."""
+    """Parse a number; None if the text is none."""
     try:
         return float(text.rstrip("%")) / 100.0 if text.endswith("%") else float(text)
     except ValueError:

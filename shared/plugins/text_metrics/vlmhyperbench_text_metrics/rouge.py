@@ -18,7 +18,7 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out, share
 
 STEMMED_CHARACTERS = 100
-"""The stemmer takes a word apart recursively: what is longer is no word, and stays as it is."""
+"""Maximum length of words that are stemmed, because the stemmer is recursive; longer words stay unchanged."""
 
 
 class Rouge:
@@ -124,7 +124,7 @@ def _fmeasure(shared: int, predicted: int, true: int) -> float:
 
 
 def _tokenizer(*, is_stemmed: bool) -> Callable[[str], list[str]]:
-    """Open rouge-score at its tokenizer; its scorer would import all of NLTK, which takes seconds."""
+    """Return rouge-score's tokenizer without its scorer, which would import all of NLTK and take seconds."""
     from rouge_score.tokenize import tokenize
 
     stemmer = _Stemmer() if is_stemmed else None
@@ -137,7 +137,7 @@ def _tokenizer(*, is_stemmed: bool) -> Callable[[str], list[str]]:
 
 
 class _Stemmer:
-    """NLTK's Porter stemmer, asked once for each word."""
+    """NLTK's Porter stemmer with a cache."""
 
     def __init__(self) -> None:
         from nltk.stem.porter import PorterStemmer

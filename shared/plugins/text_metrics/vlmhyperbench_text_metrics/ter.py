@@ -1,4 +1,4 @@
-"""TER: edits per reference word, where moving a run of words is one edit; pooled over a group."""
+"""TER: edits per reference word, where moving a sequence of words is one edit; pooled over a group."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out
 
 SHIFTED_WORDS = 500
-"""The search for moves takes time without a bound that a long answer could keep; longer texts go without it."""
+"""Maximum number of words for the search of moves, whose time is practically unbounded for longer texts."""
 
 
 class _Edits(NamedTuple):
     edits: float
     length: float
-    """Mean number of words of the references."""
+    """Statistic: mean number of words of the references."""
     unshifted: float
-    """1 where a text is too long for the search of moves, so that edits are an upper bound."""
+    """Statistic: 1 if a text is too long for the search of moves, so that its edits are an upper bound."""
 
 
 class Ter:
-    """Translation edit rate: edits per reference word, where moving a run of words is one edit.
+    """Translation edit rate: edits per reference word, where moving a sequence of words is one edit.
 
     ## Formula
 
@@ -61,7 +61,7 @@ class Ter:
     }
 
     def __init__(self, *, profile: str = "sacrebleu") -> None:
-        # sacrebleu takes most of a second to import, which the other metrics of the package need not pay.
+        # Importing sacrebleu takes most of a second, and the other metrics of the package do not need it.
         from sacrebleu.metrics.ter import TER
 
         self._profile = check_profile("ter", profile, self.profiles)

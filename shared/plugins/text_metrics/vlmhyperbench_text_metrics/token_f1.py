@@ -1,4 +1,4 @@
-"""Token F1: how many words an answer shares with its reference, order aside."""
+"""Token F1: the words that an answer shares with its reference, in any order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARTICLE = re.compile(r"\b(?:an?|the)\b")
 
 
 class TokenF1:
-    """Words that the answer shares with a reference, order aside.
+    """Words that the answer shares with a reference, in any order.
 
     ## Formula
 

@@ -1,4 +1,4 @@
-"""VQA accuracy: an answer is as right as annotators gave it, three of the others being enough."""
+"""VQA accuracy: the share of annotators who gave the answer, where three others are enough."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENOUGH = 3
 
 
 class VqaAccuracy:
-    """An answer is as right as annotators gave it; the references of a sample are its annotators' answers.
+    """Agreement of an answer with annotators; the references of a sample are its annotators' answers.
 
     ## Formula
 
@@ -112,6 +112,6 @@ def _missing(answers: Sequence[str]) -> int:
 
 
 def _leave_one_out(matches: int, annotators: int) -> float:
-    """Mean of min(matches among the others / 3, 1): for who gave the answer the others hold one match less."""
+    """Return the mean of min(matches among the others / 3, 1); annotators with this answer have one match less."""
     same = matches * min((matches - 1) / _ENOUGH, 1.0) if matches else 0.0
     return (same + (annotators - matches) * min(matches / _ENOUGH, 1.0)) / annotators

@@ -1,4 +1,4 @@
-"""The text processing of the VQA v2 evaluation, rule by rule, where it is odd too."""
+"""The text processing of the VQA v2 evaluation script, rule by rule, including its oddities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _COMMA_IN_NUMBER = re.compile(r"[0-9],[0-9]")
 _PERIOD = re.compile(r"\.(?![0-9])")
 _PERIODS = 32
-"""The script hands a flag to where `re.sub` takes a count: no more than 32 periods are taken out."""
+"""Maximum number of removed periods: the script passes a flag in place of the count of `re.sub`."""
 
 _NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: str(value) for value, word in enumerate(_NUMBER_WORDS)}
@@ -30,7 +30,7 @@ def _without_one_apostrophe(word: str) -> list[str]:
     return [word[:at] + word[at + 1 :] for at, char in enumerate(word) if char == "'"]
 
 
-# An apostrophe that is missing is put back; the last three lines are the script's own exceptions.
+# Missing apostrophes are inserted; the last three lines are the script's own exceptions.
 _CONTRACTIONS = {bare: word for word in _CONTRACTIONS_LIST.split() for bare in _without_one_apostrophe(word)}
 _CONTRACTIONS |= {
     "twas": "'twas",
@@ -40,15 +40,15 @@ _CONTRACTIONS |= {
 
 
 def trim(answer: str) -> str:
-    """Read line breaks and tabs as spaces and take white space off the ends: done even where annotators agree."""
+    """Replace line breaks and tabs by spaces and strip white space, which is done even if all annotators agree."""
     return answer.replace("\n", " ").replace("\t", " ").strip()
 
 
 def normalise_answer(answer: str) -> str:
     """Process punctuation, then words.
 
-    A punctuation mark that stands beside a space somewhere disappears, another becomes a space; with a comma between
-    two digits all disappear. A period disappears unless a digit follows. Words are lower-cased, number words up to ten
+    A punctuation mark that is next to a space somewhere is removed, any other becomes a space; with a comma between two
+    digits all are removed. A period is removed unless a digit follows. Words are lower-cased, number words up to ten
     become digits, articles go, and contractions get a missing apostrophe back.
     """
     words = [_NUMBERS.get(word, word) for word in _without_punctuation(answer).lower().split()]

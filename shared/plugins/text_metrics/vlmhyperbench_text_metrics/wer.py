@@ -13,7 +13,7 @@ from vlmhyperbench_text_metrics.pairs import lay_out
 from vlmhyperbench_text_metrics.words import divide_words
 
 _CHUNK_CHARS = 1 << 16
-"""Less text than where nothing is divided: lists of words that are soon gone cost the garbage collector nothing."""
+"""Smaller than for characters: short-lived lists of words are cheap for the garbage collector."""
 
 
 class Wer:

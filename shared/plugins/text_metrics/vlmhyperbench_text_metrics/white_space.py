@@ -1,4 +1,4 @@
-"""What Python counts as white space beside the plain space: rare in answers, so that looking for it first pays."""
+"""White space other than the plain space, as Python defines it; it is rare, so a search for it first saves time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _OTHER = (
 
 
 def has_other_space(text: str) -> bool:
-    """Whether a text has white space other than plain spaces."""
+    """Return whether a text has white space other than plain spaces."""
     return "\n" in text or any(char in text for char in _OTHER)
 
 
 def collapsed_lines(text: str) -> list[str]:
-    """Divide a text into its lines, each run of white space in them one plain space, and none at their ends."""
+    """Split a text into lines, with white space collapsed to single spaces and stripped at their ends."""
     if text.isascii():
         lines = text.split("\n")
         for line in _loose_lines(text):
@@ -31,7 +31,7 @@ def collapsed_lines(text: str) -> list[str]:
 
 
 def _loose_lines(text: str) -> set[int]:
-    """Find the lines of an ASCII text that may have white space at an end, beside other or other than a space."""
+    """Find the lines of an ASCII text whose white space may need to be collapsed or stripped."""
     codes = np.frombuffer(text.encode(), dtype=np.uint8)
     is_blank = np.ones(len(codes) + 2, dtype=np.bool_)
     is_blank[1:-1] = codes <= ord(" ")

@@ -1,4 +1,4 @@
-"""Divide texts into words as jiwer does."""
+"""Split texts into words as jiwer does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _WIDE_SPACE = re.compile(r"\s\s+")
 
 
 def divide_words(texts: Sequence[str]) -> list[list[str]]:
-    """Divide each text into what jiwer's `wer_default` calls words.
+    """Split each text into words as jiwer's `wer_default` does.
 
-    Runs of two or more white-space characters become a space, the ends are stripped, spaces divide. A single tab or
-    line break inside a text therefore divides nothing.
+    Two or more white-space characters become a space, the ends are stripped, and spaces separate words. A single tab or
+    line break inside a text therefore separates nothing.
     """
     if has_other_space("".join(texts)):
         texts = [_WIDE_SPACE.sub(" ", text).strip() for text in texts]

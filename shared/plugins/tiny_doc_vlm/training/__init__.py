@@ -1,1 +1,1 @@
-"""How the model of this package is trained, exported and evaluated; no part of the wheel."""
+"""Training, export and evaluation of the model of this package; not part of the wheel."""

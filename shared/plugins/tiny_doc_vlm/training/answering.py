@@ -1,4 +1,4 @@
-"""Ways to ask the model: its files by llama.cpp's own server, or any server that speaks OpenAI's protocol."""
+"""Send questions to the model: to its files with llama.cpp's server, or to any OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from training.options import at_least_one
 from vlmhyperbench_sdk.errors import Unavailable
 
 MAX_ANSWER_TOKENS = 560
-"""Longer than any right answer of the suites; with the longest question it fits into the model's context."""
+"""More than any right answer of the suites has; together with the longest question it fits into the context."""
 MODEL = "a committed version, a folder of exported files, or http://HOST:PORT"
 _ADDRESS = ("http://", "https://")
 ANSWER_S = 600
-"""How long one may take, on the slowest machine."""
+"""Timeout of a request, sufficient for the slowest machine."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add what `answer` needs to know besides the model and the items."""
+    """Add the options of `answer`."""
     parser.add_argument("--name", default=tiny.NAME, help="the model's name on the server")
     parser.add_argument("--parallel", type=at_least_one, default=PARALLEL_REQUESTS, help="requests at a time")
 
 
 def a_model(text: str) -> str:
-    """Read what is asked, before anything is; `argparse` names the option."""
+    """Parse the target; errors are reported by `argparse` with the option's name."""
     if text.startswith(_ADDRESS) or text in tiny.versions() or Path(text).is_dir():
         return text
     raise ArgumentTypeError(f"{text!r} is none of: {MODEL}")
 
 
 def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
-    """Answer with what a command was given, in the order of the items.
+    """Return the answers of a target, in the order of the items.
 
     Args:
-        model: the URL of a server; or a committed version or a folder of exported files, for which llama.cpp answers
-            in 16 bits.
-        items: what is asked.
-        given: the options of `add_options`.
+        model: The URL of a server; or a committed version or a folder of exported files, which llama.cpp serves in
+            16 bits.
+        items: The questions.
+        given: The options of `add_options`.
     """
     if model.startswith(_ADDRESS):
         return answer_with_server(model, items, model=given.name, parallel=given.parallel)
@@ -54,10 +54,10 @@ def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
 
 
 def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel: int) -> list[str]:
-    """Answer by `url`/v1/chat/completions at temperature 0, in the order of the items.
+    """Return the answers of `url`/v1/chat/completions at temperature 0, in the order of the items.
 
     Raises:
-        Unavailable: the server is not there, or refuses a request.
+        Unavailable: the server does not respond, or refuses a request.
     """
 
     def ask(item: Item) -> str:
@@ -73,7 +73,7 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
         except (ValueError, LookupError, TypeError) as error:
             raise Unavailable(f"{url} answers, but not as OpenAI's protocol has it: {error!r}.") from error
 
-    # A connection that is kept may be closed by the server while the next request goes out: each has its own.
+    # The server may close a kept-alive connection while the next request is sent, so each request has its own.
     limits = httpx2.Limits(max_keepalive_connections=0)
     with httpx2.Client(timeout=ANSWER_S, limits=limits) as client, ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(ask, items))

@@ -1,4 +1,4 @@
-"""Which questions a training page is asked, in which words, and what a perfect reader answers."""
+"""Questions about a training page, their wordings, and the answers of a perfect reader."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ READER_PROMPT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How often training asks what; all are probabilities, or weights of one question against another."""
+    """Frequencies of questions in training: probabilities, or weights of questions relative to each other."""
 
     other_wording: float
     absent: float
-    """That a page is asked for fields which it does not state, under a rule that says what to answer then."""
+    """Probability of questions about absent fields, with a rule that gives the answer to them."""
     styles: dict[str, float]
     system_prompt: float
-    """That a batch has `READER_PROMPT`, which says what to answer where a field is absent."""
+    """Probability that a batch has `READER_PROMPT`, which contains the rule for absent fields."""
     weights: dict[str, float]
-    """Question type → how soon it is asked, against the others; other types are never asked."""
+    """Question type → weight with which it is drawn next; other types are never asked."""
     leads: dict[str, float] = field(default_factory=dict)
-    """What is asked first where there is room for long answers, which hardly ever fit behind others: weights of
-    `LEADS`."""
+    """Weights of `LEADS`, the first question if there is room for long answers, which rarely fit after others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class Exchange:
     question: list[int]
     answer: list[int]
     kind: str
-    """Type of the question, or the style of its answer where that has reasons: what the log counts by."""
+    """Type of the question, or `reasons` if its answer has reasons; the log counts by it."""
 
 
 FIRST_HABITS = Habits(
@@ -58,9 +57,9 @@ FIRST_HABITS = Habits(
     system_prompt=0,
     weights={"field": 1, "kind": 0.3, "read": 0.5, "json": 0.5},
 )
-"""What the first version learned: four questions, in one wording each."""
+"""Habits of the first version: four questions, with one wording each."""
 TRANSCRIBING = replace(FIRST_HABITS, weights={"read": 1})
-"""The whole page, character by character: what teaches the text model where a page's tokens stand."""
+"""Reading the whole page, which teaches the text model the positions of a page's tokens."""
 ALL_HABITS = Habits(
     other_wording=0.5,
     absent=0.25,
@@ -84,12 +83,11 @@ LEADS: dict[str, tuple[str, ...]] = {
     "whole": ("json", "read"),
     "reasons": ("field", "absent"),
 }
-"""What may come first → its types of question; those with reasons are asked with the rule for absent fields half of the
-time, as they are where the reader is measured."""
+"""First question → its types; those with reasons have the rule for absent fields half of the time, as in evaluation."""
 
 
 def exchange(question: str, answer: str, *, kind: str) -> Exchange:
-    """Return a question and its answer as the chat template writes them."""
+    """Return a question and its answer in the form of the chat template."""
     return Exchange(
         question=[*encode(question), END, *encode("\nAssistant: ")], answer=[*encode(answer), END], kind=kind
     )
@@ -104,15 +102,15 @@ def ask_page(
     is_long: bool = False,
     has_system_prompt: bool = False,
 ) -> list[Exchange]:
-    """Ask a page as much as a budget of tokens holds, at least one question; its order is drawn by weight.
+    """Return as many questions about a page as a budget of tokens allows, at least one, in an order drawn by weight.
 
     Args:
-        page: what is asked.
-        habits: how.
-        rng: draws.
-        budget_tokens: of questions and answers together.
-        is_long: whether there is room for the longest answers, one of which then comes first.
-        has_system_prompt: whether `READER_PROMPT` goes before; questions then do not repeat what it says.
+        page: The page.
+        habits: Frequencies of questions.
+        rng: The random numbers.
+        budget_tokens: Maximum number of tokens of questions and answers.
+        is_long: Whether there is room for the longest answers; one of them is then the first.
+        has_system_prompt: Whether `READER_PROMPT` precedes the questions, which then do not repeat its rules.
     """
     leads = {name: weight for name, weight in habits.leads.items() if is_long and not (name == "schema" and page.items)}
     lead = _draw(leads, rng) if leads else ""
@@ -141,7 +139,7 @@ def _questions(page: Page, rng: random.Random, *, has_absent: bool) -> Iterator[
     yield from ask(page)
     if has_absent:
         yield from ask_absent(page, rng, rng.randint(1, MAX_ABSENT))
-    # A table as a schema has it takes the room of every other question.
+    # A table in the form of a schema needs the tokens of all other questions.
     if not page.items:
         yield ask_schema(page, rng.choice(SCHEMAS))
 

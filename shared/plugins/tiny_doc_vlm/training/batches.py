@@ -1,7 +1,7 @@
-"""Batches of a training step: a function of the seed and the step's number, so that a run goes on where it stopped.
+"""Batches of training steps: a function of the seed and the step's number, so that a run resumes where it stopped.
 
-All questions about a page share one row: each sees the page and itself, at the positions it would have alone. The
-page's own tokens, most of the work, are then read once for all of them.
+All questions about a page share a row: each attends to the page and to itself, at the positions that it would have
+without the others. The page's tokens, which are most of the work, are then processed once for all of them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from training.drawing import TrainingPage, cut_tiles, draw_digit, draw_page, til
 from training.vocabulary import END, PAD, START, encode, image_tokens
 
 NO_TARGET = -100
-"""The target of tokens that nobody has to predict."""
+"""Target of tokens that are not predicted."""
 DIGITS = "digits"
 LONG_SHARE = 0.35
-"""The share of the batches that have room for the longest answers."""
+"""Share of the batches with room for the longest answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """What a batch is made of."""
+    """The composition of batches."""
 
     tiers: dict[str, float]
     """Weights of the tiers whose pages have two tiles."""
     dense: float
-    """The share of the batches that are dense pages only: a batch has pages of one size."""
+    """Share of the batches with dense pages only, because all pages of a batch have the same size."""
     digits: float
-    """The share of the batches that are handwritten digits only, which have the shortest rows."""
+    """Share of the batches with handwritten digits only, which have the shortest rows."""
     habits: Habits
 
 
@@ -49,11 +49,11 @@ class Batch:
     ids: NDArray[np.int64]
     """Shape: (rows, length)."""
     targets: NDArray[np.int64]
-    """The token to be predicted at each place, or NO_TARGET. Shape: (rows, length)."""
+    """The token to be predicted at each position, or NO_TARGET. Shape: (rows, length)."""
     positions: NDArray[np.int64]
     """Shape: (rows, length)."""
     segments: NDArray[np.int64]
-    """0 for the page, from 1 for its questions, -1 for padding. Shape: (rows, length)."""
+    """0 for the page, 1 and more for its questions, -1 for padding. Shape: (rows, length)."""
     kinds: tuple[tuple[str, ...], ...]
     """Of each row's questions."""
 
@@ -62,11 +62,11 @@ def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: b
     """Draw the pages and questions of a step; dense batches have half as many rows.
 
     Args:
-        mixture: what is drawn.
-        seed: of the run.
-        step: its number.
-        rows: how many pages.
-        has_text: whether the step learns to answer; where it only names characters, it gets no digits and no questions.
+        mixture: The composition of batches.
+        seed: The seed of the run.
+        step: The number of the step.
+        rows: The number of pages.
+        has_text: Whether the step trains answers; a step that only names characters has no digits and no questions.
     """
     rng = random.Random(f"{seed}/{step}")  # noqa: S311 - drawn, not secret
     kind = rng.random()
@@ -151,6 +151,6 @@ def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, 
 
 
 def _shifted(exchange: Exchange) -> tuple[list[int], list[int]]:
-    """Return the tokens that are read and, for each, the one that has to follow; the last is never read."""
+    """Return the input tokens and, for each, the token that must follow; the last token is no input."""
     read = exchange.question + exchange.answer[:-1]
     return read, [NO_TARGET] * (len(exchange.question) - 1) + exchange.answer

@@ -1,8 +1,8 @@
-"""Training pages: what the datasets of this project draw, and which character stands under which part of a tile.
+"""Training pages: pages that this project's datasets draw, with the character at each part of a tile.
 
-Documents are named `train/…`. The dataset names its own by a whole number, `7/000123`, and a page depends on its name
-alone: no seed of the dataset can draw a page that was trained on. Of the handwritten digits, only the half `train` is
-ever read.
+Documents are named `train/…`. The dataset names its own documents by whole numbers, `7/000123`, and a page depends only
+on its name: no seed of the dataset can draw a page of the training. Of the handwritten digits, only the split `train`
+is used.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from vlmhyperbench_document_datasets.tiers import draw, make_document
 
 TILE_PX = 96
 CLASSES = len(CHARACTERS) + 1
-"""What a slot can hold: nothing (0), or a character (from 1)."""
+"""Classes of a slot: empty (0), or a character (1 and more)."""
 UNKNOWN = -100
-"""The class of what nobody labelled; losses leave it out."""
+"""Class of slots without a label; losses ignore it."""
 TOKEN_PX, QUARTER_PX, PER_QUARTER = 16, 8, 2
 SLOTS = (TOKEN_PX // QUARTER_PX) ** 2 * PER_QUARTER
-"""An image token has four quarters, each with room for the two characters whose middles can lie in it."""
+"""An image token has four quarters; the centres of at most two characters fit into each."""
 TOKENS_PER_SIDE = TILE_PX // TOKEN_PX
 FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BILINEAR)
-"""Engines resample the overview differently, so training draws the filter."""
+"""Engines use different filters for the overview, so training draws one at random."""
 
 Labels = NDArray[np.int64]
 _CLASS_OF = {character: number for number, character in enumerate(CHARACTERS, 1)}
@@ -44,23 +44,23 @@ _CLASS_OF = {character: number for number, character in enumerate(CHARACTERS, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPage:
-    """A drawn page, what it states (None: a digit), and the characters under its image tokens."""
+    """A drawn page, its content (None for a digit), and the characters at its image tokens."""
 
     pixels: Grey
     """Shape: (height, width), each a multiple of TILE_PX."""
     page: Page | None
     characters: Labels
-    """The classes under each token: of each quarter, from left to right. Shape: (tiles, TOKENS_PER_TILE, SLOTS)."""
+    """Classes of each quarter of each token, from left to right. Shape: (tiles, TOKENS_PER_TILE, SLOTS)."""
     question: str = ""
     answer: str = ""
-    """Of a digit; the questions about a page come from the dataset."""
+    """Questions of a digit; those about a page come from the dataset."""
 
 
 def draw_page(name: str, tier: str) -> TrainingPage:
-    """Draw the page of a training document, `name` being whatever tells it from the others."""
+    """Draw the page of the training document with a unique name."""
     document = f"train/{name}"
     page, rng = make_document(document, tier)
-    # Every printed character is a value of its own here: the drawing then tells where each one came to lie.
+    # Every printed character is a value of its own here, so that the drawing gives the position of each.
     words = [
         [Span(row=row, column=column + place, text=character) for place, character in enumerate(text)]
         for row, column, text in _words(page)
@@ -72,7 +72,7 @@ def draw_page(name: str, tier: str) -> TrainingPage:
 
 
 def draw_digit(rng: random.Random) -> TrainingPage:
-    """Draw a digit of the training half, moved a little, thinner or thicker, on wide paper."""
+    """Draw a digit of the split `train` on wide paper, shifted a little, thinner or thicker."""
     inks, labels = _training_digits()
     row = rng.randrange(len(labels))
     down, right = 1 + rng.choice((-1, 0, 0, 0, 1)), 1 + rng.choice((-1, 0, 0, 0, 1))
@@ -86,7 +86,7 @@ def draw_digit(rng: random.Random) -> TrainingPage:
 
 @cache
 def _training_digits() -> tuple[Labels, Labels]:
-    """Return counts of ink and labels of the half that is not evaluated."""
+    """Return counts of ink and labels of the split that is not evaluated."""
     return inks_and_labels("train")
 
 
@@ -110,10 +110,10 @@ def _words(page: Page) -> Iterator[tuple[int, int, str]]:
 
 
 def _labels(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Labels:
-    """Give every character to the quarter in which its middle lies; what more than two share, nobody knows."""
+    """Assign every character to the quarter of its centre; a quarter with more than two characters has no label."""
     found: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for word in words:
-        # A full stop lies low: how high a character stands is for its word to say.
+        # A full stop is low, so the height of a character is taken from its word.
         top, bottom = min(box[1] for box, _ in word), max(box[3] for box, _ in word)
         for (left, _, right, _), character in word:
             place = (top + bottom) // 2 // QUARTER_PX, (left + right) // 2 // QUARTER_PX

@@ -1,4 +1,4 @@
-"""The engines that the parity test compares, and their own servers: started, waited for, ended."""
+"""The engines that the parity test compares, and how to start and stop their servers."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from vlmhyperbench_tiny_doc_vlm import CONTEXT_TOKENS, NAME
 
 PARALLEL_REQUESTS = 4
 START_S, END_S = 600, 30
-"""How long a server may take to be ready, and to end."""
+"""Timeouts for a server's start and end."""
 POLL_S = 0.5
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
 
 
 class EngineFailedError(Unavailable):
-    """A server did not become ready; the message ends with what it said last."""
+    """A server did not become ready; the message ends with its last output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One row of the parity table."""
+    """A row of the parity table."""
 
     label: str
     kind: str
-    """`transformers`, `vllm` or `llamacpp`; the first two are names of environments too."""
+    """`transformers`, `vllm` or `llamacpp`; the first two are also names of environments."""
     weights: str = "model.safetensors"
     must_agree: bool = True
-    """Whether its answers have to be those of the first engine; fewer bits may differ."""
+    """Whether its answers must agree with those of the first engine; engines with fewer bits may differ."""
 
     def missing(self, environments: Path) -> str:
-        """Say why it cannot run on this machine; nothing where it can."""
+        """Return the reason why it cannot run on this machine; empty if it can."""
         if self.kind == "llamacpp":
             return "" if find_spec("xllamacpp") else "this Python has no xllamacpp"
         python = _program(environments, self.kind, "python")
         return "" if python.exists() else f"not installed: there is no {python}"
 
     def model_name(self, folder: Path) -> str:
-        """Return what a request has to call the model."""
+        """Return the model's name in requests."""
         return str(folder) if self.kind == "transformers" else NAME
 
     def launch(self, folder: Path, environments: Path, *, port: int) -> EngineLaunch:
-        """Return how to start its server, for the files of one version.
+        """Return the command that starts its server with the files of a version.
 
         Raises:
             KeyError: there is no engine of this kind.
@@ -71,7 +71,7 @@ class Engine:
                 files={role: str(file) for role, file in files.items()},
                 engine_params={"n_ctx": CONTEXT_TOKENS, "parallel": PARALLEL_REQUESTS, "threads": 1},
             )
-            # Of the two things that an adapter may return, llama.cpp's returns what is to be started here.
+            # An adapter may return a remote engine instead; llama.cpp's adapter returns a launch.
             return cast("EngineLaunch", LlamaCpp().plan_engine(request, port=port, python=sys.executable))
         address = ("--host", "127.0.0.1", "--port", str(port), "--dtype", "float32")
         argv = {
@@ -82,7 +82,7 @@ class Engine:
                 *("--max-num-seqs", str(PARALLEL_REQUESTS), "--enforce-eager"),
             ),
         }[self.kind]
-        # vLLM would bind itself to one core, and reserve a gigabyte more than so small a model fills.
+        # By default vLLM would use one core, and reserve a gigabyte more than this small model needs.
         env = {**_OFFLINE, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
         program = _program(environments, self.kind, argv[0])
         return EngineLaunch(argv=(str(program), *argv[1:]), url=f"http://127.0.0.1:{port}", env=env)
@@ -100,7 +100,7 @@ ENGINES = (
 
 @contextmanager
 def serve(engine: Engine, folder: Path, environments: Path) -> Iterator[str]:
-    """Run an engine's server, and give its URL once it is ready.
+    """Run an engine's server and yield its URL once it is ready.
 
     Raises:
         EngineFailedError: it ended, or was not ready in time.

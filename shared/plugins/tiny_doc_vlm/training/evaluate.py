@@ -15,7 +15,7 @@ from training.options import at_least_one, new_file, run
 
 
 def main(arguments: list[str]) -> None:
-    """Read the command line, ask, and print."""
+    """Parse the command line, send the questions, and print the tables."""
     known = (*SUITES, DIGITS)
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
     parser.add_argument("models", nargs="*", type=a_model, default=tiny.versions(), help=MODEL)
@@ -34,16 +34,16 @@ def main(arguments: list[str]) -> None:
 
 
 def questions(suites: Sequence[str], documents: int, *, seed: int) -> list[Item]:
-    """Return the questions of suites about so many documents; a suite that is named twice is asked once."""
+    """Return the questions of suites about a number of documents; a repeated suite counts once."""
     return [item for suite in dict.fromkeys(suites) for item in draw_items(suite, documents, seed=seed)]
 
 
 def tables(items: Sequence[Item], answers: dict[str, Sequence[str]]) -> str:
-    """Return exact match in Markdown: by suite, and by what was asked in each suite, models side by side.
+    """Return exact match in Markdown: by suite, and by type of question in each suite, with a column per model.
 
     Args:
-        items: what was asked.
-        answers: the model's name → what it answered, in the order of the items.
+        items: The questions.
+        answers: Name of the model → its answers, in the order of the items.
     """
     counts = {name: _Counts(items, said) for name, said in answers.items()}
     asked = Counter(item.suite for item in items)
@@ -63,7 +63,7 @@ def tables(items: Sequence[Item], answers: dict[str, Sequence[str]]) -> str:
 
 
 class _Counts:
-    """How much one model got right, by suite (group "") and by group in it."""
+    """Return the share of right answers of a model, by suite (group "") and by group in it."""
 
     def __init__(self, items: Sequence[Item], answers: Sequence[str]) -> None:
         self._right, self._asked = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -73,7 +73,7 @@ class _Counts:
                 self._right[item.suite, group] += said == item.expected
 
     def share(self, suite: str, group: str) -> str:
-        """Return what was right of what was asked; nothing where nothing was."""
+        """Return the share of right answers as text; empty without questions."""
         count = self._asked[suite, group]
         return f"{self._right[suite, group] / count:.3f}" if count else ""
 

@@ -1,6 +1,6 @@
 """Write the averaged weights of a checkpoint for every engine: `python -m training.export CHECKPOINT FOLDER`.
 
-Run twice, it writes the same bytes: nothing of the time, the machine or a random number is in the files.
+The files are reproducible: they depend on no time, machine or random number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUMS = "SHA256SUMS"
 
 
 def main(arguments: list[str]) -> None:
-    """Read the command line, export, and print each file's size."""
+    """Parse the command line, export, and print each file's size."""
     parser = argparse.ArgumentParser(prog="python -m training.export", description=__doc__)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path, help="new, or empty")
@@ -33,10 +33,10 @@ def main(arguments: list[str]) -> None:
 
 
 def export(checkpoint: Path, folder: Path) -> list[Path]:
-    """Write the Hugging Face files, the GGUF files and their sums.
+    """Write the Hugging Face files, the GGUF files and their checksums.
 
     Raises:
-        FileExistsError: the folder holds something; what is left of another export would get into the sums.
+        FileExistsError: the folder is not empty; files of another export would get into the checksums.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):

@@ -15,14 +15,14 @@ from training.drawing import TILE_PX
 from training.network import CHAT_TEMPLATE
 
 Weights = Mapping[str, NDArray[np.float32]]
-"""By their names in the safetensors."""
+"""Tensors by their names in the safetensors file."""
 
 QUANTIZATIONS = {
     "f16": gguf.GGMLQuantizationType.F16,
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
     "q4_0": gguf.GGMLQuantizationType.Q4_0,
 }
-"""What follows the name of a file → how its matrices are stored; vectors stay in 32 bits."""
+"""Suffix of a file's name → storage type of its matrices; vectors stay in 32 bits."""
 _FILE_TYPES = {
     "f16": gguf.LlamaFileType.MOSTLY_F16,
     "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
@@ -92,7 +92,7 @@ def write_text_model(file: Path, weights: Weights, config: Idefics3Config, *, qu
 
 
 def write_vision_tower(file: Path, weights: Weights, config: Idefics3Config, *, name: str) -> None:
-    """Write what llama.cpp calls the multimodal projector; the layers' matrices are in 16 bits."""
+    """Write llama.cpp's multimodal projector; the matrices of its layers are in 16 bits."""
     vision = config.vision_config
     writer = gguf.GGUFWriter(file, "clip")
     writer.add_type("mmproj")
@@ -146,7 +146,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter) -> None:
 
 
 def _interleave(matrix: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Order a head's rows as llama.cpp turns them: pairs of neighbours, where transformers pairs the two halves."""
+    """Order a head's rows as llama.cpp rotates them: adjacent pairs, whereas transformers pairs the two halves."""
     halves = matrix.reshape(heads, 2, -1, matrix.shape[1])
     return halves.swapaxes(1, 2).reshape(matrix.shape)
 

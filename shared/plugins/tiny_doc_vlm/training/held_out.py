@@ -1,4 +1,4 @@
-"""What the model is measured on: pages of the dataset's own seeds, which no training page can have, and digits."""
+"""Evaluation data: pages of the dataset's seeds, which training never uses, and held-out digits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUITES: dict[str, JsonObject] = {
     "reasons": {"phrasings": "drawn", "unanswerable": 1, "answer_style": "reasons"},
     "schemas": {"schemas": ["pairs", "nested", "typed"]},
 }
-"""Suite → the params of the dataset. All but `dense` show the same documents."""
+"""Suite → params of the dataset. All except `dense` show the same documents."""
 DIGITS = "digits"
 _ONLY: dict[str, tuple[str, ...]] = {
     "unanswerable": ("field", "absent"),
@@ -35,26 +35,26 @@ _ONLY: dict[str, tuple[str, ...]] = {
     "reasons": ("field", "absent", "kind"),
     "schemas": ("schema",),
 }
-"""Suite → the types of question that it is about; the others are measured elsewhere."""
+"""Suite → the types of question that it measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One held-out question."""
+    """A held-out question."""
 
     suite: str
     group: str
-    """The field where one is asked for, else the type of the question."""
+    """The field in question, or else the type of the question."""
     question: str
     image: bytes
     """A PNG."""
     expected: str
-    """The whole text of a right answer."""
+    """The complete right answer."""
     system_prompt: str = ""
 
 
 def draw_items(suite: str, documents: int, *, seed: int = SEED) -> Iterator[Item]:
-    """Yield the questions of a suite about so many documents, or all held-out digits.
+    """Yield the questions of a suite about a number of documents, or all held-out digits.
 
     Raises:
         KeyError: there is no such suite.

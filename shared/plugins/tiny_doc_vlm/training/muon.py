@@ -1,6 +1,7 @@
 """The optimizer Muon in single precision: a matrix moves along the nearest orthogonal matrix to its momentum.
 
-torch's own computes in bfloat16, which processors without matrix units for it do twenty times slower.
+torch's own implementation computes in bfloat16, which is twenty times slower on processors without matrix units for
+it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import torch
 from torch import Tensor, nn
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic iteration: fast towards singular values between about 0.7 and 1.2 (Jordan et al. 2024)."""
+"""Coefficients of the quintic iteration, with singular values of about 0.7 to 1.2 as result (Jordan et al. 2024)."""
 _ITERATIONS = 5
 _AS_LARGE_AS_ADAMW = 0.2
-"""Times the root of the longer side, an update has the usual size of AdamW's (Liu et al. 2025, arXiv:2502.16982)."""
+"""With this factor times the root of the longer side, updates are as large as AdamW's (Liu 2025, arXiv:2502.16982)."""
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum, made orthogonal; for matrices only."""
+    """Orthogonalised Nesterov momentum; for matrices only."""
 
     def __init__(
         self, weights: Iterable[nn.Parameter], *, lr: float = 1e-3, momentum: float = 0.95, weight_decay: float = 0.01
@@ -28,7 +29,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # noqa: ARG002 - every optimizer has it
-        """Change the weights that have gradients; matrices of one shape are made orthogonal together."""
+        """Update the weights that have gradients; matrices of the same shape are orthogonalised together."""
         for group in self.param_groups:
             by_shape: defaultdict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
             for weight in group["params"]:

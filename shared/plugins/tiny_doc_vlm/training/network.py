@@ -1,7 +1,7 @@
-"""The network: its shape, its files' tokenizer and processor, and the pass through it that training takes.
+"""The network: its configuration, its tokenizer and processor, and the forward pass of training.
 
-The pass is the one of `Idefics3ForConditionalGeneration`, less what a batch of full tiles does not need; a test
-compares the two.
+The forward pass is that of `Idefics3ForConditionalGeneration` without the parts that a batch of full tiles does not
+need; a test compares the two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from training.drawing import CLASSES, SLOTS, TILE_PX
 from vlmhyperbench_tiny_doc_vlm import CONTEXT_TOKENS
 
 PATCH_PX, JOINED = 8, 2
-"""The side of a patch, and how many patches of a side become one token."""
+"""Side of a patch in pixels, and the number of patches per side that become a token."""
 CHAT_TEMPLATE = (
     "<|im_start|>{% for m in messages %}{{ m.role | capitalize }}: "
     "{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}"
@@ -36,7 +36,7 @@ CHAT_TEMPLATE = (
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Make the tokenizer of `vocabulary`; llama.cpp looks the empty line up, which is why it is one token."""
+    """Make the tokenizer of `vocabulary`; the empty line is a token, because llama.cpp looks it up."""
     ids = {token: number for number, token in enumerate(vocabulary.tokens())}
     rules = Tokenizer(models.BPE(vocab=ids, merges=[("Ċ", "Ċ")]))
     rules.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -53,7 +53,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_processor() -> Idefics3Processor:
-    """Make the processor: pages are enlarged to 192 pixels, and cut into tiles with an overview."""
+    """Make the processor, which enlarges pages to 192 pixels and splits them into tiles with an overview."""
     images = Idefics3ImageProcessorPil(size={"longest_edge": 2 * TILE_PX}, max_image_size={"longest_edge": TILE_PX})
     return Idefics3Processor(
         image_processor=images,
@@ -64,7 +64,7 @@ def make_processor() -> Idefics3Processor:
 
 
 def make_model() -> Idefics3ForConditionalGeneration:
-    """Make the model with random weights, from torch's own generator."""
+    """Make the model with random weights from torch's global generator."""
     vision = {
         "hidden_size": 128,
         "intermediate_size": 384,
@@ -99,7 +99,7 @@ def make_model() -> Idefics3ForConditionalGeneration:
 
 
 class _Rounded(nn.Linear):
-    """A linear layer whose matrices are rounded to bfloat16 before they are multiplied, forwards and backwards."""
+    """A linear layer that rounds its operands to bfloat16 in the forward and the backward pass."""
 
     def forward(self, values: Tensor) -> Tensor:
         bias = None if self.bias is None else self.bias.bfloat16()
@@ -107,7 +107,7 @@ class _Rounded(nn.Linear):
 
 
 class Reader(nn.Module):
-    """The model, and the two linear heads that name the characters under an image token; they are not exported."""
+    """The model with two linear heads that predict the characters at an image token; the heads are not exported."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,16 +118,16 @@ class Reader(nn.Module):
         self.register_buffer("_places", _patch_places(self.model), persistent=False)
 
     def multiply_in_bfloat16(self) -> None:
-        """Let every linear layer round what it multiplies; weights, sums, norms and attention stay as they are."""
+        """Round the operands of every linear layer; weights, sums, norms and attention stay unrounded."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 module.__class__ = _Rounded
 
     def load_weights(self, folder: Path) -> None:
-        """Take the weights of an exported model; the heads stay as they are.
+        """Load the weights of an exported model; the heads stay unchanged.
 
         Raises:
-            FileNotFoundError: there is no such folder; its name is not looked for anywhere else.
+            FileNotFoundError: there is no such folder; no hub is searched for its name.
         """
         if not folder.is_dir():
             raise FileNotFoundError(f"There is no folder {folder}.")
@@ -136,13 +136,13 @@ class Reader(nn.Module):
         self.model.tie_weights()
 
     def look(self, tiles: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the tower and the connector make of tiles.
+        """Encode tiles by the vision tower and the connector.
 
         Args:
-            tiles: grey pixels, 0 to 255. Shape: (tiles, TILE_PX, TILE_PX).
+            tiles: Grey pixels, 0 to 255. Shape: (tiles, TILE_PX, TILE_PX).
 
         Returns:
-            Joined patches, of shape (tiles, TOKENS_PER_TILE, 4 · vision width), and tokens, of shape (tiles,
+            The joined patches, shape (tiles, TOKENS_PER_TILE, 4 · vision width), and the tokens, shape (tiles,
             TOKENS_PER_TILE, text width).
         """
         vision, connector = self.model.model.vision_model, self.model.model.connector
@@ -158,14 +158,14 @@ class Reader(nn.Module):
         return joined, connector.modality_projection(joined)
 
     def read(self, ids: Tensor, image: Tensor, positions: Tensor, segments: Tensor, wanted: Tensor) -> Tensor:
-        """Return the text model's last hidden states at some places, row by row. Shape: (places, text width).
+        """Return the text model's last hidden states at some positions, row by row. Shape: (positions, text width).
 
         Args:
-            ids: tokens, shape (rows, length).
-            image: the tokens of all tiles in the order of the rows, shape (…, text width).
-            positions: shape (rows, length).
-            segments: 0 for the page, which everything sees; a question sees the page and itself. Shape as above.
-            wanted: which places; the last layer is not computed at others. Shape as above.
+            ids: Tokens, shape (rows, length).
+            image: The tokens of all tiles in the order of the rows, shape (…, text width).
+            positions: Position of each token, shape (rows, length).
+            segments: 0 for the page, to which all attend; a question attends to the page and itself. Shape as above.
+            wanted: The positions; the last layer is not computed at others. Shape as above.
         """
         text = self.model.model.text_model
         embedded = text.embed_tokens(ids)
@@ -182,9 +182,9 @@ class Reader(nn.Module):
 def _go_through(
     layer: LlamaDecoderLayer, hidden: Tensor, mask: Tensor, turns: tuple[Tensor, Tensor], wanted: Tensor
 ) -> Tensor:
-    """Go through a layer of the text model at the wanted places, which see all the others. Shape: (places, width)."""
+    """Compute a layer of the text model at the wanted positions, which attend to all. Shape: (positions, width)."""
     attention, count = layer.self_attn, int(wanted.sum(1).max())
-    # The wanted places of each row in their order, filled up with others of the row.
+    # The wanted positions of each row in their order, filled up with other positions of the row.
     places = wanted.int().argsort(dim=1, descending=True, stable=True)[:, :count]
 
     def pick(values: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ def _go_through(
 
 
 def _patch_places(model: Idefics3ForConditionalGeneration) -> Tensor:
-    """Ask the tower which position it gives to each patch of a full tile. Shape: (patches,)."""
+    """Return the position that the tower gives each patch of a full tile. Shape: (patches,)."""
     places: list[Tensor] = []
     embeddings = model.model.vision_model.embeddings
     hook = embeddings.position_embedding.register_forward_pre_hook(lambda _, inputs: places.append(inputs[0]))

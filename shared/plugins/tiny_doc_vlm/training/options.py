@@ -1,4 +1,4 @@
-"""What several commands accept, and how they end where a user made a mistake."""
+"""Options and exit statuses that the commands share."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from vlmhyperbench_sdk.errors import VlmHyperBenchError
 
 
 def at_least_one(text: str) -> int:
-    """Read a count; `argparse` names the option."""
+    """Parse a count of at least 1 for `argparse`."""
     return _at_least(1, text)
 
 
 def none_or_more(text: str) -> int:
-    """Read a count that may be 0."""
+    """Parse a count of at least 0 for `argparse`."""
     return _at_least(0, text)
 
 
 def new_file(text: str) -> Path:
-    """Read where a file shall be written, while nothing is lost if it cannot be."""
+    """Parse the path of an output file and check early that its folder exists."""
     file = Path(text)
     if not file.parent.is_dir():
         raise ArgumentTypeError(f"there is no folder {file.parent}")
@@ -31,7 +31,7 @@ def new_file(text: str) -> Path:
 
 
 def run(main: Callable[[list[str]], int | None]) -> int:
-    """Run a command, and return its exit status; 1 where a file, a server or what was asked for is wrong."""
+    """Run a command and return its exit status: 1 for a wrong file, server or argument."""
     try:
         return main(sys.argv[1:]) or 0
     except (VlmHyperBenchError, OSError) as error:

@@ -1,8 +1,8 @@
-"""Ask all engines the same questions, and print how many answers are the same: `python -m training.parity`.
+"""Send all engines the same questions and print how many answers agree: `python -m training.parity`.
 
-Greedy decoding; the first engine that is installed is what the others are compared with. An engine that is not
-installed is named in the table, with the reason. Exits with 1 where an engine of full precision differs too often,
-where two of them were asked for and did not both answer, or where one did not and `--need-all` is given.
+Decoding is greedy; the first installed engine is the reference. The table names engines that are not installed, with
+the reason. The exit status is 1 if an engine of full precision differs too often, if fewer than two of several
+requested engines answered, or with `--need-all` if any of them did not.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 from training.options import at_least_one, new_file, run
 
 ENVIRONMENTS = Path(__file__).parents[4] / ".venvs" / "engines"
-"""Where `make parity` installs them."""
+"""Folder into which `make parity` installs the environments."""
 MIN_SAME_SHARE = 0.99
 KNOWN_SUITES = {tiny.FIRST: ("clean",)}
-"""Version → what it learned to read, where that is not everything. Of what a model cannot read, it makes something up:
-many words are then nearly as likely, and the smallest difference shows."""
+"""Version → suites that it learned to read, if not all. On other pages a model guesses: many words are nearly equally
+likely, so that the smallest numerical difference changes the answer."""
 
 
 def main(arguments: list[str]) -> int:
-    """Read the command line, ask, print, and return the exit status."""
+    """Parse the command line, send the questions, print the table, and return the exit status."""
     every = (*SUITES, DIGITS)
     parser = argparse.ArgumentParser(prog="python -m training.parity", description=__doc__)
     parser.add_argument("--version", choices=tiny.versions(), default=tiny.versions()[-1])
@@ -70,19 +70,19 @@ def main(arguments: list[str]) -> int:
 
 
 def draw_questions(suites: Sequence[str], count: int) -> list[Item]:
-    """Return so many questions, equally many of each suite; the last suites have fewer where that does not come out."""
+    """Return a number of questions, equally many of each suite; the last suites have the remainder."""
     suites = [*dict.fromkeys(suites)]
     each = math.ceil(count / len(suites))
     return [item for suite in suites for item in islice(draw_items(suite, each, seed=SEED), each)][:count]
 
 
 def table(items: Sequence[Item], answers: Mapping[str, Sequence[str]], missing: Mapping[str, str]) -> str:
-    """Return a row of Markdown for each engine.
+    """Return a Markdown table with a row for each engine.
 
     Args:
-        items: what was asked.
-        answers: the engine's label → what it answered, in the order of the items; the first is compared with.
-        missing: the engine's label → why it could not be asked, or nothing; all engines, in the order of the rows.
+        items: The questions.
+        answers: Label of the engine → its answers, in the order of the items; the first engine is the reference.
+        missing: Label of the engine → why it could not answer, or empty; all engines, in the order of the rows.
     """
     first = next(iter(answers), "")
     lines = [f"| engine | exact | same text as {first} |", "|---|---|---|"]
@@ -97,7 +97,7 @@ def table(items: Sequence[Item], answers: Mapping[str, Sequence[str]], missing: 
 
 
 def what_is_wrong(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Say which of the engines asked for have to agree with the first one, and do not; or that too few answered."""
+    """Return which engines differ though they must agree with the first one, or that too few engines answered."""
     wanted = [engine.label for engine in engines if engine.must_agree]
     asked = [label for label in wanted if label in answers]
     if len(asked) < min(2, len(wanted)):

@@ -1,4 +1,4 @@
-"""What is trained on what, in which order: the stages that make a reader out of random weights."""
+"""Training recipes: the stages that turn random weights into a reader."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from training.batches import Mixture
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """So many steps under the same losses; a loss of weight 0 is not computed.
+    """A number of steps with the same losses; a loss of weight 0 is not computed.
 
-    A stage that names no characters trains the text model alone.
+    A stage without the losses of characters trains only the text model.
     """
 
     name: str
@@ -21,20 +21,20 @@ class Stage:
     """Pages in a step."""
     learning_rate: float
     tower: float
-    """The weight of naming characters from the vision tower's patches."""
+    """Weight of the loss of characters predicted from the vision tower's patches."""
     connector: float
-    """The weight of naming characters from the connector's tokens."""
+    """Weight of the loss of characters predicted from the connector's tokens."""
     text: float
-    """The weight of the language model's loss."""
+    """Weight of the language model's loss."""
     decay_steps: int = 0
-    """At its end the learning rate falls to a tenth over so many; the last stage's falls with the run."""
+    """Number of last steps in which the learning rate falls to a tenth; in the last stage it falls with the run."""
     mixture: Mixture | None = None
-    """What it reads, where that is not what the recipe reads."""
+    """Mixture of the stage, if it differs from the recipe's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Pages and stages; the last `decay_steps` of all go to a learning rate of 0."""
+    """Mixture and stages; the learning rate falls to 0 over the last `decay_steps`."""
 
     mixture: Mixture
     stages: tuple[Stage, ...]
@@ -42,11 +42,11 @@ class Recipe:
 
     @property
     def steps(self) -> int:
-        """All steps of all stages."""
+        """Total number of steps."""
         return sum(stage.steps for stage in self.stages)
 
     def first_step_of(self, name: str) -> int:
-        """Return the number of the step with which a stage begins.
+        """Return the first step of a stage.
 
         Raises:
             KeyError: there is no such stage.
@@ -59,7 +59,7 @@ class Recipe:
         raise KeyError(name)
 
     def stage_at(self, step: int) -> tuple[Stage, int]:
-        """Return the stage of a step (from 0) and the number of the step in it; the last stage has no end."""
+        """Return the stage of a step (from 0) and the step's number in it; the last stage has no end."""
         for stage in self.stages[:-1]:
             if step < stage.steps:
                 return stage, step
@@ -77,7 +77,7 @@ TRANSCRIBING_STAGE = Stage(
     text=1,
     mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING),
 )
-"""What teaches the text model to copy: the README says why."""
+"""Mixture that teaches the text model to copy; the README gives the reason."""
 RECIPES = {
     "v1": Recipe(
         mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),

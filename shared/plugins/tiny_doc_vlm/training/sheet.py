@@ -16,7 +16,7 @@ from training.options import at_least_one, new_file, run
 
 SHOWN = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
 MAX_PAGES = 200
-"""Fewer than there are digits, and a picture that viewers still open."""
+"""Fewer than the number of digits, and few enough for image viewers."""
 COLUMNS = 4
 CELL_PX, PAGE_PX, MARGIN_PX, TEXT_PX, LINE_PX = 400, 384, 8, 13, 16
 LINE_CHARACTERS = 58
@@ -25,7 +25,7 @@ MAX_LINES = 8
 
 
 def main(arguments: list[str]) -> None:
-    """Read the command line, ask, and write the sheet."""
+    """Parse the command line, send the questions, and write the sheet."""
     parser = argparse.ArgumentParser(prog="python -m training.sheet", description=__doc__)
     parser.add_argument("model", type=a_model, help=MODEL)
     parser.add_argument("sheet", type=new_file, help="the PNG to be written")
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
 
 
 def choose(pages: int) -> list[Item]:
-    """Return one question about each of so many pages: the suites in turn, every page of another document."""
+    """Return a question about each of a number of pages, of the suites in turn, each of another document."""
     by_page = {suite: enumerate(groupby(draw_items(suite, pages), key=lambda item: item.image)) for suite in SHOWN}
     chosen: list[Item] = []
     for place in range(pages):
@@ -52,7 +52,7 @@ def choose(pages: int) -> list[Item]:
 
 
 def draw_sheet(items: Sequence[Item], answers: Sequence[str]) -> Image.Image:
-    """Draw every page with its question, its answer and, where that is wrong, the right one."""
+    """Draw every page with its question, its answer and, if that is wrong, the right answer."""
     cells = [_draw_cell(item, said) for item, said in zip(items, answers, strict=True)]
     rows = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
     heights = [max(cell.height for cell in row) for row in rows]
@@ -64,7 +64,7 @@ def draw_sheet(items: Sequence[Item], answers: Sequence[str]) -> Image.Image:
 
 
 def _draw_cell(item: Item, said: str) -> Image.Image:
-    """Draw one page with what was said of it, as high as that needs."""
+    """Draw a page with its texts, as high as they need."""
     page = Image.open(io.BytesIO(item.image)).convert("RGB")
     scale = PAGE_PX // max(page.size)
     page = page.resize((page.width * scale, page.height * scale), Image.Resampling.NEAREST)

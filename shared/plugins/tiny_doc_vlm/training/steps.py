@@ -1,4 +1,4 @@
-"""One step of training: losses, gradients, weights, and what was read rightly on the way."""
+"""A training step: losses, gradients, weights, and counts of right predictions."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ CHARACTERS_PER_TOKEN = 2
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What was right since the last line of the log."""
+    """Counts of right predictions since the last line of the log."""
 
     right: Counter[str] = field(default_factory=Counter)
     all: Counter[str] = field(default_factory=Counter)
     losses: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Of the steps that have each: of digits, nobody names characters."""
+    """Number of steps with each loss: digits have no labels of characters."""
     steps: int = 0
 
     def line(self) -> str:
-        """Return means of the losses, and the shares of what was right: characters, whole answers by tier and kind."""
+        """Return the mean losses and the shares of right characters and right answers by tier and kind."""
         losses = (f"{name} {fmean(found):.4f}" for name, found in self.losses.items())
         shares = (f"{name} {self.right[name] / count:.3f}" for name, count in sorted(self.all.items()) if count)
         return " ".join((*losses, "|", *shares))
 
 
 class Optimizers:
-    """Muon for the matrices inside the layers, AdamW for all else."""
+    """Muon for the matrices inside the layers, AdamW for all other weights."""
 
     def __init__(self, reader: Reader) -> None:
         matrices, others = [], []
@@ -52,7 +52,7 @@ class Optimizers:
         )
 
     def step(self, learning_rate: float) -> None:
-        """Change the weights by their gradients, and forget the gradients."""
+        """Update the weights by their gradients, and reset the gradients."""
         for optimizer in self._all:
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate
@@ -60,11 +60,11 @@ class Optimizers:
             optimizer.zero_grad()
 
     def state(self) -> list[dict[str, object]]:
-        """Return what a later run needs to go on."""
+        """Return the state from which a later run can resume."""
         return [optimizer.state_dict() for optimizer in self._all]
 
     def load(self, states: list[dict[str, object]]) -> None:
-        """Go on where `state` was taken."""
+        """Restore the state that `state` returned."""
         for optimizer, state in zip(self._all, states, strict=True):
             optimizer.load_state_dict(state)
 
@@ -72,12 +72,12 @@ class Optimizers:
 def train_step(
     reader: Reader, optimizers: Optimizers, batch: Batch, stage: Stage, *, learning_rate: float, tally: Tally
 ) -> None:
-    """Take one step, and count into the tally."""
+    """Perform a step and add its counts to the tally."""
     device = next(reader.parameters()).device
     tiles = torch.from_numpy(batch.tiles).to(device)
-    if not stage.text:  # Nobody names the characters of the overview.
+    if not stage.text:  # The overview has no labels of characters.
         tiles = tiles[:, :-1]
-    # Where no character is named, what looks at pages rests, so that it does not forget pages it is not shown.
+    # Without labels of characters the vision tower is not trained, so that it does not forget other pages.
     with torch.set_grad_enabled(bool(stage.tower or stage.connector)):
         joined, tokens = (out.unflatten(0, tiles.shape[:2]) for out in reader.look(tiles.flatten(0, 1)))
     total = torch.zeros((), device=device)
@@ -98,13 +98,13 @@ def train_step(
 
 
 def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor, tally: Tally) -> Tensor:
-    """Return the loss of naming the characters under each token; of digits alone, it is 0."""
+    """Return the loss of the characters at each token; 0 for a batch of digits."""
     wanted = characters.flatten()
     logits = head(out).reshape(-1, CLASSES)
     known = wanted != UNKNOWN
     if not known.any():
         return logits.sum() * 0
-    # Most slots hold nothing, and that is soon learnt: what the others say would be lost in a mean over all.
+    # Most slots are empty, which is learnt soon; a mean over all slots would hide the others.
     loss = SLOTS / CHARACTERS_PER_TOKEN * functional.cross_entropy(logits[known], wanted[known])
     is_ink = wanted > 0
     tally.losses[name].append(loss.item())
@@ -129,7 +129,7 @@ def _read_text(reader: Reader, batch: Batch, tokens: Tensor, tally: Tally) -> Te
 
 
 def _count_answers(batch: Batch, is_wanted: Tensor, segments: Tensor, is_right: Tensor, tally: Tally) -> None:
-    """Count the answers all of whose tokens were right, given the right ones before."""
+    """Count the answers of which every token was predicted right, given the right previous tokens."""
     wrong = torch.zeros(len(batch.tiers), int(segments.max()) + 1, dtype=torch.long, device=segments.device)
     rows = is_wanted.nonzero()[:, 0]
     wrong.index_put_((rows, segments[is_wanted]), (~is_right).long(), accumulate=True)

@@ -1,4 +1,4 @@
-"""Train the reader: `python -m training.train v2 --out FOLDER`; run it again, and it goes on where it stopped."""
+"""Train the reader: `python -m training.train v2 --out FOLDER`; the same command resumes a stopped run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECKPOINT = "checkpoint.pt"
 WARM_STEPS = 100
 MIN_DECAY = 0.1
 MAX_MEMORY_STEPS = 500
-"""The averaged weights, which are the ones exported, forget over a tenth of the run, and over so many steps at most."""
+"""The exported weights are a moving average over the last tenth of the run, but at most over this number of steps."""
 LOG_STEPS, SAVE_STEPS = 25, 200
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 NOTHING_LEFT = "Nothing is left to train: the next step would be {step}, and the run ends before {until}."
@@ -35,26 +35,26 @@ NOTHING_LEFT = "Nothing is left to train: the next step would be {step}, and the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one call of the command trains."""
+    """The arguments of a training run."""
 
     recipe: Recipe
     out: Path
     start: Path | None
-    """A folder of exported weights; the run then begins with the connector's stage."""
+    """Folder of exported weights from which to start; the run then begins with the connector's stage."""
     seed: int
     device: str
     workers: int
-    """Processes that draw ahead; what they draw does not depend on how many they are."""
+    """Number of processes that prepare batches; the batches do not depend on it."""
     is_rounded: bool = False
-    """Matrices are multiplied in bfloat16."""
+    """Whether matrices are multiplied in bfloat16."""
     until: int | None = None
-    """The number of the step before which it ends; None: the end that was given last, or else the recipe's."""
+    """Number of steps after which the run ends; None: the end that was given last, or else the recipe's."""
     decay_steps: int | None = None
-    """Steps before its end in which the learning rate falls to 0; None: those of that end, or else the recipe's."""
+    """Number of last steps in which the learning rate falls to 0; None: as given with that end, or the recipe's."""
 
     @property
     def identity(self) -> dict[str, str]:
-        """What a run that goes on has to have in common with the one that began, by the name of its option."""
+        """Options that must be unchanged when a run is resumed, by name."""
         start = "" if self.start is None else str(self.start.resolve())
         return {
             "recipe": repr(self.recipe),
@@ -66,14 +66,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How the learning rate goes, as a share of each stage's."""
+    """The schedule of the learning rate, relative to each stage's."""
 
     recipe: Recipe
     until: int
     decay_steps: int
 
     def rate_at(self, step: int) -> float:
-        """Return the share at a step: it rises where a stage begins, and falls where one ends."""
+        """Return the relative rate at a step: it rises at the beginning of a stage and falls at its end."""
         stage, number = self.recipe.stage_at(step)
         rising = min(1.0, (number + 1) / WARM_STEPS)
         falling = min(1.0, (self.until - step) / self.decay_steps) if self.decay_steps else 1.0
@@ -83,7 +83,7 @@ class Schedule:
 
 
 class Checkpoint(TypedDict):
-    """What a run needs to go on."""
+    """The saved state of a run."""
 
     identity: dict[str, str]
     until: int
@@ -97,7 +97,7 @@ class Checkpoint(TypedDict):
 
 
 def main(arguments: list[str]) -> None:
-    """Read the command line, and train until the end, or a signal."""
+    """Parse the command line, and train until the end or a signal."""
     parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
     parser.add_argument("recipe", choices=sorted(RECIPES))
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
@@ -133,14 +133,14 @@ def main(arguments: list[str]) -> None:
 
 
 def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Train from the checkpoint in the folder, or from its absence; keep a checkpoint on the way and at the end.
+    """Train from the checkpoint in the folder, or from the start; save checkpoints regularly and at the end.
 
     Args:
-        plan: what is trained.
-        is_stopped: asked after every step whether to save and end there.
+        plan: The arguments of the run.
+        is_stopped: Called after every step; true saves a checkpoint and ends the run.
 
     Raises:
-        SystemExit: the folder holds another run, or the learning rate would fall over more steps than there are.
+        SystemExit: the folder belongs to another run, or the learning rate would fall over more steps than there are.
     """
     torch.manual_seed(plan.seed)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
 
 
 def _kept(file: Path, plan: Plan) -> Checkpoint | None:
-    """Read the checkpoint of the run that goes on; None where one begins."""
+    """Read the checkpoint of a run that is resumed; None for a new run."""
     if not file.exists():
         return None
     kept: Checkpoint = torch.load(file, map_location=plan.device)
@@ -204,7 +204,7 @@ def _kept(file: Path, plan: Plan) -> Checkpoint | None:
 
 
 def _schedule(plan: Plan, kept: Checkpoint | None) -> Schedule:
-    """Lay the learning rate out: to the end that this call gives, else to the one given last, else to the recipe's."""
+    """Make the schedule up to the end of this call, or else the end given last, or else the recipe's."""
     until, decay_steps = plan.recipe.steps, plan.recipe.decay_steps
     if plan.until is not None:
         until = plan.until
@@ -217,7 +217,7 @@ def _schedule(plan: Plan, kept: Checkpoint | None) -> Schedule:
 
 
 class _Steps(Dataset[Batch]):
-    """Batches by the number of their step."""
+    """Batches by step."""
 
     def __init__(self, plan: Plan, first: int, until: int) -> None:
         self._plan, self._first, self._until = plan, first, until
@@ -233,7 +233,7 @@ class _Steps(Dataset[Batch]):
 
 
 def _batches(plan: Plan, first: int, until: int) -> Iterator[Batch]:
-    """Draw ahead in processes of their own; the order is that of the steps."""
+    """Prepare batches in child processes, in the order of the steps."""
     steps = _Steps(plan, first, until)
     return iter(
         DataLoader(
@@ -243,7 +243,7 @@ def _batches(plan: Plan, first: int, until: int) -> Iterator[Batch]:
 
 
 def _leave_the_end_to_main(_: int) -> None:
-    """Go on under a signal that reaches the whole group: who trains has to save first, and then ends its workers."""
+    """Ignore a signal to the process group: the training process saves first and then ends its workers."""
     for number in _STOPPING:
         signal.signal(number, signal.SIG_IGN)
 
@@ -255,7 +255,7 @@ def _follow(mean: torch.nn.Module, reader: Reader, *, memory_steps: int) -> None
 
 
 def _save(file: Path, state: Checkpoint) -> None:
-    """Write a checkpoint; a run that is killed meanwhile leaves the one before."""
+    """Write a checkpoint atomically: if the run is killed meanwhile, the previous one remains."""
     unfinished = file.with_suffix(".part")
     torch.save(state, unfinished)
     unfinished.replace(file)

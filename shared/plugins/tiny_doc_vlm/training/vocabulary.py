@@ -1,4 +1,4 @@
-"""Token ids without a tokenizer: every printable character is one token, so that a text's ids are a table look-up."""
+"""Token ids without a tokenizer: every printable character is a token, so ids are looked up in a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tokens() -> list[str]:
 
 
 def _names_of_bytes() -> list[str]:
-    """Name each byte by a printable character, as GPT-2 does: its own where it has one, else one from 256 upwards."""
+    """Map each byte to a printable character as GPT-2 does: its own, or else a character from 256 upwards."""
     own = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte) if byte in own else chr(next(others)) for byte in range(256)]
@@ -47,7 +47,7 @@ def encode(text: str) -> list[int]:
 
 
 def image_tokens(rows: int, columns: int) -> list[int]:
-    """Return what stands in a prompt for a page of so many tiles: each tile under its place, then the overview."""
+    """Return the image part of a prompt: each tile after its position, then the overview."""
     ids: list[int] = []
     for row in range(1, rows + 1):
         for column in range(1, columns + 1):

@@ -1,6 +1,6 @@
 """The files of tiny-doc-vlm, a vision-language model of 1.87 M parameters that reads small documents.
 
-The files are package data, a folder for each version; this module only says where they are and what they must hash to.
+The files are package data, a folder for each version; this module gives their paths and hashes.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from pathlib import Path
 __all__ = ["CONTEXT_TOKENS", "FIRST", "NAME", "names", "path", "sha256", "versions"]
 
 NAME = "tiny-doc-vlm"
-"""How its GGUF files' names begin."""
+"""Prefix of the names of its GGUF files."""
 CONTEXT_TOKENS = 1024
-"""Of every version: how many a prompt and its answer may have."""
+"""Maximum number of tokens of a prompt and its answer, in every version."""
 FIRST = "0.1"
-"""The version that is meant where none is named: what is pinned to a hash does not change under its name."""
+"""The default version; it does not change, because models are pinned by hash."""
 _FILES = Path(__file__).parent / "files"
 _SUMS = "SHA256SUMS"
 
 
 def versions() -> list[str]:
-    """Every version of the model, the oldest first."""
+    """Return every version of the model, the oldest first."""
     found = (sums.parent.name for sums in _FILES.glob(f"*/{_SUMS}"))
     return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
 
 def names(version: str = FIRST) -> list[str]:
-    """Every file of a version, sorted.
+    """Return every file of a version, sorted.
 
     Raises:
         KeyError: there is no such version; the message lists those that there are.
@@ -35,7 +35,7 @@ def names(version: str = FIRST) -> list[str]:
 
 
 def path(name: str, version: str = FIRST) -> Path:
-    """Return the absolute path of a file, as `tiny-doc-vlm-f16.gguf`.
+    """Return the absolute path of a file, such as `tiny-doc-vlm-f16.gguf`.
 
     Raises:
         KeyError: there is no such version, or it has no such file; the message lists those that there are.
