@@ -1,4 +1,4 @@
-"""Compare runs from their samples files, without a server: tables for readers, rows for machines, checks for gates."""
+"""Compare runs from their samples files, without a server: tables for readers, JSON for programs, checks for gates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vlmhyperbench.domain.specs import DatasetSpec
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.samples import Samples
 from vlmhyperbench.reports.sections.datasets import DataSets, data_sets_of
-from vlmhyperbench.reports.sections.differences import delta_table, lost_of, why_they_disagree
-from vlmhyperbench.reports.sections.parity import divergences, parity_table, say
+from vlmhyperbench.reports.sections.differences import delta_table, unpaired_sentence, why_they_disagree
+from vlmhyperbench.reports.sections.parity import divergences, parity_sentence, parity_table
 from vlmhyperbench.reports.sections.validity import INVALID
 from vlmhyperbench.reports.sections.wording import listed, plural, write_money
 from vlmhyperbench.reports.sides import number_of
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NO_MEASURE = "A run was interrupted, or timed in part: its speeds are no measure."
+_NO_MEASURE = "A run was interrupted, or timed in part: its speeds are not comparable."
 _SPEEDS = {
     "latency_p50_ms": "latency p50, ms",
     "latency_p99_ms": "latency p99, ms",
@@ -39,13 +39,13 @@ _SPEEDS = {
 _COSTS = {
     "cost_per_answer": "per answer",
     "cost_per_million_tokens": "per million tokens",
-    "cost_total": "in all",
+    "cost_total": "total",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One run beside the baseline."""
+    """A run compared with the baseline."""
 
     baseline: Samples
     other: Samples
@@ -57,7 +57,7 @@ class Comparison:
     warnings: tuple[str, ...]
     checks: tuple[Check, ...] = ()
     is_met: bool | None = None
-    """Whether the gate's policy is met; None where there is no gate."""
+    """Whether the gate's policy is met; None without a gate."""
 
 
 def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = None) -> Comparison:
@@ -67,8 +67,8 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
         NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
     """
     is_pair = _may_be_paired(baseline, other)
-    first, theirs = ([*side.measured().values()] if is_pair else [] for side in (baseline, other))
-    deltas = {delta.key: delta for delta in compare_metrics(first, theirs)}
+    first, second = ([*side.measured().values()] if is_pair else [] for side in (baseline, other))
+    deltas = {delta.key: delta for delta in compare_metrics(first, second)}
     texts = (side.answers() if is_pair else side.answers().clear() for side in (baseline, other))
     checks: list[Check] = []
     if policy is not None:
@@ -78,7 +78,7 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
         other=other,
         data_sets=data_sets_of(baseline, other),
         deltas=deltas,
-        flips=_flips(first, theirs),
+        flips=_flips(first, second),
         parity=compare_texts(*texts),
         warnings=tuple(_warnings(baseline, other, deltas)),
         checks=tuple(checks),
@@ -87,22 +87,22 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Return what a reader is shown: differences, speeds, and the gate."""
+    """Return the tables for a reader: differences, parity, speeds, costs, and the gate."""
     name = comparison.other.name
     known = [(name, delta) for delta in comparison.deltas.values() if delta.difference is not None]
-    found = [delta_table(known, is_named=False)] if known else []
+    shown = [delta_table(known, is_named=False)] if known else []
     if comparison.parity.pairs:
-        apart = divergences(name, comparison.parity)
-        found += [parity_table([(name, comparison.parity)]), *([apart] if apart else [])]
-    found.append(_speeds(comparison))
-    found += _costs(comparison)
+        differing = divergences(name, comparison.parity)
+        shown += [parity_table([(name, comparison.parity)]), *([differing] if differing else [])]
+    shown.append(_speeds(comparison))
+    shown += _costs(comparison)
     if comparison.is_met is not None:
-        found.append(_gate(comparison))
-    return found
+        shown.append(_gate(comparison))
+    return shown
 
 
 def sections(comparisons: Sequence[Comparison]) -> list[Section]:
-    """Return one section per run, as Markdown writes them."""
+    """Return a section for each run, for Markdown."""
     return [
         Section(
             name=f"comparison-{no}",
@@ -115,26 +115,23 @@ def sections(comparisons: Sequence[Comparison]) -> list[Section]:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Say how the run stands in some sentences, and first of what the numbers are, where that is not one data set."""
-    said = [comparison.data_sets.sentence] if comparison.data_sets.sentence else []
-    before = len(said)
+    """Sum the comparison up in sentences, and begin with the data sets if they differ."""
+    results = []
     if comparison.is_met is not None:
-        said.append("The gate is met." if comparison.is_met else "The gate is NOT met.")
+        results.append("The gate is met." if comparison.is_met else "The gate is NOT met.")
     primary = next(iter(comparison.deltas.values()), None)
     if primary is not None:
-        said.append(f"{primary.label}: {primary.verdict}.")
+        results.append(f"{primary.label}: {primary.verdict}.")
     flips = comparison.flips
     if flips is not None:
-        said.append(f"Of {plural(flips.pairs, 'answer')} {flips.broke} broke and {flips.mended} were mended.")
-    if len(said) == before:
-        said.append("No metric is shared.")
-    if comparison.parity.pairs:
-        said.append(say(comparison.parity))
-    return " ".join(said)
+        results.append(f"Of {plural(flips.pairs, 'answer')} {flips.broke} broke and {flips.mended} were mended.")
+    parity = [parity_sentence(comparison.parity)] if comparison.parity.pairs else []
+    sentences = [comparison.data_sets.sentence, *(results or ["The runs share no metric."]), *parity]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def rows(comparison: Comparison) -> dict[str, JsonValue]:
-    """Return everything for machines."""
+    """Return the whole comparison as JSON, for programs."""
     flips = comparison.flips
     return {
         "baseline": comparison.baseline.name,
@@ -161,28 +158,31 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
 
 
 def to_junit(comparisons: Sequence[Comparison], *, is_lenient: bool) -> bytes:
-    """Write the checks as JUnit XML: one suite per run, one case per rule; `is_lenient` skips what is inconclusive."""
+    """Write the checks as JUnit XML: a suite for each run, a case for each rule.
+
+    `is_lenient` reports an inconclusive rule as skipped instead of failed.
+    """
     root = ElementTree.Element("testsuites", name="vlmhyperbench gate")
     for comparison in comparisons:
-        bad = [ruling for ruling in comparison.checks if _counts_as_failed(ruling, is_lenient=is_lenient)]
-        open_ = [ruling for ruling in comparison.checks if ruling.status == "inconclusive" and ruling not in bad]
+        failed = [ruling for ruling in comparison.checks if _counts_as_failed(ruling, is_lenient=is_lenient)]
+        skipped = [ruling for ruling in comparison.checks if ruling.status == "inconclusive" and ruling not in failed]
         suite = ElementTree.SubElement(
             root,
             "testsuite",
             name=_xml(comparison.other.name),
             tests=str(len(comparison.checks)),
-            failures=str(len(bad)),
+            failures=str(len(failed)),
             errors="0",
-            skipped=str(len(open_)),
+            skipped=str(len(skipped)),
         )
         for ruling in comparison.checks:
             case = ElementTree.SubElement(
                 suite, "testcase", name=_xml(ruling.rule), classname=_xml(comparison.other.name), time="0"
             )
-            if ruling in bad:
+            if ruling in failed:
                 failure = ElementTree.SubElement(case, "failure", type=ruling.status, message=_xml(ruling.message))
                 failure.text = _xml(ruling.message)
-            elif ruling in open_:
+            elif ruling in skipped:
                 ElementTree.SubElement(case, "skipped", message=_xml(ruling.message))
     ElementTree.indent(root)
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
@@ -197,51 +197,51 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | None:
-    """Count by the first metric, where both runs have it first and its range has a right end."""
-    if not first or not theirs or not first[0].is_same(theirs[0]):
+def _flips(first: Sequence[Measured], second: Sequence[Measured]) -> Flips | None:
+    """Count flips by the first metric; None unless both runs have the same first metric and it has a perfect value."""
+    if not first or not second or not first[0].is_same(second[0]):
         return None
     perfect = perfect_of(first[0].description)
-    return None if perfect is None else count_flips(first[0], theirs[0], perfect=perfect)
+    return None if perfect is None else count_flips(first[0], second[0], perfect=perfect)
 
 
 def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> Iterator[str]:
     if not _may_be_paired(baseline, other):
         yield (
-            "The runs asked other data sets, which number samples of their own: no answers are paired. An imported "
-            "file is paired with a run of a data set if it is imported with --dataset."
+            "The runs have different data sets, each with keys of its own, so no answers are paired. To pair an "
+            "imported file with a run of a data set, import it with --dataset."
         )
     elif baseline.manifest_id != other.manifest_id:
-        yield "The runs were not made on the same samples; what both have is paired by its key."
-    mine, theirs = ({described["key"]: described for described in run.described()} for run in (baseline, other))
-    missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
+        yield "The runs have different samples; samples that both have are paired by their keys."
+    first, second = ({described["key"]: described for described in run.described()} for run in (baseline, other))
+    missing = sorted(str(key) for key in {*first, *second} if key not in deltas)
     if missing and _may_be_paired(baseline, other):
-        yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
+        yield f"Not compared, because a run lacks the metric or defines it differently: {', '.join(missing)}."
     for run in (baseline, other):
         if run.side.is_stopped:
-            yield f"{run.name} stopped early by its rule: intervals and p-values suppose that it did not."
+            yield f"{run.name} stopped early by its rule; intervals and p-values assume that it did not."
         if _validity(run) == "invalid":
             yield f"The speeds of {run.name} are {INVALID} as measurements; its report says why."
         if run.side.is_interrupted:
-            yield f"{run.name} was interrupted, or timed in part: its speeds are no measure."
-    apart = _measured_apart(baseline, other)
-    if apart:
-        yield f"Their speeds are those of two measurements, which differ in {', '.join(apart)}."
-    yield from (lost_of(delta) for delta in deltas.values() if delta.lost)
-    if any(mine[key]["extractor"] != theirs[key]["extractor"] for key in deltas if key in theirs):
-        yield "Their answers were read by different extractors."
-    if any(mine[key]["environment"] != theirs[key]["environment"] for key in deltas if key in theirs):
-        yield "Their metrics were computed by different package versions."
+            yield f"{run.name} was interrupted, or timed in part: its speeds are not comparable."
+    differing = _measured_apart(baseline, other)
+    if differing:
+        yield f"The speeds are of two different measurements: they differ in {', '.join(differing)}."
+    yield from (unpaired_sentence(delta) for delta in deltas.values() if delta.lost)
+    if any(first[key]["extractor"] != second[key]["extractor"] for key in deltas if key in second):
+        yield "The answers of the two runs were read by different extractors."
+    if any(first[key]["environment"] != second[key]["environment"] for key in deltas if key in second):
+        yield "The metrics of the two runs were computed by different package versions."
 
 
 def _validity(samples: Samples) -> str | None:
-    """What is to be said of a run's speeds: `valid`, or why they are no measure."""
-    found = samples.side.headline.get("validity")
-    return found if isinstance(found, str) else None
+    """Return the validity of a run's speeds: `valid`, or why they are not comparable."""
+    validity = samples.side.headline.get("validity")
+    return validity if isinstance(validity, str) else None
 
 
 def _measured_apart(baseline: Samples, other: Samples) -> list[str]:
-    """Say why speeds of the two are not to be compared; nothing where one has none."""
+    """Return the settings that differ, for which speeds are not compared; empty if a run has no speeds."""
     if _validity(baseline) is None or _validity(other) is None:
         return []
     return measured_apart(baseline.side.measurement, other.side.measurement)
@@ -262,14 +262,14 @@ def _headlines(comparison: Comparison) -> tuple[Mapping[str, JsonValue], Mapping
 
 
 def _known_costs(comparison: Comparison) -> list[tuple[str, float | None, float | None]]:
-    """Return what either run says of its cost."""
+    """Return the costs that at least one of the runs knows."""
     before, after = _headlines(comparison)
-    found = [(name, number_of(before.get(name)), number_of(after.get(name))) for name in _COSTS]
-    return [(name, first, second) for name, first, second in found if first is not None or second is not None]
+    costs = [(name, number_of(before.get(name)), number_of(after.get(name))) for name in _COSTS]
+    return [(name, first, second) for name, first, second in costs if first is not None or second is not None]
 
 
 def _is_one_measurement(comparison: Comparison) -> bool:
-    """Whether both runs are whole, valid and measured alike: only then are their speeds compared."""
+    """Whether both runs are complete, valid and measured with equal settings: only then are their speeds compared."""
     sides = (comparison.baseline, comparison.other)
     is_void = any(samples.side.is_interrupted or _validity(samples) == "invalid" for samples in sides)
     return not is_void and not measured_apart(*(samples.side.measurement for samples in sides))
@@ -281,9 +281,9 @@ def _is_by_the_hour(samples: Samples) -> bool:
 
 
 def _costs(comparison: Comparison) -> list[Table]:
-    """Lay the costs beside each other; nothing where neither is known.
+    """Compare the costs in a table; empty if neither is known.
 
-    A cost by the hour is a speed, and a cost in all is that of the samples: each changes only where speeds do.
+    A cost by the hour depends on the speed, and a total cost on the samples: both are compared only where speeds are.
     """
     known, headlines = _known_costs(comparison), _headlines(comparison)
     sides = (comparison.baseline, comparison.other)
@@ -303,8 +303,8 @@ def _costs(comparison: Comparison) -> list[Table]:
         return []
     note = why or ""
     if not why and not is_measure:
-        withheld = "costs by the hour are" if hourly else "what they cost in all is"
-        note = f"Speeds of the two runs are not compared, and so {withheld} not either."
+        withheld = "costs by the hour are" if hourly else "the total cost is"
+        note = f"The speeds of the two runs are not compared, so {withheld} not compared either."
     if void:
         note = f"{INVALID} as measurements: the costs by the hour of {listed(void)}; their reports say why. {note}"
     title = f"Cost: {INVALID}" if void else "Cost"
@@ -312,7 +312,7 @@ def _costs(comparison: Comparison) -> list[Table]:
 
 
 def _change(before: float | None, after: float | None) -> str:
-    """Write a relative change; a dash where one is not known, or where the baseline is 0."""
+    """Write a relative change; a dash if a value is unknown or the baseline is 0."""
     return f"{round(after / before - 1, 2) + 0.0:+.0%}" if before and after is not None else "–"
 
 
@@ -324,20 +324,20 @@ def _speeds(comparison: Comparison) -> Table:
     sides = (comparison.baseline, comparison.other)
     broken = any(samples.side.is_interrupted for samples in sides)
     void = [samples.name for samples in sides if _validity(samples) == "invalid"]
-    apart = _measured_apart(*sides)
+    differing = _measured_apart(*sides)
     is_one = _is_one_measurement(comparison)
     of_memory = two_kinds_of_memory(*(samples.side.headline for samples in sides))
-    found: list[tuple[Cell, ...]] = []
+    compared: list[tuple[Cell, ...]] = []
     for name, before, after in _measured_speeds(comparison):
         is_measure = not of_memory if name == MEMORY else is_one
         change = _change(before, after) if is_measure else "–"
         unit = 2**20 if name == MEMORY else 1
         before, after = (None if value is None else value / unit for value in (before, after))
-        found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
+        compared.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
-    if apart:
-        what = "nothing is" if of_memory else "only their memory is"
-        note = f"The runs differ in {listed(apart)}: {what} compared. {note}"
+    if differing:
+        what = "nothing is" if of_memory else "only the memory is"
+        note = f"The runs differ in {listed(differing)}: {what} compared. {note}"
     if of_memory:
         note = f"{of_memory} {note}"
     if void:
@@ -349,7 +349,7 @@ def _speeds(comparison: Comparison) -> Table:
             Column(title="speed"),
             *(Column(title=title, kind="number") for title in ("baseline", "other", "change")),
         ),
-        rows=tuple(found),
+        rows=tuple(compared),
         note=note,
     )
 
@@ -358,6 +358,6 @@ def _gate(comparison: Comparison) -> Table:
     return Table(
         name="gate",
         title="Gate",
-        columns=(Column(title="rule"), Column(title="status"), Column(title="what was found")),
+        columns=(Column(title="rule"), Column(title="status"), Column(title="finding")),
         rows=tuple((ruling.rule, ruling.status, ruling.message) for ruling in comparison.checks),
     )

@@ -1,4 +1,4 @@
-"""Build the report that compares runs: every run is paired with the first one of its data set, the baseline."""
+"""Build the report that compares runs: every run is paired with the baseline, the first run of its data set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from vlmhyperbench.reports.sections.limitations import limitations
 from vlmhyperbench.reports.sections.matrix import matrix_table
 from vlmhyperbench.reports.sections.parity import parity_section
 from vlmhyperbench.reports.sections.provenance import configuration_items, provenance
-from vlmhyperbench.reports.sections.quality import by_column, overall
+from vlmhyperbench.reports.sections.quality import BOUNDS_NOTE, by_column, overall
 from vlmhyperbench.reports.sections.ranking import ranking
 from vlmhyperbench.reports.sections.sample_table import samples_section
 from vlmhyperbench.reports.sections.speed import compared_speeds
@@ -54,20 +54,20 @@ _SEPARATOR = re.compile(r"\s*[·/|,]\s*")
 
 
 def _gap(run: RunSummary) -> str:
-    """Say why a run's score does not rest on everything, or why it has none."""
+    """Say why a run has no score, or how much of the run its score does not cover; empty for a complete run."""
     why = say_why_failed(run)
     return f"{run.name} has {why} " if why else incomplete(run, name=run.name)
 
 
 def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[ReportedRun]) -> Document:
-    """Return the comparison of an experiment's runs, in their order; the first one of each data set is its baseline.
+    """Return the comparison of an experiment's runs, in their order; the first run of each data set is its baseline.
 
-    Runs without scores stand in the tables, but are not paired, and so do those whose data set nobody else asked.
+    Runs without scores, and runs whose data set no other run has, are in the tables but are not paired.
     """
     named = _distinct(runs)
     summaries, evidence = [run.summary for run in named], [run.evidence for run in named]
     paired = pair_all(named)
-    found = [cases.find_flips(pair.baseline.evidence, pair.run.evidence) for pair in paired[:MAX_FLIP_BLOCKS]]
+    flipped = [cases.find_flips(pair.baseline.evidence, pair.run.evidence) for pair in paired[:MAX_FLIP_BLOCKS]]
     sections: tuple[Section | None, ...] = (
         _results(summaries),
         trade_offs(summaries),
@@ -76,7 +76,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
         ranking(evidence, paired),
         *judges_of(evidence),
         _quality(summaries),
-        _flips(paired, found),
+        _flips(paired, flipped),
         samples_section(evidence),
         _performance(named),
         _configurations(summaries),
@@ -91,14 +91,14 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
         subtitle=f"{targets} on {_tasks(summaries)}; {_baselines(summaries, paired)}" if named else "No run",
         state=state.lower(),
         tone=tone_of("SUCCEEDED" if state == "DONE" else state),
-        finished_at=max((summary.finished_at for summary in summaries), default=""),
+        finished_at=max((summary.finished_at for summary in summaries), default="") or None,
         verdict=comparison_verdict(
-            paired, flips=[flip for flips in found for flip in flips], gaps="".join(map(_gap, summaries))
+            paired, flips=[flip for flips in flipped for flip in flips], gaps="".join(map(_gap, summaries))
         ),
         tiles=_tiles(summaries, paired),
         sections=tuple(section for section in sections if section is not None),
         headline=tuple(headline_row(summary) for summary in summaries),
-        data={summary.id: to_object(summary) for summary in summaries},
+        runs={summary.id: to_object(summary) for summary in summaries},
     )
 
 
@@ -154,8 +154,8 @@ def _results(runs: Sequence[RunSummary]) -> Section:
         columns=(Column(title="run"), *(Column(title=metric, kind="estimate") for metric in metrics)),
         rows=tuple(quality_rows),
         note=(
-            "95 % intervals are each run's own. Whether two runs differ is said by the paired differences below, not "
-            "by whether these overlap."
+            "The 95 % intervals are of single runs. Whether two runs differ is shown by the paired differences below, "
+            "not by an overlap of these intervals."
         ),
     )
     titles = ("latency p50", "latency p99", "TTFT p50", "answers/s", "output tokens/s", "peak memory")
@@ -170,8 +170,8 @@ def _results(runs: Sequence[RunSummary]) -> Section:
         ),
         rows=tuple(speed_rows),
         note=(
-            "Speeds are valid where every gate of the chapter on performance holds. Peak memory is that of the "
-            "accelerators, where a run's machine has any, else of the engine's processes."
+            "Speeds are valid if every gate in the section on performance holds. Peak memory is that of the "
+            "accelerators if the machine of the run has any, otherwise that of the engine's processes."
         ),
     )
     bounds = Table(
@@ -194,15 +194,14 @@ def _results(runs: Sequence[RunSummary]) -> Section:
             for run in runs
             for quality in overall(run)
         ),
-        note="How far a value could move if every unscored answer were wrong, or right; of a pooled metric only what "
-        "right ones would make of it is known, if that.",
+        note=f"{BOUNDS_NOTE}.",
         is_collapsed=True,
     )
     matrix = matrix_table(runs)
     return Section(
         name="results",
         title="Results",
-        lead="Every run over all its samples.",
+        lead="The metrics, speeds and counts of every run over all its samples.",
         blocks=(
             *([matrix] if matrix is not None else []),
             quality_table,
@@ -214,7 +213,7 @@ def _results(runs: Sequence[RunSummary]) -> Section:
 
 
 def _columns(runs: Sequence[RunSummary]) -> dict[str, MetricIdentity]:
-    """Title → metric, one column each; what another run defines otherwise under the same label says whose it is."""
+    """Return title → metric for each column; a metric that a later run defines differently has the run in its title."""
     columns: dict[str, MetricIdentity] = {}
     for run in runs:
         for metric in run.described:
@@ -239,21 +238,21 @@ def _quality(runs: Sequence[RunSummary]) -> Section:
         known = {name: rows for name, rows in series.items() if any(row.value is not None for row in rows)}
         if known:
             blocks.append(quality_figure(column, known))
-    lead = "By the primary metric; the baseline's weakest group stands on top." if blocks else "There are no groups."
+    lead = "By the primary metric; the baseline's weakest group is at the top." if blocks else "There are no groups."
     lead += _cut(len(runs)) if blocks else ""
     return Section(name="quality", title="Quality by group", lead=lead, blocks=tuple(blocks))
 
 
-def _flips(paired: Sequence[Paired], found: Sequence[Sequence[cases.Flip]]) -> Section:
+def _flips(paired: Sequence[Paired], flipped: Sequence[Sequence[cases.Flip]]) -> Section:
     blocks: list[Block] = []
-    for index, (pair, flips) in enumerate(zip(paired, found, strict=False), 1):
+    for index, (pair, flips) in enumerate(zip(paired, flipped, strict=False), 1):
         if pair.flips is None or pair.flips.pairs == 0:
             continue
         baseline, run = pair.baseline, pair.run
         blocks.append(flip_matrix(baseline.name, run.name, pair.flips, index))
         if flips:
-            most = cases.MAX_FLIPS // len(found)
-            blocks.append(cases.show_flips(baseline.evidence, run.evidence, flips, index=index, most=most))
+            max_cases = cases.MAX_FLIPS // len(flipped)
+            blocks.append(cases.show_flips(baseline.evidence, run.evidence, flips, index=index, max_cases=max_cases))
     lead = "Answers that are right in one run and wrong in the other." if blocks else "No answers could be paired."
     return Section(name="flips", title="Answers that flipped", lead=lead, blocks=tuple(blocks))
 
@@ -264,7 +263,7 @@ def _performance(runs: Sequence[ReportedRun]) -> Section:
 
 
 def _cut(runs: int) -> str:
-    """Say which runs figures leave out."""
+    """Say which runs figures leave out; empty if they show all."""
     if runs <= MAX_DRAWN_RUNS:
         return ""
     return f" Figures show the first {MAX_DRAWN_RUNS} of {runs} runs; the tables show all of them."
@@ -299,7 +298,7 @@ def _provenances(runs: Sequence[RunSummary]) -> list[Section]:
 
 
 def _distinct(runs: Sequence[ReportedRun]) -> list[ReportedRun]:
-    """Give runs short names that keep them apart: what all names begin or end with goes, equal ones get their ids."""
+    """Give runs short, distinct names: parts that all names begin or end with are left out, equal names get ids."""
     parts = [_SEPARATOR.split(run.name) for run in runs]
     start = end = 0
     shortest = min((len(part) for part in parts), default=0)
@@ -308,9 +307,9 @@ def _distinct(runs: Sequence[ReportedRun]) -> list[ReportedRun]:
     while len(runs) > 1 and end < shortest - start - 1 and len({part[-1 - end] for part in parts}) == 1:
         end += 1
     names = [" · ".join(part[start : len(part) - end]) for part in parts]
-    often = Counter(names)
+    counts = Counter(names)
     return [
-        run.named(name if often[name] == 1 else f"{name} {short(run.summary.id)}")
+        run.named(name if counts[name] == 1 else f"{name} {short(run.summary.id)}")
         for run, name in zip(runs, names, strict=True)
     ]
 

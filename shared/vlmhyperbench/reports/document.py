@@ -1,4 +1,4 @@
-"""A report as a value: sections of blocks that every writer (Markdown, HTML, JSON) can write, and nothing else.
+"""A report as a value: sections of blocks that every writer (Markdown, HTML, JSON) can write.
 
 `run_report.run_document` and `comparison_report.comparison_document` build it from values; it holds no clock, no path
 and no markup. Texts in it may come from a model or a data set: writers escape all of them.
@@ -19,10 +19,10 @@ from vlmhyperbench_sdk.types import JsonObject
 
 MAX_DIGITS = 12
 MAX_TEXT = 600
-"""Longer questions, references and answers are cut in cases; the tables and the samples hold them whole."""
+"""Cases cut longer questions, references and answers; the CSV files and `samples.parquet` hold them whole."""
 
 COMPARABLE = 0.5
-"""Below this similarity a comparison character by character says nothing, and the whole answer is marked."""
+"""Below this similarity a comparison character by character is meaningless, and the whole answer is marked."""
 
 SpanKind = Literal["same", "missing", "extra"]
 Tone = Literal["good", "bad", "neutral"]
@@ -37,19 +37,19 @@ class Estimate:
     low: float | None = None
     high: float | None = None
     digits: int = 3
-    """Decimal places that its scale deserves."""
+    """Decimal places."""
     suffix: str = ""
     """Unit, with the space before it."""
     is_signed: bool = False
-    """A difference: always shown with its sign."""
+    """Whether it is a difference, which is always written with its sign."""
     scale: tuple[float, float] | None = None
-    """Ends of the scale on which the interval is drawn; None draws none."""
+    """Ends of the scale on which the interval is drawn; None if it is not drawn."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.digits <= MAX_DIGITS:
-            raise InvalidInput(f"A value cannot be written with {self.digits} decimals.")
+            raise InvalidInput(f"{self.digits} decimals are not between 0 and {MAX_DIGITS}.")
         if self.scale is not None and not self.scale[0] < self.scale[1]:
-            raise InvalidInput("The scale of a value does not ascend.")
+            raise InvalidInput(f"The scale {self.scale[0]:g} to {self.scale[1]:g} does not ascend.")
 
 
 Cell = str | int | float | None | Estimate
@@ -73,11 +73,13 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     is_collapsed: bool = False
-    """Long and for reference: HTML folds it."""
+    """Whether HTML folds it, because it is long and for reference."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise InvalidInput(f"A row of the table {self.name!r} does not fit its columns.")
+            raise InvalidInput(
+                f"A row of the table {self.name!r} does not have {len(self.columns)} cells, one for each column."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,24 +108,24 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A piece of an answer, compared with the nearest reference: `missing` stands in the reference only."""
+    """A piece of an answer that is compared with the nearest reference; a `missing` piece is in the reference only."""
 
     text: str
     kind: SpanKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What one run answered to a case."""
+class Prediction:
+    """The answer of a run to a case, compared with the nearest reference."""
 
     run: str
-    """Name of the run; empty where the report has only one."""
+    """Name of the run; empty if the report has a single run."""
     spans: tuple[Span, ...]
     tone: Tone
     score: str
-    """How far from right, by a metric that can say so."""
+    """Label and value of a metric that measures the distance to the references."""
     note: str = ""
-    """Cut off, failed, reasoning left out …"""
+    """That the answer was cut off, or that the request failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,16 +137,16 @@ class Case:
     images: tuple[str, ...]
     question: str
     references: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[Prediction, ...]
     kind: str
-    """Kind of mistake, or of flip: what readers filter by."""
+    """Kind of mistake or of flip, by which readers filter."""
     tone: Tone
-    """How the kind is coloured."""
+    """Colour of the kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cases:
-    """Samples worth reading, and how they were chosen."""
+    """Samples worth reading, with a note that says how they were chosen."""
 
     name: str
     title: str
@@ -154,19 +156,19 @@ class Cases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleTable:
-    """Samples to search and sort, by column: every column but `runs`, `metrics` and `groups` has a value a row."""
+    """Samples to search and sort, stored by column; the columns of `SAMPLE_COLUMNS` have a value for each row."""
 
     name: str
     note: str
-    """Says what is in it, and where the rest is."""
+    """What the table holds, and where the other samples are."""
     total: int
-    """Rows that there are; the table may hold fewer."""
+    """Number of samples of all runs; the table may hold fewer."""
     runs: tuple[str, ...]
-    """Names; `run` holds places in it."""
+    """Names of the runs; `run` holds indices of it."""
     metrics: tuple[str, ...]
-    """Labels of what `scores` holds."""
+    """Labels of the columns of `scores`."""
     groups: tuple[str, ...]
-    """Titles of what `group_values` holds."""
+    """Titles of the columns of `group_values`."""
     run: tuple[int, ...]
     key: tuple[str | None, ...]
     outcome: tuple[str, ...]
@@ -175,11 +177,11 @@ class SampleTable:
     references: tuple[tuple[str, ...], ...]
     answer: tuple[str | None, ...]
     parsed: tuple[str | None, ...]
-    """What was read out of the answer, where that is something else."""
+    """The text that the extractor read, where it differs from the answer."""
     fields: tuple[str | None, ...]
-    """What each field scored."""
+    """The score of each field."""
     note_of: tuple[str | None, ...]
-    """Error, cut off, repeat."""
+    """Error, cut-off, repeat, turn."""
     scores: tuple[tuple[float | None, ...], ...]
     group_values: tuple[tuple[str | None, ...], ...]
     latency_ms: tuple[float | None, ...]
@@ -189,28 +191,29 @@ class SampleTable:
 
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in SAMPLE_COLUMNS}
-        wide = {len(row) for row in self.scores} - {len(self.metrics)}
-        tall = {len(row) for row in self.group_values} - {len(self.groups)}
-        if len(lengths) > 1 or wide or tall or not set(self.run) <= set(range(len(self.runs))):
-            raise InvalidInput(f"The columns of the samples {self.name!r} do not fit each other.")
+        has_scores = {len(row) for row in self.scores} <= {len(self.metrics)}
+        has_groups = {len(row) for row in self.group_values} <= {len(self.groups)}
+        has_runs = set(self.run) <= set(range(len(self.runs)))
+        if len(lengths) > 1 or not (has_scores and has_groups and has_runs):
+            raise InvalidInput(f"The columns of the samples {self.name!r} do not have the same rows.")
 
 
 SAMPLE_COLUMNS = tuple(SampleTable.__dataclass_fields__)[6:]
-"""Those that have a value a row."""
+"""Names of the columns that have a value for each row."""
 
 Block = Table | FigureSpec | Facts | Listing | Points | Cases | SampleTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A chapter; `lead` is what a hurried reader needs of it."""
+    """A section of a report; `lead` sums it up."""
 
     name: str
     title: str
     lead: str
     blocks: tuple[Block, ...]
     is_collapsed: bool = False
-    """For reference: HTML folds it."""
+    """Whether HTML folds it, because it is for reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,12 +224,12 @@ class Tile:
     value: str
     detail: str
     tone: Tone = "neutral"
-    """How it is coloured: `bad` where the number is void."""
+    """Colour of the number: `bad` if it is void."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A whole report."""
+    """A whole report; in `report.json` its fields have the same names."""
 
     scope: Literal["run", "experiment"]
     id: str
@@ -234,15 +237,15 @@ class Document:
     subtitle: str
     state: str
     tone: Tone
-    finished_at: str
-    """When what it reports on ended, ISO 8601 in UTC, or empty."""
+    finished_at: str | None
+    """When the run or experiment ended, ISO 8601 in UTC."""
     verdict: tuple[str, str, str]
     tiles: tuple[Tile, ...]
     sections: tuple[Section, ...]
     headline: tuple[JsonObject, ...]
-    """One row per run, for machines: what the command line's comparison table shows."""
-    data: Mapping[str, JsonObject]
-    """Per run id everything that was summarised, for machines."""
+    """A row for each run with its main numbers, for programs."""
+    runs: Mapping[str, JsonObject]
+    """Run id → the run's whole summary, for programs."""
 
     @property
     def figures(self) -> tuple[FigureSpec, ...]:
@@ -251,21 +254,21 @@ class Document:
 
     @property
     def images(self) -> tuple[str, ...]:
-        """Content hashes of every image that a case shows, in order, once each."""
+        """Content hashes of all images that cases show, in order, without duplicates."""
         cases = (block for section in self.sections for block in section.blocks if isinstance(block, Cases))
         return tuple(dict.fromkeys(image for block in cases for case in block.items for image in case.images))
 
     @property
     def further_images(self) -> tuple[str, ...]:
-        """Content hashes of what only the samples show, in order, once each."""
+        """Content hashes of images that only the table of samples shows, in order, without duplicates."""
         tables = (block for section in self.sections for block in section.blocks if isinstance(block, SampleTable))
         shown = set(self.images)
-        found = dict.fromkeys(image for table in tables for images in table.images for image in images)
-        return tuple(image for image in found if image not in shown)
+        of_samples = dict.fromkeys(image for table in tables for images in table.images for image in images)
+        return tuple(image for image in of_samples if image not in shown)
 
 
 def compare_text(answer: str, references: Sequence[str]) -> tuple[Span, ...]:
-    """Say where an answer differs from the reference that is nearest to it, character by character."""
+    """Mark where an answer differs from the reference that is nearest to it, character by character."""
     shown = cut(answer)
     if not references:
         return (Span(text=shown, kind="same"),) if shown else ()
@@ -290,7 +293,7 @@ def _matcher(a: str, b: str) -> SequenceMatcher[str]:
 
 
 def cut(text: str) -> str:
-    """Shorten a long text and say by how much."""
+    """Shorten a long text and append the number of characters that are left out."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} more characters)"
 
 
@@ -312,7 +315,7 @@ def write_estimate(estimate: Estimate) -> str:
 
 
 def write_interval(estimate: Estimate) -> str:
-    """Write the interval alone, or nothing where there is none."""
+    """Write the interval without the value; empty if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{write_number(estimate.low, estimate.digits)} to {write_number(estimate.high, estimate.digits)}"

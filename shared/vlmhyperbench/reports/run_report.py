@@ -30,7 +30,7 @@ def run_document(summary: RunSummary, run: RunEvidence) -> Document:
 
     Args:
         summary: its numbers.
-        run: its evidence, for what shows single samples and requests.
+        run: its evidence, for the blocks that show single samples and requests.
     """
     wrong = wrong_answers(run)
     kinds = cases.mistake_counts(wrong)
@@ -59,10 +59,10 @@ def run_document(summary: RunSummary, run: RunEvidence) -> Document:
         ),
         state=summary.state.lower(),
         tone=tone_of(summary.state),
-        finished_at=summary.finished_at,
+        finished_at=summary.finished_at or None,
         verdict=run_verdict(summary, kinds),
         tiles=tiles_of(summary),
         sections=tuple(section for section in sections if section is not None),
         headline=(headline_row(summary),),
-        data={summary.id: to_object(summary)},
+        runs={summary.id: to_object(summary)},
     )

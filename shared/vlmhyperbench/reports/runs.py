@@ -1,4 +1,4 @@
-"""A run as a report has it: its summary, and the evidence of what shows single samples."""
+"""A run of a report: its summary, and the evidence for blocks that show single samples."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class ReportedRun:
         return self.summary.name
 
     def named(self, name: str) -> ReportedRun:
-        """Return the same run under the name that it has in a report."""
+        """Return the same run under another name."""
         return ReportedRun(summary=replace(self.summary, name=name), evidence=replace(self.evidence, name=name))

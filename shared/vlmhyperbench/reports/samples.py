@@ -1,7 +1,7 @@
-"""`samples.parquet`: every measure of a run with what pairs it with other runs', to be compared without a server.
+"""`samples.parquet`: every per-sample score of a run with the key by which runs are paired, to compare offline.
 
-One row per answer, metric and extractor; an answer's text stands in the row of the first metric. The file's metadata
-holds the run's summary, and which metric made the numbers.
+It has a row for each answer, metric and extractor; the row of the first metric has the answer's text. The metadata of
+the file holds the run's summary and the specs of the metrics.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 NAME = "samples.parquet"
 SCHEMA = "vlmhb/samples/v2"
 FIRST_SCHEMA = "vlmhb/samples/v1"
-"""Of files from before runs had summaries; they are read, and no longer written."""
+"""Schema of files without a summary; they are read, but no longer written."""
 _META = "vlmhyperbench"
 _COLUMNS = polars.Schema(
     {
@@ -53,15 +53,15 @@ _PAIRED = (*PAIR_KEY, "cluster", "value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """A run's measures, as a file holds them."""
+    """The per-sample scores of a run, as a file holds them."""
 
     name: str
     manifest_id: str | None
-    """Hash of the samples that the run asked about."""
+    """Hash of the run's samples."""
     side: Side
-    """What a comparison reads of the run as a whole."""
+    """What a comparison needs of the run as a whole."""
     metrics: tuple[JsonObject, ...]
-    """By every extractor: `key, label, extractor, is_primary_extractor, environment, evaluation_id, spec`."""
+    """Each has `key, label, extractor, is_primary_extractor, environment, evaluation_id, spec`."""
     frame: polars.DataFrame
 
     def answers(self) -> polars.DataFrame:
@@ -71,11 +71,11 @@ class Samples:
         return self.frame.filter(is_first)
 
     def described(self) -> list[JsonObject]:
-        """Return what the metadata says of every metric by the extractor that counts."""
+        """Return the metadata of every metric by the primary extractor."""
         return [described for described in self.metrics if described["is_primary_extractor"]]
 
     def measured(self) -> dict[str, Measured]:
-        """Return what paired comparisons need of these metrics, by their names.
+        """Return these metrics by their names, for paired comparisons.
 
         Raises:
             NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
@@ -127,32 +127,32 @@ def write_samples(summary: RunSummary, run: RunEvidence) -> bytes:
 
 
 def read_samples(content: bytes, *, what: str) -> Samples:
-    """Read such a file; `what` names it in complaints.
+    """Read a samples file; `what` names it in errors.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not a samples file.
     """
     try:
-        meta = polars.read_parquet_metadata(io.BytesIO(content))
+        file_meta = polars.read_parquet_metadata(io.BytesIO(content))
         frame = polars.read_parquet(io.BytesIO(content))
     except (polars.exceptions.PolarsError, OSError) as error:
-        raise InvalidInput(f"{what} is no Parquet file: {str(error).splitlines()[0][:200]}.") from error
-    found = parse_object(meta.get(_META, "{}"), what=f"The metadata of {what}", any_text=True)
-    if found.get("schema") not in {SCHEMA, FIRST_SCHEMA} or not set(_COLUMNS) <= set(frame.columns):
+        raise InvalidInput(f"{what} is not a Parquet file: {str(error).splitlines()[0][:200]}.") from error
+    meta = parse_object(file_meta.get(_META, "{}"), what=f"The metadata of {what}", any_text=True)
+    if meta.get("schema") not in {SCHEMA, FIRST_SCHEMA} or not set(_COLUMNS) <= set(frame.columns):
         raise InvalidInput(
-            f"{what} is no samples file of a report ({SCHEMA}).", cure=f"Give a run's id, or its {NAME}."
+            f"{what} is not a samples file of a report ({SCHEMA}).", cure=f"Give a run's id, or its {NAME}."
         )
-    metrics = tuple(_objects(found.get("metrics")))
-    if found["schema"] == FIRST_SCHEMA:
-        manifest_id = found.get("manifest_id")
+    metrics = tuple(_objects(meta.get("metrics")))
+    if meta["schema"] == FIRST_SCHEMA:
+        manifest_id = meta.get("manifest_id")
         return Samples(
-            name=str(found.get("name")),
+            name=str(meta.get("name")),
             manifest_id=manifest_id if isinstance(manifest_id, str) else None,
-            side=side_of_first_version(found),
+            side=side_of_first_version(meta),
             metrics=metrics,
             frame=frame,
         )
-    whole = found.get("summary")
+    whole = meta.get("summary")
     summary = from_object(whole if isinstance(whole, dict) else {})
     return Samples(
         name=summary.name, manifest_id=summary.manifest_id, side=side_of(summary), metrics=metrics, frame=frame

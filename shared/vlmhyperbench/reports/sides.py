@@ -1,4 +1,4 @@
-"""What a comparison reads of a run as a whole, from its summary, or from a file of before there were summaries."""
+"""Read what a comparison needs of a whole run from its summary, or from a samples file of the first version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 
 def side_of(summary: RunSummary) -> Side:
-    """Return what a comparison reads of a summary."""
+    """Return what a comparison needs of a run, from its summary."""
     return Side(
         metrics={
             score.key: WholeRun(
@@ -40,7 +40,7 @@ def side_of(summary: RunSummary) -> Side:
 
 
 def side_of_first_version(meta: JsonObject) -> Side:
-    """Return the same of the metadata of a samples file of the first version."""
+    """Return what a comparison needs of a run, from the metadata of a samples file of the first version."""
     data, headline = _object(meta, "data"), _object(meta, "headline")
     counts, metrics, spec = _object(data, "counts"), _object(headline, "metrics"), _object(data, "spec")
     claims = data.get("claims")
@@ -68,16 +68,16 @@ def number_of(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _whole_run(found: JsonObject) -> WholeRun:
+def _whole_run(metric: JsonObject) -> WholeRun:
     return WholeRun(
-        value=number_of(found.get("value")),
-        lower=number_of(found.get("lower")),
-        upper=number_of(found.get("upper")),
-        without=number_of(found.get("n_without_value")) or 0.0,
-        lost={name: number_of(found.get(name)) or 0.0 for name in ("unscored", "invalid")},
+        value=number_of(metric.get("value")),
+        lower=number_of(metric.get("lower")),
+        upper=number_of(metric.get("upper")),
+        without=number_of(metric.get("n_without_value")) or 0.0,
+        lost={name: number_of(metric.get(name)) or 0.0 for name in ("unscored", "invalid")},
     )
 
 
-def _object(value: JsonObject, name: str) -> JsonObject:
-    found = value.get(name)
-    return found if isinstance(found, Mapping) else {}
+def _object(parent: JsonObject, name: str) -> JsonObject:
+    value = parent.get(name)
+    return value if isinstance(value, Mapping) else {}

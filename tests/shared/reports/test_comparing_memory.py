@@ -54,7 +54,7 @@ def test_costs_are_compared_where_both_are_known_in_one_currency(wording: Wordin
     assert known is not None
     assert known.rows == (
         ("per answer", "0.2000\u00a0EUR", "0.2500\u00a0EUR", "+25%"),
-        ("in all", "1.200\u00a0EUR", "1.500\u00a0EUR", "+25%"),
+        ("total", "1.200\u00a0EUR", "1.500\u00a0EUR", "+25%"),
     )
     assert apart is not None
     assert [row[-1] for row in apart.rows] == ["–", "–"]
@@ -81,7 +81,7 @@ def changes_of(table: Table) -> dict[object, object]:
     return {row[0]: row[-1] for row in table.rows}
 
 
-ALIKE = {"per answer": "+0%", "per million tokens": "+0%", "in all": "+0%"}
+ALIKE = {"per answer": "+0%", "per million tokens": "+0%", "total": "+0%"}
 NOTHING = dict.fromkeys(ALIKE, "–")
 BUSIER = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=ScenarioSpec(in_flight=8))
 
@@ -98,7 +98,7 @@ def test_a_total_or_hourly_cost_is_compared_only_where_speeds_are(other: RunEvid
     for prices in (TOKENS, HOURS):
         assert changes_of(costs_of(priced(GOOD, prices), priced(GOOD, prices))) == ALIKE
     by_token = costs_of(priced(GOOD, TOKENS), priced(other, TOKENS))
-    assert changes_of(by_token) == {**ALIKE, "in all": "–"}
+    assert changes_of(by_token) == {**ALIKE, "total": "–"}
     by_hour = costs_of(priced(GOOD, HOURS), priced(other, HOURS))
     assert changes_of(by_hour) == NOTHING
     mixed = costs_of(priced(GOOD, TOKENS), priced(other, HOURS))

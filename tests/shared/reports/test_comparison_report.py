@@ -106,7 +106,7 @@ def test_headline_rows_stand_in_the_order_of_the_runs() -> None:
     assert [row["name"] for row in document.headline] == ["b", "a"]
     assert [row["state"] for row in document.headline] == ["SUCCEEDED", "PARTIAL"]
     assert (document.state, document.tone) == ("partial", "neutral")
-    assert set(document.data) == {"b-0000", "a-0000"}
+    assert set(document.runs) == {"b-0000", "a-0000"}
 
 
 def test_the_denominators_and_bounds_of_every_run_are_shown() -> None:
@@ -236,7 +236,7 @@ def test_runs_in_which_nothing_was_answered_have_no_figures_of_quality() -> None
 
 def test_fewer_than_two_runs_are_no_comparison(wording: Wording) -> None:
     empty = comparison_of("e", "demo", "CANCELLED", [])
-    assert (empty.subtitle, empty.headline, empty.finished_at) == ("No run", (), "")
+    assert (empty.subtitle, empty.headline, empty.finished_at) == ("No run", (), None)
     wording(verdict_of(comparison_of("e", "demo", "DONE", [_run("only", "10")])))
 
 

@@ -35,7 +35,7 @@ def _labels(*pairs: tuple[str, str], profiles: tuple[str, ...] = ("v1",)) -> Run
 def test_the_confusion_matrix_has_expected_labels_as_rows_and_predicted_labels_as_columns(wording: Wording) -> None:
     run = _labels(("cat", "cat"), ("cat", "cat"), ("cat", "dog"), ("dog", "dog"), ("dog", "eel"))
     figure = figures_of(document_of(run))["confusion-labels"]
-    assert (figure.y.title, figure.x.title) == ("right label", "said label")
+    assert (figure.y.title, figure.x.title) == ("expected label", "predicted label")
     assert figure.categories == ("cat", "dog")
     assert figure.columns == ("cat", "dog", "__unparsed__")
     assert figure.cell_labels == (("2", "1", ""), ("", "1", "1"))

@@ -37,7 +37,7 @@ def _written(document: Document) -> list[bytes]:
     return [page, to_json(document), *markdown_files(document, drawings=drawings, thumbnails=thumbnails).values()]
 
 
-@pytest.mark.parametrize("document", [RUN, COMPARISON, replace(RUN, finished_at="", headline=(), data={})])
+@pytest.mark.parametrize("document", [RUN, COMPARISON, replace(RUN, finished_at=None, headline=(), runs={})])
 def test_a_report_that_is_read_again_is_written_byte_by_byte_as_the_original(document: Document) -> None:
     again = from_json(to_json(document))
     assert again == document
@@ -87,7 +87,7 @@ TABLE, FIGURE = ("sections", 0, "blocks", 0), ("sections", 2, "blocks", 1)
         (_at("tiles", 0), [], "report.tiles[0]"),
         (_at("tiles", 0), {"label": "l", "value": "v"}, "'detail'"),
         (_at("headline"), [], "headline"),
-        (_at("headline"), {}, "headline.rows"),
+        (_at("headline"), {}, "'rows'"),
         (_at("headline", "rows", 0), 1, "headline.rows[0]"),
         (_at("runs"), [], "runs"),
         (_at("runs", "a"), 1, "runs.a"),
@@ -155,7 +155,7 @@ SMALL = Document(
     subtitle="",
     state="done",
     tone="good",
-    finished_at="",
+    finished_at=None,
     verdict=("a", "b", "c"),
     tiles=(Tile(label="l", value="v", detail=""),),
     sections=(
@@ -179,7 +179,7 @@ SMALL = Document(
         ),
     ),
     headline=(),
-    data={},
+    runs={},
 )
 
 VALUES = st.one_of(

@@ -114,8 +114,8 @@ def test_the_cost_of_a_judge_without_prices_is_unknown_for_the_reason_that_was_p
 
 def test_the_json_has_null_where_the_tokens_of_a_judge_are_unknown() -> None:
     run = judged([1.0] * 4, use=replace(USE, prompt_tokens=None, completion_tokens=None))
-    data = json.loads(json.dumps(document_of(run).data))
-    [use] = data[run.id]["judges"]
+    runs = json.loads(json.dumps(document_of(run).runs))
+    [use] = runs[run.id]["judges"]
     assert (use["requests"], use["prompt_tokens"], use["completion_tokens"]) == (8, None, None)
 
 

@@ -241,7 +241,7 @@ def test_a_run_that_was_not_measured_shows_no_claims() -> None:
     assert "provenance-claims" not in tables_of(document)
     assert document.headline[0]["requested"] == 0
     assert [tile.value for tile in document.tiles if tile.label == "answered"] == ["–"]
-    assert document.finished_at == ""
+    assert document.finished_at is None
 
 
 def test_configuration_shows_the_prompts_and_the_first_as_it_was_sent(wording: Wording) -> None:

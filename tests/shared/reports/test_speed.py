@@ -80,7 +80,7 @@ def test_progress_counts_requests_that_are_scheduled_sent_and_failed_in_each_bin
     rows = [*(fact(i, "a", "a") for i in range(4)), fact(4, None, "a", stream_end_ns=450 * MS, latency_ns=None)]
     progress = progress_of(evidence(rows, metrics=()))
     assert progress is not None
-    assert (progress.grid.width_s, progress.grid.bins, progress.failed, progress.most_in_flight) == (0.05, 9, 1, 1)
+    assert (progress.grid.width_s, progress.grid.bins, progress.failed, progress.max_in_flight) == (0.05, 9, 1, 1)
     assert progress.scheduled_per_s.tolist() == [20, 0, 20, 0, 20, 0, 20, 0, 20]
     assert progress.failed_per_s.tolist() == [0] * 8 + [20]
     assert progress.in_flight.tolist()[0] == pytest.approx(0.398)

@@ -15,7 +15,6 @@ from tests.shared.reports.builders import PAGES, comparison_of, document_of, evi
 from vlmhyperbench.analysis.figures import Axis, bars_figure
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.reports.document import (
-    Answer,
     Case,
     Cases,
     Column,
@@ -24,6 +23,7 @@ from vlmhyperbench.reports.document import (
     Facts,
     Listing,
     Points,
+    Prediction,
     Section,
     Span,
     Table,
@@ -66,7 +66,7 @@ def _html(document: Document, thumbnails: dict[str, Thumbnail] | None = None) ->
     return to_html(document, drawings=drawings, thumbnails=thumbnails or {}).decode()
 
 
-def _document(*blocks: Table | Cases | Facts | Listing | Points, finished_at: str = "") -> Document:
+def _document(*blocks: Table | Cases | Facts | Listing | Points, finished_at: str | None = None) -> Document:
     return Document(
         scope="run",
         id="id",
@@ -79,7 +79,7 @@ def _document(*blocks: Table | Cases | Facts | Listing | Points, finished_at: st
         tiles=(Tile(label=HOSTILE, value=HOSTILE, detail=HOSTILE),),
         sections=(Section(name="s", title=HOSTILE, lead=HOSTILE, blocks=blocks),),
         headline=({"name": HOSTILE},),
-        data={"id": {"name": HOSTILE}},
+        runs={"id": {"name": HOSTILE}},
     )
 
 
@@ -107,7 +107,7 @@ EVERYTHING = _document(
                 question=HOSTILE,
                 references=(HOSTILE, "`quoted`"),
                 answers=(
-                    Answer(
+                    Prediction(
                         run=HOSTILE,
                         spans=(
                             Span(text=HOSTILE, kind="same"),
@@ -118,7 +118,7 @@ EVERYTHING = _document(
                         score=HOSTILE,
                         note=HOSTILE,
                     ),
-                    Answer(run="", spans=(), tone="bad", score=""),
+                    Prediction(run="", spans=(), tone="bad", score=""),
                 ),
                 kind=HOSTILE,
                 tone="bad",

@@ -1,4 +1,4 @@
-"""Which answers of a run are wrong, and how; and what paired comparisons need of them."""
+"""Find the wrong answers of a run with their kinds of mistake, and the columns that paired comparisons need."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
 
 
 def detail_of(run: RunEvidence) -> ScoredMetric:
-    """Return the metric that says how far an answer is from right: the first that is no share, or the primary.
+    """Return the metric that measures the distance of an answer to its references.
 
-    The run has a metric: cases are chosen by it.
+    It is the first metric that is not a proportion, or else the primary one. The run has at least one metric.
     """
     return next((scored for scored in run.scored if not scored.description.proportion), run.scored[0])
 
@@ -29,23 +29,23 @@ def with_detail(run: RunEvidence, answers: polars.DataFrame) -> polars.DataFrame
 
 
 def measured(run: RunEvidence, scored: ScoredMetric) -> Measured:
-    """Return what paired comparisons need of a metric."""
+    """Return a metric with its values by sample, for paired comparisons."""
     frame = answers_of(run, scored)
-    kept = [*PAIR_KEY, "cluster", "value", *(name for name in frame.columns if name.startswith("stat."))]
+    columns = [*PAIR_KEY, "cluster", "value", *(name for name in frame.columns if name.startswith("stat."))]
     return Measured(
         key=scored.key,
         label=scored.label,
         definition=scored.identity.definition,
         description=scored.description,
         combine=scored.metric.combine,
-        frame=frame.select(kept),
+        frame=frame.select(columns),
     )
 
 
 def wrong_answers(run: RunEvidence) -> polars.DataFrame:
-    """Return the rows that are not right by the primary metric, with the `kind` of each mistake.
+    """Return the rows that are wrong by the primary metric, with the `kind` of each mistake.
 
-    A failure of the model is a mistake too; what the infrastructure failed is none.
+    A model failure is a mistake, an infrastructure failure is not.
     """
     primary = run.primary
     if primary is None or primary.perfect is None:
@@ -54,28 +54,28 @@ def wrong_answers(run: RunEvidence) -> polars.DataFrame:
         (polars.col("value").is_not_null() & (polars.col("value") != primary.perfect))
         | ((polars.col("status") == "error") & (polars.col("failure") == "model"))
     )
-    asked = _asked_by_page(run.facts)
+    expected = _expected_by_page(run.facts)
     columns = frame.select("status", "error_code", "finish_reason", "text", "references", "cluster", "key")
-    kinds = [_kind(row, asked) for row in columns.iter_rows(named=True)]
+    kinds = [_kind(row, expected) for row in columns.iter_rows(named=True)]
     return frame.with_columns(polars.Series("kind", kinds, dtype=polars.String))
 
 
-def _kind(row: Mapping[str, object], asked: Mapping[str, Mapping[str, set[str]]]) -> str:
+def _kind(row: Mapping[str, object], expected: Mapping[str, Mapping[str, set[str]]]) -> str:
     if row["status"] != "ok":
         return f"failed: {row['error_code'] or 'unknown'}"
     text, references = str(row["text"] or ""), row["references"]
-    said = normalise(text)
-    askers = asked.get(str(row["cluster"]), {}).get(said, set())
+    normalised = normalise(text)
+    expecting = expected.get(str(row["cluster"]), {}).get(normalised, set())
     return kind_of_mistake(
         text,
         [str(reference) for reference in references] if isinstance(references, list) else [],
         finish_reason=str(row["finish_reason"] or ""),
-        neighbours={said} if askers - {str(row["key"])} else (),
+        neighbours={normalised} if expecting - {str(row["key"])} else (),
     )
 
 
-def _asked_by_page(facts: polars.DataFrame) -> dict[str, dict[str, set[str]]]:
-    """Page → normalised reference → samples, so that an answer to another question is recognised."""
+def _expected_by_page(facts: polars.DataFrame) -> dict[str, dict[str, set[str]]]:
+    """Return page → normalised reference → samples, to recognise an answer to another question about the page."""
     pages: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for images, key, references in facts.select("images", "key", "references").iter_rows():
         for reference in references if images else ():

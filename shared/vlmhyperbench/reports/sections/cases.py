@@ -1,4 +1,4 @@
-"""Choose the samples worth reading: mistakes of one run, flips between two. The same facts give the same choice."""
+"""Choose the samples worth reading: mistakes of a run, flips between two runs. The same facts give the same choice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import polars
 
 from vlmhyperbench.analysis.comparison import PAIR_KEY
-from vlmhyperbench.reports.document import Answer, Case, Cases, Tone, compare_text, cut, write_number
+from vlmhyperbench.analysis.mistakes import Mistake
+from vlmhyperbench.reports.document import Case, Cases, Prediction, Tone, compare_text, cut, write_number
 from vlmhyperbench.reports.sections.answers import detail_of, with_detail
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.answers import answers_of
@@ -17,7 +18,7 @@ from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
 
 MAX_CASES = 24
 MAX_FLIPS = 24
-"""Over all comparisons of a report: it may show thirty pages."""
+"""Maximum number of flips over all comparisons of a report."""
 BROKE = "broke"
 MENDED = "mended"
 
@@ -25,7 +26,7 @@ _SHOWN = (
     *("cluster", "images", "question", "references", "text"),
     *("status", "error_code", "finish_reason", "value", "detail"),
 )
-"""What a case shows of a row, beside its key and groups."""
+"""Columns of a row that a case shows, in addition to its key and groups."""
 
 Row = Mapping[str, object]
 
@@ -46,14 +47,14 @@ def mistake_counts(wrong: polars.DataFrame) -> dict[str, int]:
 
 
 def mistakes(run: RunEvidence, wrong: polars.DataFrame) -> Cases:
-    """Choose wrong answers: every kind in turn, the most frequent first, a new page each time while there are some.
+    """Choose wrong answers: every kind in turn, the most frequent first, each on a new page as long as there are any.
 
     `wrong` is what `wrong_answers` returns.
     """
-    short = wrong.select("kind", "cluster").with_row_index("place")
-    chosen = _in_turn(short.iter_rows(named=True), order=list(mistake_counts(wrong)))[:MAX_CASES]
-    places = polars.Series([row["place"] for row in chosen], dtype=polars.UInt32)
-    rows = list(with_detail(run, wrong[places]).iter_rows(named=True))
+    candidates = wrong.select("kind", "cluster").with_row_index("index")
+    chosen = _in_turn(candidates.iter_rows(named=True), order=list(mistake_counts(wrong)))[:MAX_CASES]
+    indices = polars.Series([row["index"] for row in chosen], dtype=polars.UInt32)
+    rows = list(with_detail(run, wrong[indices]).iter_rows(named=True))
     return Cases(
         name="mistakes",
         title="",
@@ -62,8 +63,8 @@ def mistakes(run: RunEvidence, wrong: polars.DataFrame) -> Cases:
         ),
         note=(
             f"{plural(len(rows), 'case')} of {plural(wrong.height, 'wrong answer')}, chosen in turn from every kind, "
-            "on different pages where possible. Struck out: characters that are missing; marked: characters that do "
-            "not belong there."
+            "on different pages where possible. Missing characters are struck out, characters that should not be "
+            "there are marked."
         ),
     )
 
@@ -75,32 +76,35 @@ def find_flips(baseline: RunEvidence, other: RunEvidence) -> list[Flip]:
     if not baseline.primary.identity.is_same(other.primary.identity):
         return []
     perfect = baseline.primary.perfect
-    ours, theirs = _scored(baseline, baseline.primary), _scored(other, other.primary)
+    first, second = _scored(baseline, baseline.primary), _scored(other, other.primary)
     is_right = (polars.col("value") == perfect).alias("is_right")
-    places = theirs.with_row_index("their place").select(*PAIR_KEY, "their place", is_right.alias("theirs is right"))
+    in_second = second.with_row_index("second").select(*PAIR_KEY, "second", is_right.alias("second_is_right"))
     pairs = (
-        ours.with_row_index("place")
-        .select(*PAIR_KEY, "place", is_right)
-        .join(places.unique(PAIR_KEY, keep="last"), on=PAIR_KEY, maintain_order="left")
-        .filter(polars.col("is_right") != polars.col("theirs is right"))
+        first.with_row_index("first")
+        .select(*PAIR_KEY, "first", is_right)
+        .join(in_second.unique(PAIR_KEY, keep="last"), on=PAIR_KEY, maintain_order="left")
+        .filter(polars.col("is_right") != polars.col("second_is_right"))
     )
-    both = zip(
-        ours[pairs["place"]].iter_rows(named=True), theirs[pairs["their place"]].iter_rows(named=True), strict=True
+    rows = zip(
+        pairs["is_right"],
+        first[pairs["first"]].iter_rows(named=True),
+        second[pairs["second"]].iter_rows(named=True),
+        strict=True,
     )
     return [
-        Flip(kind=BROKE if was_right else MENDED, baseline=own, other=their)
-        for was_right, (own, their) in zip(pairs["is_right"], both, strict=True)
+        Flip(kind=BROKE if was_right else MENDED, baseline=first_row, other=second_row)
+        for was_right, first_row, second_row in rows
     ]
 
 
 def _scored(run: RunEvidence, metric: ScoredMetric) -> polars.DataFrame:
-    """The answers of a run that have a value, with what a case shows of them."""
+    """Return the answers of a run that have a value, with the columns that a case shows."""
     shown = [*PAIR_KEY, *_SHOWN, *(GROUP + group for group in run.groups)]
     return with_detail(run, answers_of(run, metric)).filter(polars.col("value").is_not_null()).select(*shown)
 
 
 def most_flipped(flips: Sequence[Flip], groups: Sequence[str]) -> tuple[str, str, int] | None:
-    """Return the group (column, value) that most flips belong to, and how many; the last, finest column counts."""
+    """Return the column, the value and the size of the largest group of flips by the last column, the finest one."""
     counts = Counter(
         (column, str(value))
         for flip in flips
@@ -115,13 +119,13 @@ def most_flipped(flips: Sequence[Flip], groups: Sequence[str]) -> tuple[str, str
 
 
 def show_flips(
-    baseline: RunEvidence, other: RunEvidence, flips: Sequence[Flip], *, index: int, most: int = MAX_FLIPS
+    baseline: RunEvidence, other: RunEvidence, flips: Sequence[Flip], *, index: int, max_cases: int = MAX_FLIPS
 ) -> Cases:
-    """Choose at most `most` flips: broken and mended ones in turn; `index` keeps several comparisons apart."""
-    rows = [{**flip.baseline, "kind": flip.kind, "place": place} for place, flip in enumerate(flips)]
+    """Choose flips, broken and mended ones in turn; `index` tells the comparisons of a report apart."""
+    rows = [{**flip.baseline, "kind": flip.kind, "flip": number} for number, flip in enumerate(flips)]
     items = []
-    for row in _in_turn(rows, order=[BROKE, MENDED])[:most]:
-        flip = flips[int(str(row["place"]))]
+    for row in _in_turn(rows, order=[BROKE, MENDED])[:max_cases]:
+        flip = flips[int(str(row["flip"]))]
         answers = (
             _answer(baseline, flip.baseline, name=baseline.name),
             _answer(other, flip.other, name=other.name),
@@ -140,7 +144,7 @@ def show_flips(
 
 
 def _in_turn(rows: Iterable[Row], *, order: Sequence[str]) -> list[Row]:
-    """Take rows kind by kind in turn; within a kind, pages that were not shown yet come first."""
+    """Take rows of each kind in turn; within a kind, pages that were not shown before come first."""
     waiting: dict[str, deque[Row]] = {kind: deque() for kind in order}
     repeated: dict[str, list[Row]] = defaultdict(list)
     shown: set[str] = set()
@@ -159,7 +163,7 @@ def _in_turn(rows: Iterable[Row], *, order: Sequence[str]) -> list[Row]:
     return taken
 
 
-def _case(row: Row, *, kind: str, groups: Sequence[str], answers: tuple[Answer, ...]) -> Case:
+def _case(row: Row, *, kind: str, groups: Sequence[str], answers: tuple[Prediction, ...]) -> Case:
     return Case(
         key=str(row["key"]),
         tags=tuple(str(row[GROUP + group]) for group in groups if row.get(GROUP + group) is not None),
@@ -172,15 +176,15 @@ def _case(row: Row, *, kind: str, groups: Sequence[str], answers: tuple[Answer, 
     )
 
 
-def _answer(run: RunEvidence, row: Row, *, name: str) -> Answer:
+def _answer(run: RunEvidence, row: Row, *, name: str) -> Prediction:
     is_right = run.primary is not None and row["value"] == run.primary.perfect
     detail, value = detail_of(run), row["detail"]
     failed = row["status"] != "ok"
     notes = [f"failed: {row['error_code'] or 'unknown'}"] if failed else []
     if row["finish_reason"] == "length":
-        notes.append("cut off at the token limit")
+        notes.append(Mistake.CUT_OFF)
     tone: Tone = "good" if is_right else "bad"
-    return Answer(
+    return Prediction(
         run=name,
         spans=() if failed else compare_text(str(row["text"] or ""), _texts(row["references"])),
         tone=tone,

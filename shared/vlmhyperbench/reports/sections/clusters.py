@@ -1,4 +1,4 @@
-"""Wrong answers that are wrong in the same way, counted together: where one cure would mend many."""
+"""Count wrong answers that are wrong in the same way, which one correction might repair together."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from vlmhyperbench.summaries.evidence import GROUP, RunEvidence
 
 MAX_CLUSTERS = 12
 MAX_COLUMNS = 2
-"""Clusters by more group columns than that would hold one answer each."""
+"""Maximum number of group columns; by more of them most clusters would have a single answer."""
 _EXAMPLE = 80
 _NAMED = {Mistake.WORDY, Mistake.PARTIAL, Mistake.NEAR, Mistake.DIFFERENT}
 
 
 def cluster_table(run: RunEvidence, wrong: polars.DataFrame) -> Table | None:
-    """Lay out the largest clusters: same kind of mistake, same edits, same group; None where no two answers agree.
+    """Return a table of the largest clusters of the same kind of mistake, the same edits and the same group.
 
-    The first answer of a cluster, in the run's order, is its example.
+    The first answer of a cluster, in the run's order, is its example. None if no two answers are in one cluster.
     """
     groups = run.groups[:MAX_COLUMNS]
     clusters: dict[tuple[str, ...], list[Mapping[str, object]]] = defaultdict(list)
@@ -34,7 +34,7 @@ def cluster_table(run: RunEvidence, wrong: polars.DataFrame) -> Table | None:
     several = sorted((key for key in clusters if len(clusters[key]) > 1), key=lambda key: (-len(clusters[key]), key))
     if not several:
         return None
-    often = Counter(_group(row, groups) for row in run.facts.select(columns).iter_rows(named=True))
+    group_sizes = Counter(_group(row, groups) for row in run.facts.select(columns).iter_rows(named=True))
     shown = several[:MAX_CLUSTERS]
     smaller = plural(len(clusters) - len(shown), "smaller one is", "smaller ones are")
     covered = sum(len(clusters[key]) for key in shown)
@@ -49,7 +49,7 @@ def cluster_table(run: RunEvidence, wrong: polars.DataFrame) -> Table | None:
                 *(value or "–" for value in group),
                 len(members),
                 _percentage(len(members), wrong.height),
-                _percentage(len(members), often[tuple(group)] if groups else run.facts.height),
+                _percentage(len(members), group_sizes[tuple(group)] if groups else run.facts.height),
                 *_example(members[0]),
             )
         )
@@ -69,7 +69,7 @@ def cluster_table(run: RunEvidence, wrong: polars.DataFrame) -> Table | None:
         ),
         rows=tuple(rows),
         note=(
-            "A cluster shares the kind of mistake, what near misses differ by, and the group. These hold "
+            "The answers of a cluster have the same kind of mistake, the same edits and the same group. These hold "
             f"{write_number(covered, 0)} of {plural(wrong.height, 'wrong answer')} "
             f"({percent(covered / wrong.height, digits=0)}); {smaller} not shown."
         ),

@@ -1,4 +1,4 @@
-"""What the answers of runs cost, as a table."""
+"""The cost of the answers of runs, as a table."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from vlmhyperbench.reports.sections.wording import write_money
 from vlmhyperbench.summaries.speeds import Performance
 
 _COUNTED = (
-    "Of the answers that this run asked for itself. Warm-up, the probe, failed requests and what is kept of other runs "
-    "are not in it."
+    "The cost covers the answers to the run's own requests, without warm-up, the probe, failed requests and answers "
+    "that are reused from other runs."
 )
-_HOURS = " A price by the hour is multiplied with the time from the first request to the last answer, loading excluded."
+_HOURS = " A price per hour is multiplied by the time from the first request to the last answer, without loading."
 
 
 def prices_in_words(spec: RunSpec) -> str:
-    """Say the prices with their source and date, or why there are none."""
+    """Return the prices with their source and date, or the reason why there are none."""
     if spec.prices is None:
         return f"unknown: {spec.unpriced or 'none were recorded'}"
     return f"{spec.prices.in_words} ({spec.prices.origin})"
 
 
 def marked_cost(text: str, performance: Performance) -> str:
-    """Write beside the title of a cost that it is void: one by the hour is void where the speeds are."""
+    """Mark the title of a cost as invalid: a cost by the hour is, if the speeds are."""
     return marked(text, performance) if performance.cost.basis == "hours" else text
 
 
 def cost_table(runs: Sequence[tuple[str, Performance]]) -> Table:
-    """Lay the cost of one or several runs out, a row each."""
+    """Return the cost of one or several runs, a row each."""
     costs = [performance.cost for _, performance in runs]
     currencies = {cost.currency for cost in costs if cost.total is not None}
     note = _COUNTED + (_HOURS if any(cost.basis == "hours" for cost in costs) else "")
@@ -45,9 +45,9 @@ def cost_table(runs: Sequence[tuple[str, Performance]]) -> Table:
             *((Column(title="run"),) if several else ()),
             *(
                 Column(title=title, kind="number")
-                for title in ("per answer", "per million tokens", "per million completion tokens", "in all")
+                for title in ("per answer", "per million tokens", "per million completion tokens", "total")
             ),
-            Column(title="how it is known"),
+            Column(title="computed from"),
         ),
         rows=tuple(
             (*((marked_cost(name, performance),) if several else ()), *_cells(performance.cost))
@@ -61,6 +61,6 @@ def cost_table(runs: Sequence[tuple[str, Performance]]) -> Table:
 def _cells(cost: Cost) -> tuple[Cell, ...]:
     if cost.total is None:
         return (*["unknown"] * 4, cost.unknown)
-    hours = "" if cost.hours is None else f"{cost.hours:.4g} hours"
+    basis = "tokens" if cost.hours is None else f"{cost.hours:.4g} hours"
     parts = (cost.per_answer, cost.per_million_tokens, cost.per_million_completion_tokens, cost.total)
-    return (*("–" if part is None else write_money(cost, part) for part in parts), hours or "by the token")
+    return (*("–" if part is None else write_money(cost, part) for part in parts), basis)

@@ -1,4 +1,4 @@
-"""The denominators of a report: what was requested, answered, scored, and who is to blame for the rest."""
+"""The denominators of a report: how many requests were made, answered and scored, and why the others were not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say which data sets two runs asked, and how many samples both have: what every number of a comparison rests on."""
+"""Compare the data sets of two runs: which they are, and how many samples both runs have."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ from vlmhyperbench.reports.sections.wording import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSets:
-    """What two runs asked."""
+    """The data sets of two runs."""
 
     baseline: str
     other: str
     """Name, version, split and revision of a data set."""
     baseline_samples: int
     other_samples: int
-    """Samples that were asked."""
+    """Number of samples of each run."""
     shared: int
-    """Samples that both asked: of one data set those of one key, of two data sets none."""
+    """Number of samples that both runs have; 0 if the data sets differ."""
     equal_keys: int
-    """Keys that both use; in two data sets they do not stand for one sample."""
+    """Number of keys that both runs have; in different data sets they belong to different samples."""
     is_pair: bool
-    """Whether samples of one key are one sample."""
+    """Whether equal keys mean the same sample."""
     is_same: bool
-    """Whether both asked exactly the same samples."""
+    """Whether both runs have exactly the same samples."""
 
     @property
     def sentence(self) -> str:
-        """Say it, where there is something to say; empty where both asked the same."""
+        """Say how the samples differ; empty if both runs have the same."""
         if self.is_same:
             return ""
         counts = f"{plural(self.baseline_samples, 'sample')} and {plural(self.other_samples, 'sample')}"
         if self.is_pair:
-            kind = f"Other samples of {self.baseline}"
-            kind += "" if self.other == self.baseline else f" and {self.other}"
-            return f"{kind}: {counts}, of which {self.shared} are shared."
-        kind = f"Two data sets, {self.baseline} and {self.other}: {counts}, of which none is shared."
-        keys = f" {plural(self.equal_keys, 'key')} of both are equal, but each numbers samples of its own."
-        return kind + (keys if self.equal_keys else "")
+            names = self.baseline if self.other == self.baseline else f"{self.baseline} and {self.other}"
+            return f"Different samples of {names}: {counts}, {self.shared} in both."
+        names = f"Two data sets, {self.baseline} and {self.other}: {counts}, none in both."
+        keys = f" {plural(self.equal_keys, 'key is', 'keys are')} in both, but for different samples."
+        return names + (keys if self.equal_keys else "")
 
 
 def data_sets_of(baseline: Samples, other: Samples) -> DataSets:
-    """Compare what two runs asked."""
+    """Compare the data sets of two runs."""
     specs = [DatasetSpec.model_validate(samples.side.spec.get("dataset")) for samples in (baseline, other)]
     first, second = ({str(key) for key in side.frame["key"].unique().to_list()} for side in (baseline, other))
     is_pair = may_be_paired(specs[0], specs[1], (baseline.manifest_id, other.manifest_id))

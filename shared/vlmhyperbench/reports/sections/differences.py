@@ -1,4 +1,4 @@
-"""How runs differ from the baseline of their data set: paired deltas with intervals, and the matrix of flips."""
+"""Differences of runs from the baseline of their data set: paired, with intervals, and the matrix of flips."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.reports.sections.answers import measured
 from vlmhyperbench.reports.sections.wording import percent, plural
 
-_PAIRED = "Paired on the same samples, so that easy and hard questions cancel out."
-_BASELINES = "Every data set's first run is its baseline."
+_PAIRED = "Runs are compared sample by sample, so that easy and hard questions cancel out."
+_BASELINES = "The baseline of a data set is its first run."
 MAX_DRAWN_RUNS = 8
 """Figures with a series per run show the first ones; tables show them all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """A run with its differences from its baseline, which asked the same data set."""
+    """A run with its differences from the baseline of its data set."""
 
     baseline: ReportedRun
     run: ReportedRun
@@ -29,12 +29,12 @@ class Paired:
 
     @property
     def against(self) -> str:
-        """Name both."""
+        """Names of both runs."""
         return f"{self.run.name} against {self.baseline.name}"
 
 
 def pair_all(runs: Sequence[ReportedRun]) -> list[Paired]:
-    """Pair every run with the first one before it that asked the same data set; the first of each is its baseline."""
+    """Pair every run with the first run of its data set, the baseline."""
     paired = []
     for no, run in enumerate(runs):
         baseline = next((earlier for earlier in runs[:no] if run.evidence.may_be_paired_with(earlier.evidence)), None)
@@ -50,16 +50,16 @@ def baselines_of(paired: Sequence[Paired]) -> list[str]:
 
 def pair_runs(baseline: ReportedRun, run: ReportedRun) -> Paired:
     """Compare a run with a baseline of the same data set, metric by metric and answer by answer."""
-    first, theirs = ([measured(side.evidence, scored) for scored in side.evidence.scored] for side in (baseline, run))
-    deltas = compare_metrics(first, theirs)
+    first, second = ([measured(side.evidence, scored) for scored in side.evidence.scored] for side in (baseline, run))
+    deltas = compare_metrics(first, second)
     primary, flips = baseline.summary.primary, None
     if primary is not None and primary.is_same(run.summary.primary) and primary.perfect is not None:
-        flips = count_flips(first[0], theirs[0], perfect=primary.perfect)
+        flips = count_flips(first[0], second[0], perfect=primary.perfect)
     return Paired(baseline=baseline, run=run, deltas=deltas, flips=flips)
 
 
 def differences(paired: Sequence[Paired]) -> Section:
-    """Return the section of paired differences: a table, and a figure where there is more than one number."""
+    """Return the section of paired differences: a table, and a figure if there are several numbers to draw."""
     several, baselines = len(paired) > 1, baselines_of(paired)
     known = [
         (pair.run.name if len(baselines) == 1 else pair.against, delta)
@@ -67,34 +67,34 @@ def differences(paired: Sequence[Paired]) -> Section:
         for delta in pair.deltas
         if delta.difference is not None
     ]
-    lost = [
-        f"{pair.run.name}: {lost_of(delta)}" if several else lost_of(delta)
+    gaps = [
+        f"{pair.run.name}: {unpaired_sentence(delta)}" if several else unpaired_sentence(delta)
         for pair in paired
         for delta in pair.deltas
         if delta.lost
     ]
     if any(pair.run.summary.manifest_id != pair.baseline.summary.manifest_id for pair in paired):
-        lost.insert(0, "Not all runs were made on the same samples; what two of them have is paired by its key.")
+        gaps.insert(0, "Not all runs have the same samples; samples that two runs have are paired by their keys.")
     if not known:
-        lead = " ".join(["No run can be paired with a baseline.", *lost])
+        lead = " ".join(["No run can be paired with a baseline.", *gaps])
         return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
     table = delta_table(known, is_named=several)
     return Section(
         name="differences",
         title="Differences from the baseline",
-        lead=" ".join([_PAIRED, *([_BASELINES] if len(baselines) > 1 else []), *lost]),
+        lead=" ".join([_PAIRED, *([_BASELINES] if len(baselines) > 1 else []), *gaps]),
         blocks=(table, _figure(paired)) if len([1 for _, delta in known if delta.direction]) > 1 else (table,),
     )
 
 
-def lost_of(delta: Delta) -> str:
-    """Say how many answers a difference does not rest on."""
-    everything = plural(delta.pairs + delta.lost, "answer")
-    return f"{delta.label} compares {delta.pairs} of {everything}; of the others a run has no answer or no value."
+def unpaired_sentence(delta: Delta) -> str:
+    """Say how many answers a difference does not include."""
+    total = plural(delta.pairs + delta.lost, "answer")
+    return f"{delta.label} compares {delta.pairs} of {total}; for the others a run has no answer or no value."
 
 
 def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
-    """Lay out differences with their runs' names; `is_named` shows the names."""
+    """Return the table of differences, given with their runs' names; `is_named` shows the names."""
     reach = max((abs(end) / delta.scale for _, delta in known for end in _ends(delta)), default=0.0)
     rows = tuple((*((name,) if is_named else ()), *_row(delta, reach)) for name, delta in known)
     return Table(
@@ -115,11 +115,12 @@ def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
         ),
         rows=rows,
         note=(
-            "Other minus baseline, on the answers that both runs have; documents are the units. McNemar's exact test "
-            "for shares of independent samples, else a permutation test. Interval and p are of each metric; p (Holm) "
-            "is adjusted for their number. Better or worse needs an interval without 0, an adjusted p below 0.05 "
-            "and a difference of at least 0.5 % of the metric's scale; equivalent needs two one-sided tests within 2 % "
-            "of it. Detectable is the smallest true difference that so many documents show in 80 of 100 comparisons."
+            "Differences are other minus baseline, on the answers that both runs have, with documents as units. The "
+            "test is McNemar's exact test for proportions of independent samples, otherwise a permutation test. "
+            "p (Holm) is adjusted for the number of metrics. A run is better or worse if the interval excludes 0, the "
+            "adjusted p is below 0.05 and the difference is at least 0.5 % of the metric's scale. Two runs are "
+            "equivalent if two one-sided tests show a difference below 2 % of it. Detectable is the smallest true "
+            "difference that this number of documents shows in 80 of 100 comparisons."
         ),
     )
 
@@ -154,17 +155,17 @@ def _p(value: float | None) -> str:
 
 
 def why_they_disagree(delta: Delta) -> str:
-    """Say why interval and p-values of a difference contradict each other, for a sentence; empty where they do not."""
+    """Return a clause that says why interval and p-values of a difference disagree; empty if they agree."""
     match delta.disagreement:
         case "test":
             return (
-                "the interval leaves 0 out, but it is an approximation, worst where few documents differ, and the "
-                "test does not rule 0 out"
+                "the interval excludes 0 but the test does not; the interval is an approximation, which is inaccurate "
+                "if few documents differ"
             )
         case "interval":
-            return "the test rules 0 out, but the interval, an approximation, holds it, and a difference needs both"
+            return "the test excludes 0 but the interval, an approximation, does not; a difference needs both"
         case "holm":
-            return f"alone it would be a difference, among {delta.tested} metrics tested at once it may be chance"
+            return f"a single test would show a difference, but among {delta.tested} tested metrics it may be chance"
         case None:
             return ""
 
@@ -185,7 +186,7 @@ def _figure(paired: Sequence[Paired]) -> FigureSpec:
             for pair in drawn[:MAX_DRAWN_RUNS]
         },
         zero_line="no difference",
-        note="Right of the line is better, left is worse, whatever the metric's direction; lines are 95 % intervals.",
+        note="Right of the line is better for every metric, also if lower values are; lines are 95 % intervals.",
     )
 
 
@@ -202,11 +203,11 @@ def _point(delta: Delta) -> Point:
 
 
 def flip_matrix(baseline: str, other: str, flips: Flips, index: int) -> FigureSpec:
-    """Draw how often an answer is right or wrong in both runs; `index` keeps several matrices apart."""
-    most = max(flips.both_right, flips.broke, flips.mended, flips.both_wrong, 1)
+    """Draw how often an answer is right or wrong in both runs; `index` tells the matrices of a report apart."""
+    largest = max(flips.both_right, flips.broke, flips.mended, flips.both_wrong, 1)
 
     def cell(number: int) -> tuple[float, str]:
-        return number / most, f"{number} ({percent(number / flips.pairs)})"
+        return number / largest, f"{number} ({percent(number / flips.pairs)})"
 
     return matrix_figure(
         f"flip-matrix-{index}",

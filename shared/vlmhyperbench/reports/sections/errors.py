@@ -1,4 +1,4 @@
-"""What requests of a run failed with: the server's own words, counted, and whether that counts against the model."""
+"""The errors of a run's requests: the server's messages, counted, and whether they count against the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_ROWS = 20
 
 
 def errors_section(summary: RunSummary) -> Section | None:
-    """Show the errors; None where no request failed."""
+    """Return the section on errors; None if no request failed."""
     errors = summary.errors
     if not errors:
         return None
@@ -27,7 +27,7 @@ def errors_section(summary: RunSummary) -> Section | None:
         )
         for group in errors[:MAX_ROWS]
     )
-    more = f" The {MAX_ROWS} most frequent of {len(errors)} kinds." if len(errors) > MAX_ROWS else ""
+    more = f" The table shows the {MAX_ROWS} most frequent of {len(errors)} kinds." if len(errors) > MAX_ROWS else ""
     table = Table(
         name="errors",
         title="",
@@ -38,10 +38,10 @@ def errors_section(summary: RunSummary) -> Section | None:
             Column(title="rule"),
             Column(title="cause"),
             Column(title="counts against the model"),
-            Column(title="what the server said"),
+            Column(title="message of the server"),
         ),
         rows=rows,
-        note=f"Messages that differ in numbers only are counted together.{more}",
+        note=f"Messages that differ only in numbers are counted together.{more}",
     )
     total = sum(group.count for group in errors)
     lead = f"{plural(total, 'request')} of {write_number(summary.counts.rows, 0)} failed."
@@ -49,10 +49,10 @@ def errors_section(summary: RunSummary) -> Section | None:
 
 
 def say_most_frequent(summary: RunSummary) -> str:
-    """Say the most frequent error in a clause; empty where no request failed."""
+    """Return a clause with the most frequent error; empty if no request failed."""
     return f"the most frequent error: {summary.errors[0].in_words.rstrip('.')}" if summary.errors else ""
 
 
 def say_why_failed(summary: RunSummary) -> str:
-    """Say why a run failed, which then has no score; empty where it did not."""
+    """Return a clause that says why a run failed and so has no score; empty if it did not fail."""
     return f"no score: the run failed. {summary.reason}" if summary.state == RunState.FAILED and summary.reason else ""

@@ -1,7 +1,7 @@
-"""Pictures of what a metric counts inside its statistics: which labels are confused, which fields are read how well.
+"""Figures of what a metric counts in its statistics: confused labels, and fields by how often they are right.
 
-A metric takes part by the names of its additive statistics: `cell:<right>|<said>` counts answers by label (where `%`
-and two hexadecimal digits stand for a byte), and `right:<path>` of `expected:<path>` counts the values of a field.
+A metric takes part by the names of its additive statistics: `cell:<expected>|<predicted>` counts answers by label
+(`%` and two hexadecimal digits stand for a byte); `right:<path>` and `expected:<path>` count the values of a field.
 """
 
 from __future__ import annotations
@@ -27,41 +27,42 @@ _ALL = "all"
 
 
 def statistics_figures(run: RunEvidence) -> list[FigureSpec]:
-    """Draw the labels and fields that metrics count; what several metrics or profiles count alike is drawn once."""
-    found: dict[tuple[object, ...], FigureSpec] = {}
+    """Draw the labels and fields that metrics count; equal counts of several metrics or profiles are drawn once."""
+    figures: dict[tuple[object, ...], FigureSpec] = {}
     for scored in run.scored:
         for draw in (confusion_matrix, field_matrix):
             figure = draw(run, scored)
             if figure is not None:
-                found.setdefault((figure.categories, figure.columns, figure.cell_labels), figure)
-    return list(found.values())
+                figures.setdefault((figure.categories, figure.columns, figure.cell_labels), figure)
+    return list(figures.values())
 
 
 def confusion_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
-    """Draw which label was said instead of which; None where the metric counts no labels."""
+    """Draw the confusion matrix of labels; None if the metric counts no labels."""
     sums = _sums(answers_of(run, scored), _CELL)
     counts: Counter[tuple[str, str]] = Counter()
     for name, count in sums.items():
-        right, _, said = name.partition("|")
-        counts[_label(right), _label(said)] += round(count)
+        expected, _, predicted = name.partition("|")
+        counts[_label(expected), _label(predicted)] += round(count)
     if not +counts:
         return None
     confusion = confusion_of(+counts)
     totals = {label: confusion.total(label) for label in confusion.labels}
-    unparsed = " '__unparsed__' is whatever is right nowhere." if UNPARSED in confusion.predicted else ""
+    unparsed = " '__unparsed__' stands for all texts that are no label." if UNPARSED in confusion.predicted else ""
     pooled = f" 'other' pools the {plural(confusion.pooled, 'rarest label')}." if confusion.pooled else ""
     return matrix_figure(
         f"confusion-{slug(scored.key)}",
-        f"{scored.label}: labels that were said",
-        rows=("right label", confusion.labels),
-        columns=("said label", confusion.predicted),
+        f"{scored.label}: expected and predicted labels",
+        rows=("expected label", confusion.labels),
+        columns=("predicted label", confusion.predicted),
         cells={pair: (count / totals[pair[0]], str(count)) for pair, count in confusion.counts.items()},
-        note=f"Answers by label; the darker, the larger the share of what is right. Empty: never.{pooled}{unparsed}",
+        note="Number of answers; the darker, the larger the share of the expected label. Empty cells are 0."
+        f"{pooled}{unparsed}",
     )
 
 
 def field_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
-    """Draw the share of values that are right by field and group, the weakest fields on top; None without fields."""
+    """Draw the share of right values by field and group, the weakest fields at the top; None without fields."""
     answers = answers_of(run, scored)
     column = next((name for name in run.groups if answers[GROUP + name].n_unique() <= MAX_GROUPS), None)
     parts: dict[str, polars.DataFrame] = {_ALL: answers}
@@ -74,7 +75,7 @@ def field_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
         return None
     title = group_title(column) if column else "run"
     left_out = len(weakest) - MAX_FIELDS
-    more = f" {plural(left_out, 'stronger field')} left out." if left_out > 0 else ""
+    more = f" {plural(left_out, 'stronger field is', 'stronger fields are')} not drawn." if left_out > 0 else ""
     return matrix_figure(
         f"fields-{slug(scored.key)}",
         f"{scored.label}: fields by {title}",
@@ -85,12 +86,12 @@ def field_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
             for group, fields in shares.items()
             for field, (share, expected) in fields.items()
         },
-        note=f"Share of the expected values that are right · how many are expected; the darker, the weaker.{more}",
+        note=f"Share of expected values that are right · number of expected values; the darker, the weaker.{more}",
     )
 
 
 def _shares(answers: polars.DataFrame) -> dict[str, tuple[float, int]]:
-    """Field → (share that is right, values expected)."""
+    """Return field → (share of right values, number of expected values)."""
     right, expected = _sums(answers, _RIGHT), _sums(answers, _EXPECTED)
     return {field: (right.get(field, 0.0) / count, round(count)) for field, count in expected.items() if count > 0}
 
@@ -101,6 +102,6 @@ def _sums(answers: polars.DataFrame, prefix: str) -> Mapping[str, float]:
 
 
 def _label(escaped: str) -> str:
-    """Undo the escapes, but for a label that is called as what no label is."""
+    """Undo the escapes, except in a label whose name is that of the unparsed texts."""
     label = unquote(escaped)
     return escaped if label == UNPARSED else label

@@ -1,4 +1,4 @@
-"""The chapter on quality by group: figures, tables, and what metrics count inside their statistics."""
+"""The section on quality by group: figures, tables, and what metrics count in their statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_MATRIX_ROWS = 24
 
 
 def groups_section(summary: RunSummary, run: RunEvidence) -> Section:
-    """Return the chapter of one run; of the evidence, the sums of what metrics count."""
+    """Return the section of a run; from its evidence come the sums that metrics count."""
     blocks: list[Block] = []
     for column, quality in by_column(summary).items():
         shown = _comparable(quality)
@@ -35,9 +35,9 @@ def groups_section(summary: RunSummary, run: RunEvidence) -> Section:
         name="quality",
         title="Quality by group",
         lead=(
-            "The weakest group stands on top; intervals that overlap widely are no ranking."
+            "The weakest group is at the top; intervals that overlap widely show no ranking."
             if blocks
-            else "The data set has no group columns, or nothing was scored."
+            else "The data set has no group columns, or no answer was scored."
         ),
         blocks=tuple(blocks),
     )
@@ -52,7 +52,7 @@ def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
     description = first[0].identity.description
     sign = 1 if description.direction == "higher" else -1
     order = sorted(first, key=lambda row: (row.value is None, sign * (row.value or 0.0), row.group))
-    place = {row.group: i for i, row in enumerate(order[:MAX_DRAWN_GROUPS])}
+    position = {row.group: i for i, row in enumerate(order[:MAX_DRAWN_GROUPS])}
     is_cut = len(order) > MAX_DRAWN_GROUPS
     weakest = f" Only the weakest {MAX_DRAWN_GROUPS} of {len(order)} groups are drawn." if is_cut else ""
     title = group_title(column)
@@ -66,8 +66,8 @@ def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
         series={
             label: [
                 Point(label=row.group[0], value=row.value, low=row.low, high=row.high, n=row.n)
-                for row in sorted(quality, key=lambda row: place.get(row.group, len(place)))
-                if row.group in place or not is_cut
+                for row in sorted(quality, key=lambda row: position.get(row.group, len(position)))
+                if row.group in position or not is_cut
             ]
             for label, quality in series.items()
         },
@@ -77,16 +77,16 @@ def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
 
 
 def _comparable(quality: list[Quality]) -> dict[str, list[Quality]]:
-    """Metrics that share the first one's scale and direction, by label."""
+    """Return the metrics that have the scale and direction of the first metric, by label."""
     if not quality:
         return {}
     first = quality[0].identity.description
-    found: dict[str, list[Quality]] = {}
+    by_label: dict[str, list[Quality]] = {}
     for row in quality:
         description = row.identity.description
         if description.direction == first.direction and scale_of(description) == scale_of(first):
-            found.setdefault(row.label, []).append(row)
-    return {label: rows for label, rows in found.items() if any(row.value is not None for row in rows)}
+            by_label.setdefault(row.label, []).append(row)
+    return {label: rows for label, rows in by_label.items() if any(row.value is not None for row in rows)}
 
 
 def _matrix(summary: RunSummary) -> FigureSpec | None:
@@ -94,7 +94,7 @@ def _matrix(summary: RunSummary) -> FigureSpec | None:
     primary = summary.primary
     if len(summary.group_columns) < 2 or primary is None or primary.description.direction is None:
         return None
-    crossing = next(found for found in summary.crossings if found.columns == summary.group_columns[:2])
+    crossing = next(crossing for crossing in summary.crossings if crossing.columns == summary.group_columns[:2])
     columns_of, rows_of = crossing.columns
     pairs = {
         (score.group[1], score.group[0]): (score.value, score.n_scored)
@@ -116,5 +116,5 @@ def _matrix(summary: RunSummary) -> FigureSpec | None:
         cells={
             group: (abs(value - perfect) / furthest, f"{value:.{digits}f} · {n}") for group, (value, n) in pairs.items()
         },
-        note="Value · number of scored answers; the darker, the weaker. Empty: no such question on such a page.",
+        note="Value · number of scored answers; the darker, the weaker. Empty cells have no question.",
     )

@@ -1,4 +1,4 @@
-"""What a run's judges said, how far they agree with themselves and with the first metric, and what asking them took."""
+"""The judges of a run: their verdicts, how far they agree with themselves and the first metric, and their cost."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.summaries.records import JudgeUse
 
 RIGHT = 0.5
-"""From here on a value counts as right, where a judge is compared with another metric."""
+"""Minimum value that counts as right if a judge is compared with another metric."""
 
 UNJUDGED = "a judge could not be asked to the end, so none of its verdicts counts and its values are missing."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How often a judge and another metric call the same answers right."""
+    """Agreement of a judge and another metric on which answers are right."""
 
     answers: int
     same: float
-    """Share of the answers that both have a value for."""
+    """Share of the answers with a value of both on which they agree."""
     kappa: float | None
-    """Cohen's kappa; None where both of them call everything alike."""
+    """Cohen's kappa; None if both call all answers right, or all wrong."""
 
 
 def judges_of(runs: Sequence[RunEvidence]) -> list[Section]:
-    """Show the judges of several runs, a section for each run that has any."""
+    """Return a section on judges for each run that has any."""
     return [
         replace(
             section,
@@ -48,25 +48,25 @@ def judges_of(runs: Sequence[RunEvidence]) -> list[Section]:
 
 
 def judges(run: RunEvidence) -> Section | None:
-    """Show every judge of a run; None where it has none."""
-    found = [(judge, use) for judge in run.scored if is_judge(judge.spec) for use in run.judged if _is_of(use, judge)]
-    if not found:
+    """Return the section on the judges of a run; None if it has none."""
+    uses = [(judge, use) for judge in run.scored if is_judge(judge.spec) for use in run.judged if _is_of(use, judge)]
+    if not uses:
         return None
-    given, kept = sum(use.requests - use.failed for _, use in found), sum(use.kept for _, use in found)
-    known = f", of which {write_number(kept, 0)} were known already" if kept else ""
+    given, reused = sum(use.requests - use.failed for _, use in uses), sum(use.kept for _, use in uses)
+    known = f", of which {write_number(reused, 0)} were known already" if reused else ""
     lead = (
-        f"{listed([judge.label for judge, _ in found])} gave {plural(given, 'verdict')}{known}. They are no answers of "
-        "the run: they count neither in its numbers of requests nor in its speeds."
+        f"{listed([judge.label for judge, _ in uses])} gave {plural(given, 'verdict')}{known}. Verdicts are not "
+        "answers of the run; its request counts and speeds do not include them."
     )
-    tables = (_verdicts(run, found), _costs(found))
+    tables = (_verdicts(run, uses), _costs(uses))
     return Section(name="judges", title="Judges", lead=lead, blocks=tables)
 
 
 def agreement(judge: ScoredMetric, other: ScoredMetric) -> Agreement | None:
-    """Compare a judge with another metric, answer by answer; None where they share no answer."""
+    """Compare a judge with another metric, answer by answer; None if they share no answer."""
     key = ["phase", "ordinal"]
-    ours, theirs = (_values(scored) for scored in (judge, other))
-    both = ours.join(theirs, on=key, how="inner", suffix="_other").select(
+    first, second = (_values(scored) for scored in (judge, other))
+    both = first.join(second, on=key, how="inner", suffix="_other").select(
         (polars.col("value") >= RIGHT).alias("a"), (polars.col("value_other") >= RIGHT).alias("b")
     )
     if not both.height:
@@ -86,7 +86,7 @@ def _is_of(use: JudgeUse, scored: ScoredMetric) -> bool:
     return use.metric == scored.spec.label
 
 
-def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
+def _verdicts(run: RunEvidence, uses: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
     first = next((judge for judge in run.scored if not is_judge(judge.spec)), None)
     return Table(
         name="judges-verdicts",
@@ -111,40 +111,40 @@ def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> T
                 percent(_share(judge, "repeats_agree", "repeats")),
                 *_agrees(judge, first),
             )
-            for judge, use in found
+            for judge, use in uses
         ),
         note=(
-            "A verdict that cannot be read, or that is readable in one order only, gives its answer no value. An "
-            "answer counts as right from 0.5 on, where a judge is compared with a metric."
+            "An answer has no value if its verdict cannot be read, or is readable in only one order. For the "
+            f"comparison with a metric, an answer counts as right from a value of {RIGHT:g}."
         ),
     )
 
 
 def _agrees(judge: ScoredMetric, first: ScoredMetric | None) -> tuple[str, str]:
-    found = agreement(judge, first) if first is not None and _is_share(first) else None
-    if found is None:
+    both = agreement(judge, first) if first is not None and _is_share(first) else None
+    if both is None:
         return "–", "–"
-    return percent(found.same), "–" if found.kappa is None else write_number(found.kappa, 2)
+    return percent(both.same), "–" if both.kappa is None else write_number(both.kappa, 2)
 
 
 def _is_share(scored: ScoredMetric) -> bool:
     return scored.description.range == (0.0, 1.0) and scored.description.direction == "higher"
 
 
-def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
-    costs = {judge.label: _cost(judging_of(judge.spec), use) for judge, use in found}
+def _costs(uses: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
+    costs = {judge.label: _cost(judging_of(judge.spec), use) for judge, use in uses}
     unknown = {label: cost.unknown for label, cost in costs.items() if cost.unknown}
     return Table(
         name="judges-costs",
-        title="What judging took",
+        title="Cost of judging",
         columns=(
             Column(title="judge"),
-            Column(title="asked here", kind="number"),
-            Column(title="known already", kind="number"),
+            Column(title="asked", kind="number"),
+            Column(title="reused", kind="number"),
             Column(title="failed", kind="number"),
             Column(title="prompt tokens", kind="number"),
             Column(title="completion tokens", kind="number"),
-            Column(title="seconds of answering", kind="number"),
+            Column(title="sum of latencies, s", kind="number"),
             Column(title="cost", kind="number"),
         ),
         rows=tuple(
@@ -158,9 +158,9 @@ def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
                 write_number(use.busy_s, 1),
                 write_money(costs[judge.label]),
             )
-            for judge, use in found
+            for judge, use in uses
         ),
-        note="Tokens, seconds and cost are of what was asked here."
+        note="Tokens, latencies and cost are those of the requests of this run, without reused verdicts."
         + "".join(f" The cost of {label} is unknown: {why}." for label, why in unknown.items()),
     )
 

@@ -1,4 +1,4 @@
-"""How long prompts and answers are, in tokens: what speed, memory and cost hang on."""
+"""The lengths of prompts and answers in tokens, on which speed, memory and cost depend."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SHOWN = (
     ("answer-tokens", "completion_tokens", "Length of answers", "answer"),
 )
 _SOURCES = {
-    "usage": "the engine said them",
-    "tokenizer": "a tokenizer counted them",
-    "estimated": "they are estimated",
+    "usage": "counted by the engine",
+    "tokenizer": "counted by a tokenizer",
+    "estimated": "estimated",
 }
 
 
 def length_figures(run: RunEvidence) -> list[FigureSpec]:
-    """Draw the lengths of answered requests; what nobody counted is left out."""
+    """Draw the lengths of answered requests; lengths that were not counted are left out."""
     answered = run.facts.filter(polars.col("status") == "ok")
     sources = [_SOURCES.get(source, source) for source in sorted(answered["token_source"].drop_nulls().unique())]
     how = f" Tokens: {listed(sources)}." if sources else ""
@@ -38,7 +38,7 @@ def length_figures(run: RunEvidence) -> list[FigureSpec]:
                 axis=Axis(title=what, unit="tokens"),
                 series={run.name: lengths},
                 is_whole=True,
-                note=f"Beyond p99.5 everything is in the last bar.{how}{missing}",
+                note=f"The last bar has all values above p99.5.{how}{missing}",
             )
         )
     return figures

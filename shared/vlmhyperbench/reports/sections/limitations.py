@@ -1,4 +1,4 @@
-"""What the numbers of a report do not say, from the numbers themselves."""
+"""The limitations of a report's numbers, derived from the numbers."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from vlmhyperbench.summaries.spans import are_one_after_another
 from vlmhyperbench.summaries.summary import RunSummary
 
 FEW_FOR_P99 = 662
-"""Queries below which MLPerf's early-stopping rule gives no p99."""
+"""Number of requests below which MLPerf's early-stopping rule gives no p99."""
 FEW_SAMPLES = 100
 MAX_LISTED = 5
-"""Models of an endpoint that are named."""
+"""Maximum number of an endpoint's models that are named."""
 
 _ALWAYS = (
-    "Numbers hold for this data set, prompt and decoding; another data set may rank otherwise.",
-    "Intervals say how far the value could lie on other samples drawn alike; they know nothing of wrong references.",
+    "The numbers hold for this data set, prompt and decoding; on another data set the order of models may differ.",
+    "Intervals cover the chance of drawing other samples of the same kind; they do not cover wrong references.",
 )
 
 ONE_AFTER_ANOTHER = ", one after another"
 
 MEASURED_ONCE = (
-    "Each target was timed once{how}, and scoring may have shared the machine meanwhile: differences of speed that "
-    "matter should be measured again."
+    "Each target was timed once{how}, and scoring may have used the machine at the same time; measure important "
+    "differences of speed again."
 )
 
 
 def limitations(runs: Sequence[RunSummary]) -> Section:
-    """List the limitations of one or several runs; what holds for all of them is said once."""
-    found: dict[str, list[str]] = {}
+    """List the limitations of one or several runs; those of all runs are listed once."""
+    runs_of: dict[str, list[str]] = {}
     for run in runs:
         for item in (*_of_the_end(run), *_of_the_model(run), *_of_quality(run), *_of_speed(run)):
-            found.setdefault(item, []).append(run.name)
+            runs_of.setdefault(item, []).append(run.name)
     timed = [run for run in runs if run.performance.times.get("latency_ms")]
     how = ONE_AFTER_ANOTHER if are_one_after_another([_sending(run) for run in timed]) else ""
     once = [MEASURED_ONCE.format(how=how)] if len(timed) > 1 else []
     items = [
-        upper_first(item) if len(names) == len(runs) else f"{', '.join(names)}: {item}" for item, names in found.items()
+        upper_first(item) if len(names) == len(runs) else f"{', '.join(names)}: {item}"
+        for item, names in runs_of.items()
     ]
     return Section(
         name="limitations", title="Limitations", lead="", blocks=(Points(title="", items=(*_ALWAYS, *once, *items)),)
@@ -54,7 +55,7 @@ def limitations(runs: Sequence[RunSummary]) -> Section:
 
 
 def add_limitations(document: Document, items: Sequence[str]) -> Document:
-    """Return the report with further limitations below those that it has."""
+    """Return the report with further limitations after its own."""
     further = tuple(map(upper_first, items))
     sections = tuple(
         replace(section, blocks=tuple(_longer(block, further) for block in section.blocks))
@@ -70,7 +71,7 @@ def _longer(block: Block, further: tuple[str, ...]) -> Block:
 
 
 def _sending(run: RunSummary) -> list[ClaimEvidence]:
-    """Claims that sent requests, so far as anybody knows."""
+    """Return the claims that are known to have sent requests."""
     measured = run.performance.measured_by
     return [claim for claim in run.generating if claim.id in measured or claim.sending_from_ns is not None]
 
@@ -81,19 +82,19 @@ def _of_the_end(run: RunSummary) -> list[str]:
 
 
 def _of_the_model(run: RunSummary) -> list[str]:
-    """Doubt an endpoint that lists its models without the one that was asked for: some answer with what they have."""
+    """Warn of an endpoint that does not list the requested model; some endpoints then answer with another model."""
     target = run.spec.target
     listed = sorted({name for claim in run.generating for name in _listed_models(claim)})
     if not isinstance(target, EndpointTarget) or not listed or target.model_name in listed:
         return []
     names = ", ".join(f"‘{name}’" for name in listed[:MAX_LISTED]) + (" …" if len(listed) > MAX_LISTED else "")
     return [
-        f"the endpoint does not list ‘{target.model_name}’ among its models ({names}): the answers may be another's."
+        f"the endpoint does not list ‘{target.model_name}’ among its models ({names}); another model may have answered."
     ]
 
 
 def _listed_models(claim: ClaimEvidence) -> list[str]:
-    """Return the ids that the endpoint's /v1/models had when the target was loaded; none where it is not that form."""
+    """Return the ids in the endpoint's answer to /v1/models when the target was loaded; empty for another form."""
     properties = claim.engine.get("properties") if claim.engine else None
     answer = properties.get("/v1/models") if isinstance(properties, Mapping) else None
     models = answer.get("data") if isinstance(answer, Mapping) else None
@@ -105,14 +106,12 @@ def _of_quality(run: RunSummary) -> list[str]:
     items, counts = [], run.counts
     is_imported = isinstance(run.spec.target, ImportTarget)
     if is_imported:
-        items.append(
-            "the answers were imported: what was asked, and how, is as their file says, and nothing was timed."
-        )
+        items.append("the answers were imported: their file says what was asked and how, and nothing was timed.")
     if run.left_out:
         items.append(f"{plural(run.left_out, 'answer')} of the file belong to no sample that is in the run.")
     if run.differing:
         items.append(
-            f"of {plural(run.differing, 'answer')} the file knows other references than the data set: check that equal "
+            f"of {plural(run.differing, 'answer')} the file knows other references than the data set; check that equal "
             "keys mean the same sample."
         )
     if counts.scored < FEW_SAMPLES:
@@ -121,19 +120,19 @@ def _of_quality(run: RunSummary) -> list[str]:
         items.append(f"{plural(counts.missing, 'request')} have no row, because the run ended early.")
     failures = counts.model_failures + counts.infrastructure_failures
     if failures:
-        items.append(f"{plural(failures, 'request')} failed; the bounds say what that can change.")
+        items.append(f"{plural(failures, 'request')} failed; the bounds show how far that could change the scores.")
     if counts.truncated:
         rate, limit = percent(counts.truncation_rate), f"the limit of {run.spec.decoding.max_tokens} tokens"
         items.append(f"{rate} of the answers ended at {'a token limit' if is_imported else limit}.")
     if run.unreadable:
-        what = "had an image or a text that was refused" if is_imported else "of the data set could not be asked"
+        what = "had an image or a text that was refused" if is_imported else "of the data set could not be read"
         items.append(f"{plural(run.unreadable, 'sample')} {what}.")
     reach = spread(run)
     if reach is not None and run.primary is not None and reach[0] != reach[1]:
         low, high = (write_number(end, digits_of(run.primary.description)) for end in reach)
         items.append(f"the score depends on how answers are read: {run.primary.label} from {low} to {high}.")
     if run.spec.decoding.n == 1:
-        items.append("every question was asked once, so the spread between repeats is unknown.")
+        items.append("every question was asked once, so the variation between repeats is unknown.")
     return items
 
 
@@ -145,24 +144,22 @@ def _of_speed(run: RunSummary) -> list[str]:
     spec, items = run.spec, []
     if spec.scenario.kind in {"offline", "multi_stream"}:
         items.append(
-            f"latency was measured in {spec.scenario.in_words}; alone, or under open traffic, it is another number."
+            f"latency was measured in {spec.scenario.in_words}; it differs for single requests and in an open loop."
         )
     if (spec.scenario.bound or 0) > (run.samples or 0):
-        items.append("samples were asked more than once, so an engine that keeps what it has read answers faster.")
+        items.append("samples were asked more than once, so an engine with a prefix cache answers faster.")
     if spec.scenario.arrivals is None and run.total and run.total < spec.scenario.streams:
         requests, streams = plural(run.total, "request"), spec.scenario.streams
-        items.append(f"there were only {requests} for {streams} streams, so no more were in flight.")
+        items.append(f"the run has only {requests} for {streams} streams, so fewer were in flight than intended.")
     left = (run.samples or 0) - (spec.scenario.bound or run.samples or 0)
     baseline = spec.scenario.baseline_requests
     if baseline and baseline + spec.scenario.warmup_requests > max(left, 0):
         items.append(
-            "requests of the baseline asked samples that were measured afterwards: an engine that keeps what it has "
-            "read answered those faster, and what the streams cost each other looks smaller."
+            "baseline requests asked samples that were measured afterwards; an engine with a prefix cache answered "
+            "those faster, which understates the interference between streams."
         )
     if latency.n < FEW_FOR_P99:
-        items.append(
-            f"the p99 rests on {plural(latency.n, 'request')}; {FEW_FOR_P99} are the least that bound it well."
-        )
+        items.append(f"the p99 is of {plural(latency.n, 'request')}; a certain bound needs at least {FEW_FOR_P99}.")
     if not isinstance(spec.target, EndpointTarget):
         items.append("the load generator shared the machine with the engine.")
     if "estimated" in performance.token_sources:
@@ -177,9 +174,11 @@ def _of_parts(run: RunSummary) -> list[str]:
     if performance.is_interrupted:
         items.append(in_sentence(INTERRUPTED))
     elif performance.parts > 1:
-        items.append(f"the run was measured in {performance.parts} parts; rates are over their times added up.")
+        items.append(f"the run was measured in {performance.parts} parts; rates are over the sum of their times.")
     if performance.hosts > 1:
         items.append(f"times of {performance.hosts} machines are mixed.")
         if isinstance(run.spec.target, EndpointTarget):
-            items.append("they asked the endpoint side by side, so more was in flight than the scenario says.")
+            items.append(
+                "several machines asked the endpoint at once, so more requests were in flight than configured."
+            )
     return items

@@ -1,4 +1,4 @@
-"""The table models × tasks of an experiment: in each cell the run's primary metric with its interval."""
+"""The table of models by tasks of an experiment: each cell has the run's primary metric with its interval."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vlmhyperbench.summaries.summary import RunSummary
 
 
 def matrix_table(runs: Sequence[RunSummary]) -> Table | None:
-    """Return the table; None where there is only one model with one task.
+    """Return the table; None if there is a single model with a single task.
 
-    A column is a task and a primary metric, so that different metrics never stand in one column. Where a model was
-    asked the same task several times, its rows have the runs' names.
+    A column is a task and a primary metric, so that a column never mixes metrics. If a model has several runs of one
+    task, its rows have the names of the runs.
     """
     targets, tasks = {target_of(run.spec) for run in runs}, {run.spec.task for run in runs}
     if len(targets) < 2 and len(tasks) < 2:
@@ -35,12 +35,12 @@ def matrix_table(runs: Sequence[RunSummary]) -> Table | None:
             *(Column(title=f"{task} · {metric}", kind="estimate") for task, metric in columns),
         ),
         rows=tuple((label, *(cells.get(column) for column in columns)) for label, cells in rows.items()),
-        note="The primary metric of each task, with each run's own 95 % interval; a dash where a run has no score.",
+        note="The primary metric of each task with the 95 % interval of each run; a dash is a run without a score.",
     )
 
 
 def _labels(runs: Sequence[RunSummary]) -> Mapping[str, str]:
-    """Run id → name of its row: the model, or the run itself where several runs would share a cell."""
-    often = Counter((target_of(run.spec), run.spec.task) for run in runs)
-    several = {target for (target, _), count in often.items() if count > 1}
+    """Return run id → name of its row: the model, or the name of the run if several runs would share a cell."""
+    counts = Counter((target_of(run.spec), run.spec.task) for run in runs)
+    several = {target for (target, _), count in counts.items() if count > 1}
     return {run.id: run.name if target_of(run.spec) in several else target_of(run.spec) for run in runs}

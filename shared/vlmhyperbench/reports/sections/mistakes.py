@@ -1,4 +1,4 @@
-"""The chapter on mistakes of one run."""
+"""The section on mistakes of a run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vlmhyperbench.summaries.evidence import RunEvidence
 
 
 def mistakes_section(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) -> Section:
-    """Return the chapter: kinds of mistakes, the largest clusters, cases.
+    """Return the section: kinds of mistakes, the largest clusters, cases.
 
     `wrong` is what `wrong_answers` returns, `kinds` what `mistake_counts` makes of it.
     """
     if not kinds:
         primary = run.primary
-        lead = "Nothing was scored." if primary is None else "No answer was wrong."
+        lead = "No answer was scored." if primary is None else "No answer was wrong."
         if primary is not None and primary.perfect is None:
-            lead = f"Nobody says which {primary.label} a right answer has."
+            lead = f"The value of {primary.label} for a right answer is not defined."
         return Section(name="mistakes-section", title="Mistakes", lead=lead, blocks=())
     figure = bars_figure(
         "kinds-of-mistakes",
@@ -30,14 +30,14 @@ def mistakes_section(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str,
         groups="kind",
         series={run.name: kinds},
         note=(
-            "The first kind that fits counts. 'Another answer of the same page' is what a different question about "
-            "the same images expects."
+            "A wrong answer has the first kind that fits. 'Another answer of the same page' is the expected answer to "
+            "another question about the same images."
         ),
     )
     clusters = cluster_table(run, wrong)
     return Section(
         name="mistakes-section",
         title="Mistakes",
-        lead=f"{plural(wrong.height, 'answer')} of {write_number(run.facts.height, 0)} are not right.",
+        lead=f"{plural(wrong.height, 'answer is', 'answers are')} wrong, of {write_number(run.facts.height, 0)}.",
         blocks=(figure, *([clusters] if clusters else []), cases.mistakes(run, wrong)),
     )

@@ -1,4 +1,4 @@
-"""Show how alike the answers of two runs are, word for word: parity between engines, precisions or versions."""
+"""Parity of two runs: how many of their answers are the same text, and where the others differ."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ MAX_ROWS = 24
 
 
 def parity_of(baseline: RunEvidence, run: RunEvidence) -> Parity | None:
-    """Compare the texts of two runs of one data set, or None where one of them scored nothing."""
+    """Compare the texts of two runs of one data set; None if one of them has no scored answer."""
     if baseline.primary is None or run.primary is None:
         return None
     return compare_texts(answers_of(baseline, baseline.primary), answers_of(run, run.primary))
 
 
 def parity_section(paired: Sequence[Paired]) -> Section | None:
-    """Return the section of a comparison; None where no answers can be paired."""
+    """Return the section of a comparison; None if no answers can be paired."""
     compared = [(pair.run.name, parity_of(pair.baseline.evidence, pair.run.evidence)) for pair in paired]
-    found = [(name, parity) for name, parity in compared if parity is not None and parity.pairs]
-    if not found:
+    known = [(name, parity) for name, parity in compared if parity is not None and parity.pairs]
+    if not known:
         return None
-    apart = (divergences(name, parity) for name, parity in found)
-    blocks: list[Block] = [parity_table(found), *(table for table in apart if table is not None)]
+    differing = (divergences(name, parity) for name, parity in known)
+    blocks: list[Block] = [parity_table(known), *(table for table in differing if table is not None)]
     return Section(
         name="parity",
         title="Parity of the answers",
-        lead=" ".join(f"{name}: {say(parity)}" for name, parity in found),
+        lead=" ".join(f"{name}: {parity_sentence(parity)}" for name, parity in known),
         blocks=tuple(blocks),
     )
 
 
-def say(parity: Parity) -> str:
-    """Say in a sentence how alike they are."""
+def parity_sentence(parity: Parity) -> str:
+    """Say how many answers are the same text, and how many differences change the score."""
     share = percent(parity.same / parity.pairs if parity.pairs else None)
-    said = f"{parity.same} of {plural(parity.pairs, 'answer')} ({share}) are the same text"
+    same = f"{parity.same} of {plural(parity.pairs, 'answer')} ({share}) are the same text"
     if not parity.divergences:
-        return f"{said}."
-    return f"{said}; {plural(parity.rescored, 'difference changes', 'differences change')} the score."
+        return f"{same}."
+    return f"{same}; {plural(parity.rescored, 'difference changes', 'differences change')} the score."
 
 
-def parity_table(found: Sequence[tuple[str, Parity]]) -> Table:
-    """Return one row per run."""
+def parity_table(runs: Sequence[tuple[str, Parity]]) -> Table:
+    """Return a table with a row for each run."""
     titles = ("answers", "same text", "other text, same score", "other score", "first difference at word (median)")
     return Table(
         name="parity",
@@ -63,37 +63,37 @@ def parity_table(found: Sequence[tuple[str, Parity]]) -> Table:
                 parity.rescored,
                 write_number(parity.median_word, 0),
             )
-            for name, parity in found
+            for name, parity in runs
         ),
-        note="On the answers that both runs have, character for character, before anything is read out of them.",
+        note="On the answers that both runs have: whole texts, before an extractor reads them.",
     )
 
 
 def divergences(name: str, parity: Parity) -> Table | None:
-    """List where answers part, those that change the score first; None where none does."""
+    """List where answers differ, those that change the score first; None if none differs."""
     if not parity.divergences:
         return None
-    ordered = sorted(parity.divergences, key=lambda found: not found.changes_score)[:MAX_ROWS]
+    ordered = sorted(parity.divergences, key=lambda divergence: not divergence.changes_score)[:MAX_ROWS]
     return Table(
         name=f"parity-{'-'.join(name.split())}",
-        title=f"Where {name} parts from the baseline",
+        title=f"Where {name} differs from the baseline",
         columns=(
             Column(title="sample"),
             Column(title="at word", kind="number"),
-            Column(title="baseline goes on"),
-            Column(title="other goes on"),
+            Column(title="baseline continues"),
+            Column(title="other continues"),
             Column(title="score"),
         ),
         rows=tuple(
             (
-                found.key,
-                found.at_word,
-                found.baseline,
-                found.other,
-                "changes" if found.changes_score else "same",
+                divergence.key,
+                divergence.at_word,
+                divergence.baseline,
+                divergence.other,
+                "changes" if divergence.changes_score else "same",
             )
-            for found in ordered
+            for divergence in ordered
         ),
-        note=f"{plural(len(ordered), 'answer')} of {plural(len(parity.divergences), 'answer')}.",
+        note=f"{len(ordered)} of {plural(len(parity.divergences), 'answer')} that differ.",
         is_collapsed=True,
     )

@@ -1,4 +1,4 @@
-"""A run over its time: what was to be sent and was, how much was under way, how fast tokens came."""
+"""A run over time: requests scheduled, sent and in flight, and the rate of output tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from vlmhyperbench.analysis.distributions import FloatArray
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, timeline_figure
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.analysis.timelines import Grid, max_in_flight
-from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.records import TokenEvents
 from vlmhyperbench.summaries.spans import clock_offsets, grid_over, on_one_clock, own_rows
@@ -19,33 +18,33 @@ from vlmhyperbench.summaries.tokens import tokens_per_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What happened in each bin of a run's time. Shape of every array: (bins,)."""
+    """The counts and rates in each bin of a run's time. Shape of every array: (bins,)."""
 
     grid: Grid
     scheduled_per_s: FloatArray
     sent_per_s: FloatArray
     failed_per_s: FloatArray
-    """By when they ended, or else were sent."""
+    """By their end, or by when they were sent if the end is unknown."""
     failed: int
     in_flight: FloatArray
-    """On average over the bin."""
-    most_in_flight: int
-    endless: int
-    """Requests that were sent and of which nobody knows when they ended; they are under way in no bin."""
+    """Mean over the bin."""
+    max_in_flight: int
+    without_end: int
+    """Requests that were sent and whose end is unknown; no bin counts them as in flight."""
     output_tokens_per_s: tuple[Grid, FloatArray] | None
-    """In the bins in which whoever read the events counted them."""
+    """In the bins of the token events."""
     uncounted: int
-    """Answers whose tokens nobody counted."""
+    """Answers whose tokens were not counted."""
 
 
 def progress_of(run: RunEvidence) -> Progress | None:
-    """Count what happened when; None where its claims share no clock, or its requests span no time."""
+    """Return the progress of a run; None if its claims share no clock, or its requests span no time."""
     rows = on_one_clock(own_rows(run.facts), clock_offsets(run.generating))
     return None if rows is None else progress_over(rows, run.events)
 
 
 def progress_over(rows: polars.DataFrame, events: TokenEvents | None) -> Progress | None:
-    """Count what happened when; `rows` as `spans.on_one_clock` gives them. None where they span no time."""
+    """Return the progress of `rows`, which are from `spans.on_one_clock`; None if they span no time."""
     grid = grid_over(rows)
     if grid is None:
         return None
@@ -60,22 +59,22 @@ def progress_over(rows: polars.DataFrame, events: TokenEvents | None) -> Progres
         failed_per_s=grid.count(failed.to_numpy()) / grid.width_s,
         failed=len(failed),
         in_flight=grid.mean_in_flight(began, ended),
-        most_in_flight=max_in_flight(began, ended),
-        endless=sent.height - whole.height,
+        max_in_flight=max_in_flight(began, ended),
+        without_end=sent.height - whole.height,
         output_tokens_per_s=tokens_per_s(events) if events is not None else None,
         uncounted=events.uncounted if events is not None else 0,
     )
 
 
 def progress_figures(progress: Progress) -> list[FigureSpec]:
-    """Draw arrivals, requests in flight and tokens; what nobody counted is left out."""
+    """Draw arrivals, requests in flight and output tokens, without what was not counted."""
     grid = progress.grid
     edges = grid.edges_s.tolist()
     bins = f"Bins of {short(grid.width_s)} s."
     arrivals = {"scheduled": progress.scheduled_per_s.tolist(), "sent": progress.sent_per_s.tolist()}
     if progress.failed:
         arrivals["failed"] = progress.failed_per_s.tolist()
-    endless = f" {plural(progress.endless, 'request')} without a known end are left out." if progress.endless else ""
+    left_out = f" Requests without a known end are left out: {progress.without_end}." if progress.without_end else ""
     figures = [
         timeline_figure(
             "arrivals",
@@ -84,7 +83,7 @@ def progress_figures(progress: Progress) -> list[FigureSpec]:
             edges_s=edges,
             series=arrivals,
             dotted=["failed"],
-            note=f"Where sent stays below scheduled, the client is late. {bins}",
+            note=f"The client is late where fewer requests are sent than scheduled. {bins}",
         ),
         timeline_figure(
             "in-flight",
@@ -92,12 +91,12 @@ def progress_figures(progress: Progress) -> list[FigureSpec]:
             y=Axis(title="in flight"),
             edges_s=edges,
             series={"in flight": progress.in_flight.tolist()},
-            note=f"Mean over each bin; at most {progress.most_in_flight} at once.{endless} {bins}",
+            note=f"Mean over each bin; at most {progress.max_in_flight} at once.{left_out} {bins}",
         ),
     ]
     if progress.output_tokens_per_s is not None:
         bins_of_tokens, rate = progress.output_tokens_per_s
-        unknown = f" {plural(progress.uncounted, 'answer')} of unknown length are not in it." * bool(progress.uncounted)
+        unknown = f" Answers of unknown length are left out: {progress.uncounted}." if progress.uncounted else ""
         figures.append(
             timeline_figure(
                 "token-rate",
@@ -105,7 +104,7 @@ def progress_figures(progress: Progress) -> list[FigureSpec]:
                 y=Axis(title="output tokens", unit="1/s"),
                 edges_s=bins_of_tokens.edges_s.tolist(),
                 series={"output tokens": rate.tolist()},
-                note=f"Of answered requests, when they arrived.{unknown} {bins}",
+                note=f"Tokens of answered requests, at the time of their arrival.{unknown} {bins}",
             )
         )
     return figures

@@ -1,4 +1,4 @@
-"""What a number can be traced to: configuration, weights, engine, machine, prompt, metric versions."""
+"""Configuration and provenance: weights, engine, machine, prompt and metric versions behind every number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
 def configuration(summary: RunSummary, run: RunEvidence) -> Section:
-    """What was asked for; of the evidence, the first prompt as it was sent."""
+    """Return the section on what was requested, with the first prompt as it was sent."""
     spec = summary.spec
     prompt = spec.prompt
     prompts: list[tuple[str, str | None]] = []
@@ -28,7 +28,7 @@ def configuration(summary: RunSummary, run: RunEvidence) -> Section:
     return Section(
         name="configuration",
         title="Configuration",
-        lead="What was asked for; the digest pins it.",
+        lead="The settings of the run, as they were submitted; its digest identifies them.",
         blocks=(
             Facts(title="", items=configuration_items(spec)),
             *(Listing(title=title, text=text) for title, text in prompts if text is not None),
@@ -39,7 +39,7 @@ def configuration(summary: RunSummary, run: RunEvidence) -> Section:
 
 
 def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
-    """List a run spec's settings, in one order for every run, so that runs can be laid beside each other."""
+    """List the settings of a run spec, in the same order for every run, so that runs can be compared."""
     target = spec.target
     dataset = spec.dataset
     chosen = {"doc_classes": list(dataset.doc_classes), "question_types": list(dataset.question_types)}
@@ -62,7 +62,7 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
 
 
 def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Provenance") -> Section:
-    """What was really used."""
+    """Return the section on what was used."""
     environments = ", ".join(dict.fromkeys(metric.environment for metric in run.described))
     phases = ", ".join(f"{phase.no} {phase.kind} {phase.state.lower()}" for phase in run.phases)
     blocks: list[Block] = [
@@ -92,21 +92,21 @@ def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Prove
     blocks.append(_metrics(run, name))
     packages = _packages(run.generating)
     if packages:
-        columns = (Column(title="package"), Column(title="version"), Column(title="where"))
+        columns = (Column(title="package"), Column(title="version"), Column(title="used by"))
         blocks.append(
             Table(name=f"{name}-packages", title="Packages", columns=columns, rows=packages, is_collapsed=True)
         )
     return Section(
         name=name,
         title=title,
-        lead="What was really used, recorded when it was used.",
+        lead="Weights, engine, machine and software that the run used, recorded during the run.",
         blocks=tuple(blocks),
         is_collapsed=True,
     )
 
 
 def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
-    """Say how the model was asked; of an imported run only what its file says."""
+    """List how the model was asked; for an imported run, only what its file says."""
     if isinstance(spec.target, ImportTarget):
         return (("answers", f"imported, SHA-256 {spec.target.answers}"), ("decoding", plain(spec.target.decoding)))
     decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
@@ -122,7 +122,7 @@ def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
 
 
 def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
-    """Name the plugin that makes the prompts, with its version and params, where one does."""
+    """Name the plugin that renders the prompts, with its version and params; empty without a plugin."""
     if isinstance(prompt, PromptSpec):
         return ()
     package = f", {prompt.package.label}" if prompt.package else ""
@@ -145,12 +145,12 @@ def _weights(run: RunSummary) -> tuple[tuple[str, str, str], ...]:
     target = run.spec.target
     if isinstance(target, ModelTarget):
         return tuple((file.role, file.sha256, file.location) for file in target.files)
-    found = {
+    hashes = {
         (str(role), str(digest))
         for claim in run.generating
         for role, digest in _mapping(_mapping(claim.engine).get("weights_sha256")).items()
     }
-    return tuple((role, digest, "as the engine says") for role, digest in sorted(found))
+    return tuple((role, digest, "reported by the engine") for role, digest in sorted(hashes))
 
 
 def _claims(run: RunSummary, name: str) -> Table:
@@ -169,7 +169,7 @@ def _claims(run: RunSummary, name: str) -> Table:
         )
     return Table(
         name=f"{name}-claims",
-        title="Who measured",
+        title="Claims that measured",
         columns=(
             Column(title="claim", kind="code"),
             Column(title="host"),
@@ -226,18 +226,18 @@ def _metrics(run: RunSummary, name: str) -> Table:
             )
             for metric in run.described
         ),
-        note="One evaluation id: the same weights, engine, prompt, samples, decoding, extractor and metric.",
+        note="Equal evaluation ids mean equal weights, engine, prompt, samples, decoding, extractor and metric.",
     )
 
 
 def _packages(claims: Sequence[ClaimEvidence]) -> tuple[tuple[str, str, str], ...]:
-    found = {
+    versions = {
         (str(package), str(version), where)
         for claim in claims
         for where, packages in (("engine", _mapping(claim.engine).get("packages")), ("worker", claim.packages))
         for package, version in _mapping(packages).items()
     }
-    return tuple(sorted(found))
+    return tuple(sorted(versions))
 
 
 def _mapping(value: JsonValue | JsonObject) -> Mapping[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""Quality of a run as tables show it: every metric over everything and by groups."""
+"""The quality of a run in tables: every metric over all answers and by groups."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from vlmhyperbench.summaries.scores import MetricIdentity, Score
 from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_sdk.protocols import MetricDescription
 
+BOUNDS_NOTE = (
+    "The bounds are the values if every unscored answer were wrong, or right; for a pooled metric at most the bound "
+    "with right answers is known"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """One metric of one group of answers, with what it is a score of."""
+    """The score of a metric on a group of answers."""
 
     identity: MetricIdentity
     score: Score
@@ -43,7 +48,7 @@ class Quality:
 
     @property
     def n(self) -> int:
-        """Answers that have a value."""
+        """Number of answers that have a value."""
         return self.score.n_scored
 
     @property
@@ -66,12 +71,12 @@ def by_column(summary: RunSummary) -> dict[str, list[Quality]]:
 
 
 def qualities(summary: RunSummary, scores: Sequence[Score]) -> list[Quality]:
-    """Return scores with what they are scores of."""
+    """Return scores with the identity of their metrics."""
     return [Quality(identity=summary.identity(score.key), score=score) for score in scores]
 
 
 def digits_of(description: MetricDescription) -> int:
-    """Say how many decimals a metric's scale deserves."""
+    """Return the number of decimals for the scale of a metric."""
     high = description.range[1]
     return 1 if high is not None and high > 1 else 3
 
@@ -83,7 +88,7 @@ def scale_of(description: MetricDescription) -> tuple[float, float]:
 
 
 def headline_table(quality: Sequence[Quality]) -> Table:
-    """Lay out every metric over all answers, with the bounds of what is unscored."""
+    """Return the table of every metric over all answers, with the bounds that unscored answers allow."""
     return Table(
         name="headline",
         title="",
@@ -102,7 +107,7 @@ def headline_table(quality: Sequence[Quality]) -> Table:
 
 
 def group_table(column: str, quality: Sequence[Quality]) -> Table:
-    """Lay out every metric by one group column, one row per group and metric, with the bounds of what is unscored."""
+    """Return the table of every metric by a group column, with a row for each group and metric."""
     title = group_title(column)
     return Table(
         name=f"by-{slug(column)}",
@@ -120,16 +125,16 @@ _MEASURED = (
 
 
 def _measured(row: Quality) -> tuple[Cell, ...]:
-    """Return a value with everything that says how far it may be trusted; the columns are `_MEASURED`."""
+    """Return a value with its interval, counts and bounds; the columns are `_MEASURED`."""
     digits = digits_of(row.identity.description)
     bounds = (Estimate(value=end, digits=digits) for end in (row.score.lower, row.score.upper))
     return (row.estimate, row.n, row.score.n_unscored, row.score.n_invalid, *bounds)
 
 
 def _order(quality: Sequence[Quality]) -> Callable[[Quality], int]:
-    """Keep the rows of a group together, in the order in which groups first come."""
-    places = {group: place for place, group in enumerate(dict.fromkeys(row.group[0] for row in quality))}
-    return lambda row: places[row.group[0]]
+    """Return a sort key that keeps the rows of a group together, in the order of the groups' first rows."""
+    positions = {group: position for position, group in enumerate(dict.fromkeys(row.group[0] for row in quality))}
+    return lambda row: positions[row.group[0]]
 
 
 def _note(quality: Sequence[Quality]) -> str:
@@ -143,10 +148,8 @@ def _note(quality: Sequence[Quality]) -> str:
     methods = dict.fromkeys(interval.method for interval in intervals)
     units = {interval.units for interval in intervals}
     how = listed([names[method] for method in methods])
-    drawn = f", over {write_number(max(units), 0)} documents as units" if units else ""
+    of_units = f", over {write_number(max(units), 0)} documents as units" if units else ""
     return (
-        f"95 % intervals: {how or 'none'}{drawn}. The bounds say how far the value could move if every unscored answer "
-        "were wrong, or right; of a pooled metric only what right ones would make of it is known, if that. Out of "
-        "invalid answers nothing could be read. Two numbers with one evaluation id were made alike; the command diff "
-        "says what differs between two."
+        f"95 % intervals: {how or 'none'}{of_units}. {BOUNDS_NOTE}. Invalid answers are those that could not be read. "
+        "Equal evaluation ids mean equal conditions; `vlmhyperbench diff` shows what differs between two ids."
     )

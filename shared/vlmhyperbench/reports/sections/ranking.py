@@ -1,4 +1,4 @@
-"""Who answers better how often, and how sure the order of several runs is."""
+"""Wins against the baseline, and how certain the order of several runs is."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MAX_BARS = 24
 _STATISTIC = "stat."
 MAX_RANKED = 40
 MAX_RANKS = 12
-"""Of more runs than that, ranks are drawn as intervals instead of shares."""
+"""The ranks of more runs are drawn as intervals instead of shares."""
 
 
 def ranking(runs: Sequence[RunEvidence], paired: Sequence[Paired], *, seed: int = 0) -> Section | None:
-    """Return the section of wins and ranks, or None where nothing can be paired."""
+    """Return the section of wins and ranks; None if no runs can be paired."""
     blocks: list[Block] = [figure for figure in (wins(paired), ranks(runs, seed=seed)) if figure is not None]
     if not blocks:
         return None
-    lead = "Answer by answer against the baseline, and as an order of all runs."
+    lead = "Each answer compared with the baseline's, and the order of all runs."
     return Section(name="ranking", title="Wins and ranks", lead=lead, blocks=tuple(blocks))
 
 
@@ -44,7 +44,7 @@ def wins(paired: Sequence[Paired]) -> FigureSpec | None:
     if not bars:
         return None
     left_out = len(bars) - MAX_BARS
-    more = f" {plural(left_out, 'further row')} left out." if left_out > 0 else ""
+    more = f" {plural(left_out, 'further row is', 'further rows are')} not drawn." if left_out > 0 else ""
     return stacked_figure(
         "wins",
         "Better, same and worse answers than the baseline's",
@@ -52,12 +52,12 @@ def wins(paired: Sequence[Paired]) -> FigureSpec | None:
         groups="metric" if len(paired) == 1 else "run and metric",
         parts=[("better", "good"), ("same", "neutral"), ("worse", "bad")],
         rows=dict(list(bars.items())[:MAX_BARS]),
-        note=f"Whatever the metric's direction: better is closer to right.{more}",
+        note=f"A better answer is closer to the reference by the metric, whatever its direction.{more}",
     )
 
 
 def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
-    """Draw which ranks runs take by the primary metric when documents are drawn anew, on the answers that all have."""
+    """Draw the ranks of runs by the primary metric over resamples of the documents, on the answers that all have."""
     compared = _compared(runs)
     if len(compared) < 2 or (direction := compared[0][1].description.direction) is None:
         return None
@@ -74,30 +74,30 @@ def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
     spread = rank_spread(units, estimator, direction=direction, seed=seed)
     if spread is None:
         return None
-    found = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda ranked: ranked[1].rank)
+    ranked = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda pair: pair[1].rank)
     note = (
         f"By {in_sentence(first.label)}, on {plural(common.height, 'answer')} on {plural(len(units[0]), 'document')}, "
-        f"which all of these runs have; {write_number(stats.RESAMPLES, 0)} resamples of documents, seed {seed}. Equal "
+        f"that all of these runs have; {write_number(stats.RESAMPLES, 0)} resamples of documents, seed {seed}. Equal "
         "runs share the better rank."
     )
-    return _matrix(found, note) if len(found) <= MAX_RANKS else _intervals(found, note)
+    return _matrix(ranked, note) if len(ranked) <= MAX_RANKS else _intervals(ranked, note)
 
 
 def _compared(runs: Sequence[RunEvidence]) -> list[tuple[RunEvidence, Measured]]:
-    """Runs with the first one's primary metric that share answers with it."""
-    found: list[tuple[RunEvidence, Measured]] = []
+    """Return the runs that have the first run's primary metric and share answers with it."""
+    compared: list[tuple[RunEvidence, Measured]] = []
     for run in runs[:MAX_RANKED]:
         if run.primary is None:
             continue
         metric = measured(run, run.primary)
-        is_alike = not found or (metric.is_same(found[0][1]) and run.may_be_paired_with(found[0][0]))
-        if is_alike and _common([*(other.frame for _, other in found[:1]), metric.frame]).height:
-            found.append((run, metric))
-    return found
+        is_alike = not compared or (metric.is_same(compared[0][1]) and run.may_be_paired_with(compared[0][0]))
+        if is_alike and _common([*(other.frame for _, other in compared[:1]), metric.frame]).height:
+            compared.append((run, metric))
+    return compared
 
 
 def _common(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
-    """The answers that every frame has a value for, with the first one's documents."""
+    """Return the answers for which every frame has a value, with the documents of the first frame."""
     first, *others = [frame.filter(polars.col("value").is_not_null()) for frame in frames]
     common = first.select(*PAIR_KEY, polars.col("cluster").alias("document"))
     for other in others:
@@ -106,37 +106,37 @@ def _common(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
 
 
 def _sums(common: polars.DataFrame, frame: polars.DataFrame, names: Sequence[str]) -> stats.FloatArray:
-    """Statistics of the common answers, or without names value and count. Shape: (answers, statistics)."""
+    """Return statistics of the common answers, or value and count without names. Shape: (answers, statistics)."""
     rows = common.join(with_statistics(frame, names), on=list(PAIR_KEY), how="left", maintain_order="left")
     columns = [rows[name].fill_null(0.0).to_numpy() for name in names]
     return numpy.column_stack(columns or [rows["value"].to_numpy(), numpy.ones(rows.height)]).astype(numpy.float64)
 
 
-def _matrix(found: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:
-    places = [str(place) for place in range(1, len(found) + 1)]
+def _matrix(ranked: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:
+    numbers = [str(rank) for rank in range(1, len(ranked) + 1)]
     return matrix_figure(
         "ranks",
-        "How sure the order is",
-        rows=("run", [name for name, _ in found]),
-        columns=("rank", places),
+        "Certainty of the order",
+        rows=("run", [name for name, _ in ranked]),
+        columns=("rank", numbers),
         cells={
-            (name, place): (share, percent(share, digits=0))
-            for name, spread in found
-            for place, share in zip(places, spread.shares, strict=True)
+            (name, rank): (share, percent(share, digits=0))
+            for name, spread in ranked
+            for rank, share in zip(numbers, spread.shares, strict=True)
             if share > 0
         },
-        note=f"In how many resamples a run took a rank; empty: in none. {note}",
+        note=f"Share of resamples in which a run has a rank; empty cells are 0. {note}",
     )
 
 
-def _intervals(found: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:
+def _intervals(ranked: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:
     return interval_figure(
         "ranks",
-        "How sure the order is",
+        "Certainty of the order",
         axis=Axis(title="rank, 1 is best"),
         groups="run",
         series={
-            "rank": [Point(label=name, value=spread.rank, low=spread.low, high=spread.high) for name, spread in found]
+            "rank": [Point(label=name, value=spread.rank, low=spread.low, high=spread.high) for name, spread in ranked]
         },
-        note=f"Lines hold 95 % of the ranks. {note}",
+        note=f"Lines cover 95 % of the ranks. {note}",
     )

@@ -1,4 +1,4 @@
-"""The numbers at the top of a run's report, and its chapter of results."""
+"""The numbers at the top of a run's report, and its section on results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tiles_of(summary: RunSummary) -> tuple[Tile, ...]:
         tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail=of))
     cost = performance.cost
     if cost.per_answer is not None:
-        detail = f"{write_money(cost)} in all"
+        detail = f"{write_money(cost)} in total"
         if cost.per_million_tokens is not None:
             detail += f", {write_money(cost, cost.per_million_tokens)} per million tokens"
         label, value = marked_cost("cost per answer", performance), write_money(cost, cost.per_answer)
@@ -58,10 +58,10 @@ def tiles_of(summary: RunSummary) -> tuple[Tile, ...]:
 
 
 def results_section(summary: RunSummary) -> Section:
-    """Return the chapter of results: every metric, and the denominators."""
+    """Return the section on results: every metric, and the denominators."""
     return Section(
         name="results",
         title="Results",
-        lead="Every metric over all samples, and what stands in the denominators.",
+        lead="Every metric over all samples, and the denominators.",
         blocks=(headline_table(overall(summary)), counts_table([("", summary.counts)])),
     )

@@ -1,4 +1,4 @@
-"""Every sample of a report's runs as one table that readers search and sort; bounded, the mistakes first."""
+"""All samples of a report's runs in a table to search and sort; if there are too many, mistakes come first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import polars
 
+from vlmhyperbench.analysis.mistakes import Mistake
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.document import MAX_TEXT, SampleTable, Section, write_number
 from vlmhyperbench.reports.sections.wording import group_title, plural
@@ -15,23 +16,23 @@ from vlmhyperbench.summaries.answers import ROW
 from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
 
 MAX_SAMPLES = 20_000
-"""Over all runs of a report, in equal shares."""
+"""Maximum number over all runs of a report, which have equal shares."""
 MAX_BYTES = 4_000_000
-"""UTF-8 bytes of their texts, in equal shares too."""
+"""Maximum number of UTF-8 bytes of their texts; runs have equal shares."""
 MAX_IMAGES = 4
 """Maximum number of images of one sample."""
 MAX_REFERENCES = 5
 _TEXTS = ("key", "question", "text", "text", "error")
-"""What is counted of a row; the text twice, for what is read out of it."""
+"""Columns whose bytes are counted; the text counts twice, for the text that the extractor reads."""
 _DIGITS = 4
 
 
 def samples_section(runs: Sequence[RunEvidence], *, wrong: polars.DataFrame | None = None) -> Section:
-    """Return the chapter that holds every sample, as far as the bounds allow.
+    """Return the section with all samples, or as many as the bounds allow.
 
     Args:
-        runs: whose answers.
-        wrong: what `wrong_answers` says of the only run: its mistakes are then told apart by their kinds.
+        runs: the runs whose answers it shows.
+        wrong: what `wrong_answers` returns for a single run; outcomes are then the kinds of mistakes.
     """
     metrics = tuple(dict.fromkeys(scored.label for run in runs for scored in run.scored))
     groups = tuple(dict.fromkeys(column for run in runs for column in run.groups))
@@ -40,7 +41,7 @@ def samples_section(runs: Sequence[RunEvidence], *, wrong: polars.DataFrame | No
     total = sum(run.facts.height for run in runs)
     rows = polars.concat(frames) if frames else polars.DataFrame()
     if not rows.height:
-        return Section(name="samples", title="All samples", lead="Nothing was asked.", blocks=())
+        return Section(name="samples", title="All samples", lead="No sample was asked.", blocks=())
     columns: dict[str, Any] = {name: tuple(map(_frozen, rows[name].to_list())) for name in rows.columns}
     table = SampleTable(
         name="all-samples",
@@ -54,20 +55,20 @@ def samples_section(runs: Sequence[RunEvidence], *, wrong: polars.DataFrame | No
     return Section(
         name="samples",
         title="All samples",
-        lead=f"Search and sort {plural(rows.height, 'answer')}; open one for its page, references and scores.",
+        lead=f"Search and sort {plural(rows.height, 'answer')}; open an answer for its page, references and scores.",
         blocks=(table,),
     )
 
 
 def _note(shown: int, total: int, *, is_run: bool) -> str:
-    whole = "samples.parquet beside this report" if is_run else "samples.parquet of each run's own report"
-    rest = f"every measure stands in {whole}, and `vlmhyperbench export RUN` writes every answer whole."
+    samples = "samples.parquet of this report" if is_run else "the samples.parquet of each run"
+    rest = f"All scores are in {samples}; `vlmhyperbench export RUN` writes all answers in full."
     if shown == total:
-        return f"Every answer is in this file; texts longer than {MAX_TEXT} characters are cut: {rest}"
+        return f"All answers are in this file; texts longer than {MAX_TEXT} characters are cut. {rest}"
     return (
-        f"This file holds {plural(shown, 'answer')} of {plural(total, 'answer')}: those that failed or are wrong "
+        f"This file holds {write_number(shown, 0)} of {plural(total, 'answer')}: those that failed or are wrong "
         f"first, then the others in their order, up to {write_number(MAX_SAMPLES, 0)} answers or "
-        f"{MAX_BYTES // 10**6} MB of text. The rest is not in this file: {rest}"
+        f"{MAX_BYTES // 10**6} MB of text. {rest}"
     )
 
 
@@ -81,10 +82,10 @@ def _frame(
     share: int,
 ) -> polars.DataFrame:
     """Return the rows of one run as `SampleTable` has them, in the order in which they were asked."""
-    frame = run.facts.with_row_index("place").with_columns(polars.lit(None, dtype=polars.String).alias("kind"))
-    for place, label in enumerate(metrics):
+    frame = run.facts.with_row_index("index").with_columns(polars.lit(None, dtype=polars.String).alias("kind"))
+    for number, label in enumerate(metrics):
         scored = next((scored for scored in run.scored if scored.label == label), None)
-        frame = _with_value(frame, scored, f"score {place}")
+        frame = _with_value(frame, scored, f"score {number}")
     if wrong is not None and wrong.height:
         kinds = wrong.select(*ROW, "kind")
         frame = frame.drop("kind").join(kinds, on=list(ROW), how="left", maintain_order="left")
@@ -102,13 +103,13 @@ def _frame(
         fields="fields",
         note_of=polars.concat_str(
             polars.when(is_failed).then(polars.coalesce(polars.col("error").replace("", None), "error_code")),
-            polars.when(polars.col("finish_reason") == "length").then(polars.lit("cut off at the token limit")),
+            polars.when(polars.col("finish_reason") == "length").then(polars.lit(Mistake.CUT_OFF.value)),
             polars.when(polars.col("repeat") > 0).then(polars.format("repeat {}", "repeat")),
             polars.when(polars.col("turn") > 0).then(polars.format("turn {}", "turn")),
             separator="; ",
             ignore_nulls=True,
         ).str.head(300),
-        scores=polars.concat_list(f"score {place}" for place in range(len(metrics))) if metrics else _no_list(),
+        scores=polars.concat_list(f"score {number}" for number in range(len(metrics))) if metrics else _no_list(),
         group_values=polars.concat_list(
             (polars.col(name).cast(polars.String) if name else polars.lit(None, dtype=polars.String))
             for name in column.values()
@@ -130,7 +131,7 @@ def _with_value(frame: polars.DataFrame, scored: ScoredMetric | None, name: str)
 
 
 def _outcome(run: RunEvidence, metrics: Sequence[str]) -> polars.Expr:
-    """Say in a few words how an answer turned out: what readers filter by."""
+    """Return the outcome of an answer in a few words, by which readers filter."""
     failed = polars.format("failed: {}", polars.col("error_code").fill_null("unknown"))
     answered = polars.lit("not scored")
     if run.primary is not None:
@@ -147,44 +148,44 @@ def _outcome(run: RunEvidence, metrics: Sequence[str]) -> polars.Expr:
 
 
 def _bounded(frame: polars.DataFrame, share: int) -> polars.DataFrame:
-    """Keep what fits: what is not right comes first, and what is kept stands in its own order."""
+    """Keep the rows that fit the bounds, wrong and failed answers first; the kept rows stay in their order."""
     length = polars.element().str.head(MAX_TEXT).str.len_bytes()
     texts = [polars.col(name).str.head(MAX_TEXT).str.len_bytes().fill_null(0) for name in _TEXTS]
     references = polars.col("references").fill_null([]).list.head(MAX_REFERENCES).list.eval(length).list.sum()
-    urgent = frame.sort(polars.col("outcome").is_in(["right", "scored"]), maintain_order=True)
-    size = urgent.select(polars.sum_horizontal(*texts, references).cum_sum())[:, 0]
-    return urgent.filter(size <= MAX_BYTES // share).head(MAX_SAMPLES // share).sort("place")
+    mistakes_first = frame.sort(polars.col("outcome").is_in(["right", "scored"]), maintain_order=True)
+    size = mistakes_first.select(polars.sum_horizontal(*texts, references).cum_sum())[:, 0]
+    return mistakes_first.filter(size <= MAX_BYTES // share).head(MAX_SAMPLES // share).sort("index")
 
 
 def _with_fields(run: RunEvidence, frame: polars.DataFrame) -> polars.DataFrame:
-    """Say what each field scored, by the first metric that compares fields."""
+    """Add the score of each field, by the first metric that compares fields."""
     for scored in run.scored:
         fields = scored.measures.filter(polars.col("field").is_not_null())
         if fields.height:
             value = polars.col("value").round(2).cast(polars.String).fill_null("–")
-            said = fields.group_by(*ROW, maintain_order=True).agg(
+            scores = fields.group_by(*ROW, maintain_order=True).agg(
                 polars.concat_str("field", value, separator=" ").str.join(", ").str.head(600).alias("fields")
             )
-            return frame.join(said, on=list(ROW), how="left", maintain_order="left")
+            return frame.join(scores, on=list(ROW), how="left", maintain_order="left")
     return frame.with_columns(polars.lit(None, dtype=polars.String).alias("fields"))
 
 
 def _with_parsed(run: RunEvidence, frame: polars.DataFrame) -> polars.DataFrame:
-    """Say what the extractor that counts read, where that is not the answer itself."""
+    """Add the text that the primary extractor read, where it differs from the answer."""
     extractor = run.spec.extractors[0]
     if extractor == TEXT:
         return frame.with_columns(polars.lit(None, dtype=polars.String).alias("parsed"))
     texts = [text or "" for text in frame["text"].to_list()]
     read = extract(texts, extractor=extractor)
     parsed = [
-        (None if text == said else text) if text is not None else f"cannot be read: {reason}"
-        for text, said, reason in zip(read.texts, texts, read.reasons, strict=True)
+        (None if text == answer else text) if text is not None else f"cannot be read: {reason}"
+        for text, answer, reason in zip(read.texts, texts, read.reasons, strict=True)
     ]
     return frame.with_columns(polars.Series("parsed", parsed, dtype=polars.String))
 
 
 def _cut(column: str) -> polars.Expr:
-    """Shorten as `document.cut` does; without a column the elements of a list."""
+    """Shorten a column as `document.cut` does, or the elements of a list if `column` is empty."""
     text = polars.col(column) if column else polars.element()
     more = text.str.len_chars().cast(polars.Int64) - MAX_TEXT
     short = polars.format("{}… ({} more characters)", text.str.head(MAX_TEXT), more)

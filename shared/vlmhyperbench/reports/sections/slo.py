@@ -1,4 +1,4 @@
-"""A run's SLO as a table: each limit with what is certain of it, and the goodput."""
+"""The SLO of a run as a table: each limit, whether it is met for certain, and the goodput."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from vlmhyperbench.reports.sections.wording import milliseconds, percent
 
 
 def slo_table(judged: Sequence[tuple[str, Goodput | None, Sequence[LimitVerdict]]]) -> Table | None:
-    """Lay limits and goodput of one or several runs out; None where no run has an SLO."""
+    """Return limits and goodput of one or several runs; None if no run has an SLO."""
     several = len(judged) > 1
     rows = []
     for run, goodput, limits in judged:
         named = (run,) if several else ()
         for limit in limits:
-            verdict = "kept" if limit.is_certain else "kept, not for certain" if limit.is_kept else "exceeded"
+            verdict = "met" if limit.is_certain else "met, not for certain" if limit.is_kept else "exceeded"
             what = f"{limit.name} ≤ {milliseconds(limit.limit_ms)}"
             rows.append((*named, what, milliseconds(limit.value_ms), limit.n, limit.over, verdict))
         if goodput is not None:
@@ -35,13 +35,13 @@ def slo_table(judged: Sequence[tuple[str, Goodput | None, Sequence[LimitVerdict]
             Column(title="limit"),
             Column(title="value", kind="estimate"),
             Column(title="requests", kind="number"),
-            Column(title="beyond it", kind="number"),
+            Column(title="over the limit", kind="number"),
             Column(title="verdict"),
         ),
         rows=tuple(rows),
         note=(
-            "A failed request exceeds every limit; a percentile that failures reach is infinite and has a dash. "
-            "Certain: with 99 % confidence the true percentile is within the limit. The interval of the goodput is "
-            "Wilson's, 95 %."
+            "A failed request exceeds every limit; a percentile among the failures is infinite, shown as a dash. "
+            "Certain means that the true percentile is within the limit with 99 % confidence. The goodput has a 95 % "
+            "interval by Wilson."
         ),
     )

@@ -1,4 +1,4 @@
-"""The chapter on performance, of one run and of several: what it says, draws and lays out, and what is void of it."""
+"""The section on performance of one or several runs: sentences, tables and figures, marked if speeds are invalid."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _LOOPS = {False: "closed loop", True: "open loop"}
 
 
 def run_speed(summary: RunSummary, run: RunEvidence) -> Section:
-    """Return the chapter of one run; of the evidence, what is drawn request by request."""
+    """Return the section of a run; its evidence gives the figures of single requests."""
     performance = summary.performance
     if not performance.times:
-        return _nothing("No request of this run was timed.")
+        return _untimed("No request of this run was timed.")
     scenario, progress = summary.spec.scenario, progress_of(run)
     window = f"{performance.window_s:.1f} s" if performance.window_s is not None else "an unknown time"
     warm = f", after {plural(scenario.warmup_requests, 'warm-up request')}" if scenario.warmup_requests else ""
-    said = [
+    sentences = [
         say_validity(performance),
         why_no_measure(performance),
-        f"Scenario {scenario.name}: {scenario.in_words} over {window}{warm}. Timed at the client only.",
+        f"Scenario {scenario.name}: {scenario.in_words} over {window}{warm}. All times are taken at the client.",
         *_not_drawn(performance, is_drawn_over_time=progress is not None),
     ]
     loads = load_figures([summary]) if scenario.slo.limits_ms else []
@@ -68,36 +68,37 @@ def run_speed(summary: RunSummary, run: RunEvidence) -> Section:
     ]
     drawn = [replace(figure, title=marked(figure.title, performance)) for figure in of_speed]
     shared = [replace(table, title=marked(table.title, performance)) for table in sharing_tables(run)]
-    lead = " ".join(sentence for sentence in said if sentence)
-    return _chapter(lead, [summary], [*shared, *drawn, *length_figures(run)])
+    lead = " ".join(sentence for sentence in sentences if sentence)
+    return _section(lead, [summary], [*shared, *drawn, *length_figures(run)])
 
 
 def compared_speeds(runs: Sequence[RunSummary], *, drawn: Sequence[ReportedRun], cut: str) -> Section:
-    """Return the chapter of several runs.
+    """Return the section of several runs.
 
     Args:
-        runs: all that were timed.
-        drawn: those whose distributions are drawn.
-        cut: says which ones figures leave out, or nothing.
+        runs: the timed runs.
+        drawn: the runs whose distributions are drawn.
+        cut: the sentence on runs that are not drawn, or an empty text.
     """
     if not runs:
-        return _nothing("No request was timed.")
+        return _untimed("No request was timed.")
     void = [run.name for run in runs if run.performance.is_invalid]
-    lead = f"Timed at the client only, over each run's own answered requests.{cut}"
+    lead = f"All times are taken at the client, over the answered requests of each run.{cut}"
     if void:
-        lead = f"{INVALID} as measurements of speed are those of {listed(void)}. {lead}"
+        lead = f"{INVALID} as measurements are the speeds of {listed(void)}. {lead}"
     named = [(marked(run.name, run.summary.performance), run.evidence) for run in drawn]
-    return _chapter(lead, runs, [*load_figures(runs), *_distributions(named)])
+    return _section(lead, runs, [*load_figures(runs), *_distributions(named)])
 
 
 def load_figures(runs: Sequence[RunSummary]) -> list[FigureSpec]:
-    """Draw throughput against the p99 of latency, and of whatever else an SLO bounds.
+    """Draw throughput against the p99 of latency, and of other times that an SLO limits.
 
-    A line of the SLO is drawn where all that have one have the same; a run without a rate or such a time has no point.
+    The lines of the SLO are drawn if all runs with an SLO have the same. A run without a rate or such a time has no
+    point.
     """
     limits = [dict(run.spec.scenario.slo.limits_ms) for run in runs if run.spec.scenario.slo.limits_ms]
-    shared = limits[0] if limits and all(found == limits[0] for found in limits) else {}
-    bounded = {slo_metric(name) for found in limits for name in found}
+    shared = limits[0] if limits and all(of_run == limits[0] for of_run in limits) else {}
+    bounded = {slo_metric(name) for of_run in limits for name in of_run}
     asked = len({(run.spec.dataset.name, run.spec.task) for run in runs})
     figures = []
     for metric, key, words in _OF_LOADS:
@@ -116,7 +117,7 @@ def load_figures(runs: Sequence[RunSummary]) -> list[FigureSpec]:
     return figures
 
 
-def _chapter(lead: str, runs: Sequence[RunSummary], drawn: Sequence[Block]) -> Section:
+def _section(lead: str, runs: Sequence[RunSummary], drawn: Sequence[Block]) -> Section:
     named = [(run.name, run.performance) for run in runs]
     slo = slo_table([(marked(name, speeds), speeds.goodput, speeds.slo) for name, speeds in named])
     adjusted = adjusted_table(named)
@@ -124,59 +125,61 @@ def _chapter(lead: str, runs: Sequence[RunSummary], drawn: Sequence[Block]) -> S
         speeds = named[0][1]
         slo, adjusted = (table and replace(table, title=marked(table.title, speeds)) for table in (slo, adjusted))
     harnesses = [(name, speeds.harness) for name, speeds in named]
-    taken = resources_table([(name, speeds.resources) for name, speeds in named])
+    resources = resources_table([(name, speeds.resources) for name, speeds in named])
     blocks: list[Block] = [
         validity_table(named),
         *([slo] if slo is not None else []),
         times_table(named),
         *([adjusted] if adjusted is not None else []),
         *drawn,
-        *([taken] if taken is not None else []),
+        *([resources] if resources is not None else []),
         cost_table(named),
         *([harness_table(harnesses)] if any(harness is not None for _, harness in harnesses) else []),
     ]
     return Section(name="performance", title="Performance", lead=lead, blocks=tuple(blocks))
 
 
-def _nothing(lead: str) -> Section:
+def _untimed(lead: str) -> Section:
     return Section(name="performance", title="Performance", lead=lead, blocks=())
 
 
 def _not_drawn(performance: Performance, *, is_drawn_over_time: bool) -> list[str]:
-    """Say which figures are not there, and why."""
-    found = []
+    """Say which figures and tables are missing, and why."""
+    missing = []
     if performance.gaps_ms is None:
-        found.append("Gaps between tokens are not drawn: no answer came in more than one piece, or nobody kept when.")
+        missing.append(
+            "Gaps between tokens are not drawn: no answer came in several events, or they were not recorded."
+        )
     if not is_drawn_over_time:
-        found.append("Its course over time is not drawn: the claims' clocks cannot be tied together.")
+        missing.append("Requests over time are not drawn: the clocks of the claims have no common origin.")
     if performance.harness is None:
-        found.append("What measuring took was not recorded.")
-    return found
+        missing.append("The cost of measuring was not recorded.")
+    return missing
 
 
 def _distributions(runs: Sequence[tuple[str, RunEvidence]]) -> list[FigureSpec]:
-    """Draw the times that somebody has."""
-    found: list[FigureSpec] = []
+    """Draw the distributions of all times that at least one run has."""
+    figures: list[FigureSpec] = []
     times = [(name, times_of(run)) for name, run in runs]
     latency, ttft, tpot = (_series(times, key) for key in ("latency_ms", "ttft_user_ms", "tpot_ms"))
     gaps = {name: gaps_ms(run.events) for name, run in runs if run.events is not None and run.events.gap_counts.any()}
     if latency:
-        found.append(
+        figures.append(
             cdf_figure(
                 "latency",
                 "Latency of answered requests",
                 axis=_LATENCY,
                 series=latency,
-                note="A point says what share of the requests was at least so fast: further left is faster.",
+                note="The curve is the share of requests with at most this latency; further left is faster.",
             )
         )
     if ttft:
-        found.append(log_histogram_figure("ttft", "Time to first token", axis=_TTFT, series=ttft))
+        figures.append(log_histogram_figure("ttft", "Time to first token", axis=_TTFT, series=ttft))
     if tpot:
-        note = "Answers of one token have none."
-        found.append(log_histogram_figure("tpot", "Time per output token", axis=_TPOT, series=tpot, note=note))
+        note = "Answers of a single token have no time per output token."
+        figures.append(log_histogram_figure("tpot", "Time per output token", axis=_TPOT, series=tpot, note=note))
     if gaps:
-        found.append(
+        figures.append(
             cdf_figure(
                 "gaps",
                 "Gaps between tokens",
@@ -184,24 +187,24 @@ def _distributions(runs: Sequence[tuple[str, RunEvidence]]) -> list[FigureSpec]:
                 series=gaps,
                 of="tokens",
                 note=(
-                    f"Of {_tokens(gaps)} after the first ones, in buckets 1 % wide. Tokens that came together share "
+                    f"Gaps of {_tokens(gaps)} after the first, in buckets 1 % wide. Tokens that arrive together share "
                     "the gap before them."
                 ),
             )
         )
-    return found
+    return figures
 
 
 def _series(times: Sequence[tuple[str, Mapping[str, Ordered]]], key: str) -> dict[str, Ordered]:
-    return {name: found[key] for name, found in times if key in found}
+    return {name: of_run[key] for name, of_run in times if key in of_run}
 
 
 def _tokens(gaps: Mapping[str, Ordered]) -> str:
-    return plural(sum(found.n for found in gaps.values()), "token")
+    return plural(sum(of_run.n for of_run in gaps.values()), "token")
 
 
 def _load(run: RunSummary, key: str, asked: int) -> Load | None:
-    """Make a point; `asked` is how many things all runs were asked: what differs in that is no load of one kind."""
+    """Make the point of a run; `asked` is the number of tasks and data sets, which are named if there are several."""
     performance = run.performance
     times, rate = performance.times.get(key), performance.samples_per_s
     if times is None or times.p99 is None or rate is None or performance.is_no_measure:
@@ -218,7 +221,7 @@ def _load(run: RunSummary, key: str, asked: int) -> Load | None:
 
 
 def _lines(limits: Mapping[str, float], metric: str) -> dict[str, float]:
-    """The SLO's lines that can be held against a p99."""
+    """Return the limits of the SLO on the p99 of a time."""
     return {
         f"SLO: {name} ≤ {milliseconds(limit)}": limit
         for name, limit in limits.items()
@@ -230,7 +233,7 @@ def _how_to_read(loads: Sequence[Load]) -> str:
     lines = len({load.group for load in loads}) < len(loads)
     parts = ["further right and further down is better"]
     if lines:
-        parts.append("loads of one kind on one target are joined")
+        parts.append("a line joins the loads of one kind on one target")
     if any(load.goodput_per_s is not None for load in loads):
-        parts.append("how far the goodput lies to the left of its point is what broke the SLO")
+        parts.append("the distance from a point to its goodput on the left is the rate that missed the SLO")
     return f"{upper_first('; '.join(parts))}."

@@ -1,4 +1,4 @@
-"""What a run's stop rule came to: after how many samples it was certain, of what, and what that leaves unsaid."""
+"""The outcome of a run's stop rule: after how many samples it was certain, and of what."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CLAIM = {
     ("not_worse", "shown"): "not worse by more than {margin}",
     ("not_worse", "refuted"): "worse by more than {margin}",
     ("equivalent", "shown"): "within {margin} of it",
-    ("equivalent", "refuted"): "apart from it by more than {margin}",
+    ("equivalent", "refuted"): "different by more than {margin}",
 }
 
 STOPPED = (
     "the run stopped early by its rule: its values are those of the samples that were asked, in random order; "
-    "intervals and p-values beside the rule's own suppose a number of samples that the answers did not choose."
+    "intervals and p-values, except the rule's own, assume a number of samples that does not depend on the answers."
 )
 
 
 def stop_section(summary: RunSummary) -> Section | None:
-    """Show the rule with its interval; None where the run has none."""
+    """Return the section with the rule and its interval; None if the run has no rule."""
     outcome, rule = summary.stopping, summary.spec.stop
     if outcome is None or rule is None:
         return None
@@ -59,8 +59,8 @@ def stop_section(summary: RunSummary) -> Section | None:
                 ),
                 rows=(row,),
                 note=(
-                    "The interval holds after every sample at once, however often it is looked at; the gain is "
-                    "that over the whole data set. Hedged betting, Waudby-Smith and Ramdas 2024."
+                    "The interval is valid after every sample, however often it is evaluated; the gain is that over "
+                    "the whole data set. Method: hedged betting, Waudby-Smith and Ramdas 2024."
                 ),
             ),
         ),
@@ -68,17 +68,19 @@ def stop_section(summary: RunSummary) -> Section | None:
 
 
 def say_stop(summary: RunSummary) -> str:
-    """Say in a sentence what the rule came to; empty where the run has none."""
+    """Return a sentence with the outcome of the rule; empty if the run has no rule."""
     outcome, rule = summary.stopping, summary.spec.stop
     if outcome is None or rule is None:
         return ""
     state, baseline = str(outcome["state"]), outcome["baseline_name"]
     if state == "no_baseline":
-        return f"The stop rule had nothing to compare with: {baseline} was not answered in time. "
+        return f"The stop rule could not be applied: the answers of {baseline} were not available in time. "
     if state == "undecided":
         return f"The stop rule ({rule.label}) was never certain, so every sample was asked. "
     asked = summary.counts.rows // summary.spec.decoding.n
-    ended = f", and the run stopped at {plural(asked, 'sample')}" if summary.is_stopped else ", when all had been asked"
+    ended = (
+        f", and the run stopped at {plural(asked, 'sample')}" if summary.is_stopped else ", after all had been asked"
+    )
     return (
         f"After {_count(outcome['samples'])} of {plural(_count(outcome['of']), 'sample')} it was certain that the run "
         f"is {_claim(rule, state)} on {rule.metric} against {baseline} (error at most {_exactly(rule.alpha)})"
@@ -91,7 +93,7 @@ def _claim(rule: StopRule, state: str) -> str:
 
 
 def _exactly(share: float) -> str:
-    """Write a share as it was given: 0.001 is not 0 %."""
+    """Write a share as a percentage without rounding: 0.001 is 0.1 %, not 0 %."""
     return f"{100 * share:.6g}\u00a0%"
 
 

@@ -1,4 +1,4 @@
-"""The times of runs as tables: percentiles with intervals, and with failures as the slowest."""
+"""The times of runs as tables: percentiles with intervals, and percentiles that count failures as the slowest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from vlmhyperbench.reports.sections.validity import INVALID, marked
 from vlmhyperbench.summaries.performance import OF_THE_CLIENT
 from vlmhyperbench.summaries.speeds import Performance
 
-INTERRUPTED = "The run was interrupted: times before and after a restart are mixed, and its rates with them."
-PARTIAL = "Speeds are those of a part of the run: it keeps answers of another, or its rule stopped it."
+INTERRUPTED = "The run was interrupted: its times and rates mix those before and after a restart."
+PARTIAL = "Speeds are those of a part of the run: it reuses answers of another run, or its rule stopped it."
 _SHOWN = (
     ("latency_ms", "latency, scheduled to last token"),
     ("ttft_user_ms", "TTFT from scheduled (the user's)"),
@@ -22,14 +22,14 @@ _SHOWN = (
 
 
 def why_no_measure(performance: Performance) -> str:
-    """Say in a sentence why the speeds are no measure of the run; empty where they are one, or void anyway."""
+    """Say why the speeds do not measure the whole run; empty if they do, or are invalid anyway."""
     if performance.is_invalid or not performance.is_no_measure:
         return ""
     return INTERRUPTED if performance.is_interrupted else PARTIAL
 
 
 def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = "times") -> Table:
-    """Lay the percentiles of one or several runs out, kind of time by kind of time."""
+    """Return the percentiles of one or several runs, a row for each kind of time."""
     several = len(performances) > 1
     rows: list[tuple[Cell, ...]] = []
     for key, label in _SHOWN:
@@ -37,7 +37,7 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
             times = performance.times.get(key)
             if times is None:
                 continue
-            percentiles = [_percentile(found) for found in performance.percentiles[key]]
+            percentiles = [_percentile(percentile) for percentile in performance.percentiles[key]]
             cells = (_estimate(times.mean), *percentiles, _estimate(times.max))
             rows.append((label, *((marked(run, performance),) if several else ()), *cells, times.n))
     titles = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "max, ms")
@@ -53,32 +53,32 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
         ),
         rows=tuple(rows),
         note=(
-            "Percentiles are nearest rank on exact records of answered requests, by the client's one clock. Below "
-            "them, where no request failed, their 95 % intervals: they lie between two measured values, and without "
-            "one there are too few requests."
+            "Percentiles are by the nearest rank over answered requests, by the clock of the client. If no request "
+            "failed, their 95 % intervals are below them; an interval lies between two measured values and is missing "
+            "if there are too few requests."
         ),
         is_collapsed=several,
     )
 
 
 def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | None:
-    """Lay percentiles in which failures are the slowest out, and what is certain of them; None where nothing failed."""
+    """Return percentiles with failures as the slowest, and their certified bounds; None if no request failed."""
     several = len(performances) > 1
     rows = [
         (
             label,
             *((marked(run, performance),) if several else ()),
-            f"p{found.percent:g}",
-            _estimate(found.plain),
-            Estimate(value=found.adjusted, low=found.low, high=found.high, digits=_digits(found.adjusted)),
-            _estimate(found.certified),
-            found.failed,
+            f"p{percentile.percent:g}",
+            _estimate(percentile.plain),
+            _adjusted(percentile),
+            _estimate(percentile.certified),
+            percentile.failed,
         )
         for key, label in _SHOWN
         for run, performance in performances
         if key not in OF_THE_CLIENT
-        for found in performance.percentiles.get(key, ())
-        if found.failed
+        for percentile in performance.percentiles.get(key, ())
+        if percentile.failed
     ]
     if not rows:
         return None
@@ -94,18 +94,24 @@ def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | N
         ),
         rows=tuple(rows),
         note=(
-            "A request that failed, or got an answer without a token, takes for ever; a dash is infinite, or what too "
-            "few requests cannot certify. Certified: with 99 % confidence the true percentile is not above it "
-            "(MLPerf's early stopping)."
+            "A request that failed, or got an answer without a token, counts as infinitely slow. A dash is infinite, "
+            "or cannot be certified with so few requests. Certified means that the true percentile is not higher with "
+            "99 % confidence (MLPerf's early stopping)."
         ),
         is_collapsed=True,
     )
 
 
-def _percentile(found: Percentile) -> Estimate:
-    """A percentile of answered requests; its interval is that of all, so failures leave none to show beside it."""
-    low, high = (found.low, found.high) if not found.failed else (None, None)
-    return Estimate(value=found.plain, low=low, high=high, digits=_digits(found.plain))
+def _percentile(percentile: Percentile) -> Estimate:
+    """Return a percentile of answered requests; its interval is that of all requests, so failures exclude it."""
+    low, high = (percentile.low, percentile.high) if not percentile.failed else (None, None)
+    return Estimate(value=percentile.plain, low=low, high=high, digits=_digits(percentile.plain))
+
+
+def _adjusted(percentile: Percentile) -> Estimate:
+    """Return a percentile of all requests, with failures as the slowest."""
+    value = percentile.adjusted
+    return Estimate(value=value, low=percentile.low, high=percentile.high, digits=_digits(value))
 
 
 def _estimate(value: float | None) -> Estimate:

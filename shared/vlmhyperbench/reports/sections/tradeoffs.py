@@ -1,7 +1,6 @@
-"""Quality against what it costs: which runs nothing beats in both.
+"""Quality against latency and memory: the runs that no other run beats in both.
 
-Only runs whose requests all have their rows take part: a value over what was answered before a crash is no value of the
-data set, and what a few answers took is not what all of them take.
+Only runs with a row for each request take part: values of a part of the samples are not values of the data set.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from vlmhyperbench.reports.sections.wording import in_sentence, listed, plural
 from vlmhyperbench.summaries.summary import RunSummary
 
 _MIB = 2**20
-_FRONT, _REST = "nothing beats it", "beaten"
+_FRONT, _REST = "not beaten", "beaten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +31,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Its name, and beside it that its speeds are void, where they are."""
+        """Its name, with a mark if its speeds are invalid."""
         return marked(self.run.name, self.run.performance)
 
     @property
     def latency_ms(self) -> float | None:
-        """Median; None where it was not measured, or before and after an interruption."""
+        """Median; None if it was not measured, or does not measure the whole run."""
         times = self.run.performance.times.get("latency_ms")
         return None if times is None or self.run.performance.is_no_measure else times.p50
 
@@ -49,10 +48,10 @@ class Candidate:
 
     @property
     def why_partial(self) -> str:
-        """Why its value is over a part of the requests, as part of a sentence; empty where it is over all of them.
+        """Why its value is over a part of the requests, as a clause; empty if it is over all of them.
 
-        A failure of the model counts as the run's policy says, an answer without a value has its bounds, and a sample
-        that cannot be read is asked of no run: none of them makes a run partial.
+        Model failures, answers without a value and unreadable samples do not make a run partial: the policy of the
+        run, the bounds and the data set account for them.
         """
         counts = self.run.counts
         lost = counts.infrastructure_failures - counts.unreadable
@@ -76,11 +75,11 @@ class _Point:
 
 
 def trade_offs(runs: Sequence[RunSummary]) -> Section | None:
-    """Return the section, or None where fewer than two runs of the first one's data and metric have both numbers.
+    """Return the section; None if fewer than two runs with the first run's data and metric have both numbers.
 
-    A metric of which nobody says which end is good has none either. Memory is compared between runs that took it of
-    the same kind of machine as the first. Runs whose values are over a part of the requests are left out and named,
-    also where that leaves nothing to draw.
+    A metric without a direction has no section. Memory is compared between runs that measured it of the same devices
+    as the first run. Runs whose values are over a part of the requests are left out and named, also if nothing is
+    left to draw.
     """
     candidates = [Candidate(run=run, quality=quality) for run in runs for quality in overall(run)[:1]]
     direction = candidates[0].quality.identity.description.direction if candidates else None
@@ -90,10 +89,10 @@ def trade_offs(runs: Sequence[RunSummary]) -> Section | None:
     timed = [candidate for candidate in alike if _is_driven_alike(candidate, alike[0])]
     kinds = [candidate.run.performance.peak_memory_of for candidate in alike]
     of = next((kind for kind in kinds if kind is not None), None)
-    near = [candidate for candidate, kind in zip(alike, kinds, strict=True) if kind == of]
+    same_devices = [candidate for candidate, kind in zip(alike, kinds, strict=True) if kind == of]
     axes = Axis(title="latency, p50", unit="ms"), Axis(title=f"peak memory of the {of}", unit="MiB")
     by_latency = _points(timed, [candidate.latency_ms for candidate in timed], of_speed=True)
-    by_memory = _points(near, [candidate.memory_mib for candidate in near], of_speed=False)
+    by_memory = _points(same_devices, [candidate.memory_mib for candidate in same_devices], of_speed=False)
     drawn = [("latency", "median latency", axes[0], by_latency), ("memory", "peak memory", axes[1], by_memory)]
     label = alike[0].quality.label
     figures, sentences, left_out = [], [], dict[str, str]()
@@ -104,7 +103,7 @@ def trade_offs(runs: Sequence[RunSummary]) -> Section | None:
         left_out |= partial
         spots = _spots([point for point in points if not point.candidate.why_partial], direction)
         if len(spots) < 2:
-            sentences.append(f"By {in_sentence(label)} and {words}, fewer than two runs are left to compare.")
+            sentences.append(f"By {in_sentence(label)} and {words}, there are fewer than two runs to compare.")
             continue
         note = _how_to_read(direction) + _say_left_out(partial)
         y = Axis(title=f"{label}, {direction} is better")
@@ -113,7 +112,7 @@ def trade_offs(runs: Sequence[RunSummary]) -> Section | None:
             front_figure(f"quality-and-{name}", title, x=axis, y=y, spots=spots, front=_FRONT, rest=_REST, note=note)
         )
         best = listed([spot.label for spot in spots if spot.is_front])
-        sentences.append(f"By {in_sentence(label)} and {words}, nothing beats {best}.")
+        sentences.append(f"By {in_sentence(label)} and {words}, no run beats {best}.")
     if not sentences:
         return None
     lead = " ".join(sentences) + _say_left_out(left_out)
@@ -121,9 +120,9 @@ def trade_offs(runs: Sequence[RunSummary]) -> Section | None:
 
 
 def _say_left_out(reasons: Mapping[str, str]) -> str:
-    """Name runs with why their values are over a part of the requests; empty where there are none."""
+    """Name the runs that are left out, with reasons; empty if there are none."""
     runs = listed([f"{run} ({why})" for run, why in reasons.items()])
-    return f" Left out for values over a part of the requests: {runs}." if runs else ""
+    return f" Left out, because their values are of a part of the requests: {runs}." if runs else ""
 
 
 def _is_alike(candidate: Candidate, first: Candidate) -> bool:
@@ -168,6 +167,6 @@ def _spots(points: Sequence[_Point], direction: Direction) -> list[Spot]:
 
 def _how_to_read(direction: Direction) -> str:
     return (
-        f"Further left takes less, further {'up' if direction == 'higher' else 'down'} is better; bars are 95 % "
-        "intervals. What is beaten may still differ by chance alone: see the paired differences."
+        f"Further left and further {'up' if direction == 'higher' else 'down'} is better; bars are 95 % intervals. "
+        "A run may be beaten by chance: see the paired differences."
     )

@@ -1,4 +1,4 @@
-"""The gates of runs' speeds, in words and as a table; what a broken gate voids is marked beside every number."""
+"""The gates on speeds in words and as a table, and the mark on numbers that a failed gate makes invalid."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SHARES = {"error_share", "retried_share", "client_busy_share", "rate_error_shar
 _COUNTS = {"unaccounted", "disturbers"}
 _LABELS = {
     "unaccounted": "requests without a row",
-    "disturbers": "other inferences on its machine meanwhile",
+    "disturbers": "other inferences on the machine at the same time",
     "error_share": "share of requests that failed",
     "retried_share": "share of requests that were tried again",
     "client_busy_share": "busiest measuring process, share of a core",
-    "send_lag_p99_ms": "p99 from scheduled to sent, ms",
-    "send_lag_mean_ms": "mean from free to sent, ms",
-    "ttft_p99_shift_ms": "of it in the p99 of TTFT, ms",
-    "rate_error_share": "rate of the sends, off the schedule's",
-    "dispersion_error": "dispersion of the sends, off the schedule's",
-    "sends_like_process_p": "gaps are those of the process, p (Kolmogorov-Smirnov)",
+    "send_lag_p99_ms": "send lag after the schedule, p99, ms",
+    "send_lag_mean_ms": "send lag after a free slot, mean, ms",
+    "ttft_p99_shift_ms": "part of the p99 of TTFT that is send lag, ms",
+    "rate_error_share": "error of the send rate against the schedule",
+    "dispersion_error": "error of the dispersion of sends against the schedule",
+    "sends_like_process_p": "gaps between sends follow the arrival process, p (Kolmogorov-Smirnov)",
 }
 _SHORT = {
     "unaccounted": "no row",
@@ -32,42 +32,42 @@ _SHORT = {
     "error_share": "failed",
     "retried_share": "retried",
     "client_busy_share": "client busy",
-    "send_lag_p99_ms": "sent late, p99, ms",
-    "send_lag_mean_ms": "sent late, mean, ms",
-    "ttft_p99_shift_ms": "of it in TTFT p99, ms",
-    "rate_error_share": "rate off",
-    "dispersion_error": "dispersion off",
-    "sends_like_process_p": "like the process, p",
+    "send_lag_p99_ms": "send lag, p99, ms",
+    "send_lag_mean_ms": "send lag, mean, ms",
+    "ttft_p99_shift_ms": "send lag in TTFT p99, ms",
+    "rate_error_share": "rate error",
+    "dispersion_error": "dispersion error",
+    "sends_like_process_p": "arrival process, p",
 }
 _WHY = {
     "unaccounted": "{value} requests have no row",
-    "disturbers": "its machine was shared meanwhile with {disturbers}",
-    "error_share": "{value} of the requests failed ({limit} may)",
-    "retried_share": "{value} of the requests were tried again ({limit} may)",
-    "client_busy_share": "a measuring process was busy for {value} of a core ({limit} may be)",
-    "send_lag_p99_ms": "1 % of the requests left more than {value} ms late ({limit} ms may be)",
-    "send_lag_mean_ms": "the client took {value} ms before each request ({limit} ms may be)",
-    "ttft_p99_shift_ms": "{value} ms of the p99 of TTFT are the client's ({limit} ms may be)",
-    "rate_error_share": "the rate of the sends is {value} off the schedule's ({limit} may be)",
-    "dispersion_error": "the dispersion of the sends is {value} off the schedule's ({limit} may be)",
-    "sends_like_process_p": "the gaps between sends are not those of the process (p {value})",
+    "disturbers": "the machine was shared at the same time with {disturbers}",
+    "error_share": "{value} of the requests failed (limit {limit})",
+    "retried_share": "{value} of the requests were tried again (limit {limit})",
+    "client_busy_share": "a measuring process was busy for {value} of a core (limit {limit})",
+    "send_lag_p99_ms": "1 % of the requests were sent more than {value} ms late (limit {limit} ms)",
+    "send_lag_mean_ms": "the client took {value} ms to send each request (limit {limit} ms)",
+    "ttft_p99_shift_ms": "the client caused {value} ms of the p99 of TTFT (limit {limit} ms)",
+    "rate_error_share": "the send rate differs from the schedule by {value} (limit {limit})",
+    "dispersion_error": "the dispersion of sends differs from the schedule by {value} (limit {limit})",
+    "sends_like_process_p": "the gaps between sends do not follow the arrival process (p {value})",
 }
 
 
 def reasons_of(performance: Performance) -> str:
-    """Say why the speeds are void, as part of a sentence; empty where they are not."""
-    broken = [gate for gate in performance.gates if not gate.ok and gate.value is not None]
+    """Return a clause that says why the speeds are invalid; empty if they are valid."""
+    failed = [gate for gate in performance.gates if not gate.ok and gate.value is not None]
     disturbers = listed(list(performance.validity.disturbers if performance.validity else ()))
     return listed(
         [
             _WHY[gate.name].format(value=_number(gate, gate.value), limit=_limit(gate), disturbers=disturbers)
-            for gate in broken
+            for gate in failed
         ]
     )
 
 
 def validity_table(runs: Sequence[tuple[str, Performance]]) -> Table:
-    """Lay the gates out: of one run a row each, of several a row for each run."""
+    """Return the table of gates: a row for each gate of a single run, or a row for each of several runs."""
     is_void = any(performance.is_invalid for _, performance in runs)
     columns, rows = _by_gate(runs[0][1]) if len(runs) == 1 else _by_run(runs)
     return Table(
@@ -76,8 +76,8 @@ def validity_table(runs: Sequence[tuple[str, Performance]]) -> Table:
         columns=columns,
         rows=rows,
         note=(
-            "A gate that does not hold voids every speed of its run. What was not recorded is not known, and voids "
-            "nothing."
+            "A gate that does not hold makes every speed of the run invalid. A value that was not recorded is not "
+            "known and makes nothing invalid."
         ),
         is_collapsed=not is_void,
     )
@@ -98,55 +98,55 @@ def _by_gate(performance: Performance) -> tuple[tuple[Column, ...], tuple[tuple[
 
 def _by_run(runs: Sequence[tuple[str, Performance]]) -> tuple[tuple[Column, ...], tuple[tuple[Cell, ...], ...]]:
     gates = [{gate.name: gate for gate in performance.gates} for _, performance in runs]
-    names = list(dict.fromkeys(name for found in gates for name in found))
+    names = list(dict.fromkeys(name for of_run in gates for name in of_run))
     rows = [
         (
             run,
             INVALID if performance.is_invalid else performance.validity.state if performance.validity else None,
-            *(_in_short(found[name]) if name in found else None for name in names),
+            *(_in_short(of_run[name]) if name in of_run else None for name in names),
         )
-        for (run, performance), found in zip(runs, gates, strict=True)
+        for (run, performance), of_run in zip(runs, gates, strict=True)
     ]
-    titles = [_short_title(name, [found[name] for found in gates if name in found]) for name in names]
+    titles = [_short_title(name, [of_run[name] for of_run in gates if name in of_run]) for name in names]
     columns = (Column(title="run"), Column(title="speeds"), *(Column(title=title, kind="number") for title in titles))
     return columns, tuple(rows)
 
 
 def _short_title(name: str, gates: Sequence[Gate]) -> str:
-    """Name a gate, with its limit where all runs have the same."""
+    """Name a gate, with its limit if all runs have the same."""
     bounds = {f"{'≥' if gate.is_least else '≤'}\u00a0{_limit(gate)}" for gate in gates}
     return f"{_SHORT[name]}, {bounds.pop()}" if len(bounds) == 1 else _SHORT[name]
 
 
 def _in_short(gate: Gate) -> str:
-    """The value, and beside it that it breaks the limit."""
+    """Return the value, with a mark if it exceeds the limit."""
     value = _number(gate, gate.value)
     return value if gate.ok else "not known" if gate.value is None else f"{value}\u00a0{INVALID}"
 
 
 def verdict_of(gate: Gate) -> str:
-    """Say in a word what a gate came to."""
+    """Return the result of a gate in a word."""
     return "holds" if gate.ok else "not known" if gate.value is None else INVALID
 
 
 def say_validity(performance: Performance) -> str:
-    """Say in a sentence whether the speeds count; empty where they do."""
+    """Return a sentence on speeds that are invalid or not known to be valid; empty if they are valid."""
     if performance.is_invalid:
         return f"{INVALID}: {reasons_of(performance)}, so no speed of this run counts as a measurement."
     unknown = [_LABELS[gate.name] for gate in performance.gates if gate.value is None]
     if unknown:
         names = listed(unknown)
-        return f"Whether the speeds count is not known to the end; not recorded: {names}."
+        return f"It is not known whether the speeds are valid; not recorded: {names}."
     return ""
 
 
 def marked(text: str, performance: Performance) -> str:
-    """Write beside a number or its title that it is void, where it is."""
+    """Mark a number or its title if the speeds are invalid."""
     return f"{text}\u00a0· {INVALID}" if performance.is_invalid else text
 
 
 def tone_of_speed(performance: Performance) -> Tone:
-    """Say how a number is coloured."""
+    """Return the colour of a speed."""
     return "bad" if performance.is_invalid else "neutral"
 
 

@@ -1,4 +1,4 @@
-"""The verdict: three sentences made from numbers, never from opinions."""
+"""The verdict: sentences on quality, speed and failures, made from the numbers of a report."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from vlmhyperbench.reports.sections.wording import (
 from vlmhyperbench.summaries.headline import target_of
 from vlmhyperbench.summaries.summary import RunSummary
 
-NAMED = 3
-"""More runs than that are left to the tables."""
-WORTH_NAMING = 3
-"""Fewer flips than that are no pattern."""
+MAX_NAMED = 3
+"""Maximum number of runs in the verdict; the tables show all."""
+MIN_PATTERN = 3
+"""Minimum number of flips in a group for the group to be named."""
 SAME_SPEED = 0.05
-"""Medians of two runs of the same differ by so much: each is timed once, on a machine that does other things too."""
+"""Relative difference of two medians that occurs between repeats of the same run, because each is timed once."""
 
 
 def run_verdict(summary: RunSummary, mistakes: Mapping[str, int]) -> tuple[str, str, str]:
-    """Say how good, how fast, and where it fails; a score that does not rest on everything says so first.
+    """Say how good and how fast a run is and where it fails; an incomplete score begins with that.
 
     `mistakes` counts the kinds of wrong answers.
     """
@@ -49,14 +49,14 @@ def run_verdict(summary: RunSummary, mistakes: Mapping[str, int]) -> tuple[str, 
 def comparison_verdict(
     paired: Sequence[Paired], *, flips: Sequence[cases.Flip], gaps: str = ""
 ) -> tuple[str, str, str]:
-    """Say what differs in quality, in speed, and which answers changed, from the baselines.
+    """Say what differs from the baselines in quality, in speed and in single answers.
 
-    `gaps` says which runs' scores do not rest on everything (`incomplete`).
+    `gaps` says which runs have incomplete scores (`incomplete`).
     """
     if not paired:
-        nothing = "There are not two runs of one data set to compare."
-        return (gaps + nothing, "Nothing can be paired.", "No answer could flip.")
-    named = paired[:NAMED]
+        reason = "No two runs have the same data set, so no runs are compared."
+        return (gaps + reason, "Speeds are not compared.", "No answers are compared.")
+    named = paired[:MAX_NAMED]
     return (
         "".join(say_stop(pair.run.summary) for pair in named) + gaps + " ".join(map(_difference, named)),
         _speeds(named),
@@ -65,7 +65,7 @@ def comparison_verdict(
 
 
 def incomplete(summary: RunSummary, *, name: str = "") -> str:
-    """Say of how much the primary metric knows nothing, and what that could change; empty where it knows all."""
+    """Say how many requests have no score by the primary metric, and its bounds; empty for a complete score."""
     quality, counts = overall(summary), summary.counts
     if not quality or quality[0].value is None or quality[0].n == counts.requested:
         return ""
@@ -86,7 +86,7 @@ def _how_good(summary: RunSummary, quality: Sequence[Quality]) -> str:
     if why := say_why_failed(summary):
         return f"{target} has {why}"
     if not quality or quality[0].value is None:
-        return f"{target} has no score: nothing that it answered could be scored."
+        return f"{target} has no score: none of its answers could be scored."
     sentence = f"{target} {_value_in_words(quality[0])}"
     more = [f"{in_sentence(other.label)} is {_number(other)}" for other in quality[1:3] if other.value is not None]
     return f"{sentence}; {listed(more)}." if more else f"{sentence}."
@@ -111,13 +111,13 @@ def _how_fast(summary: RunSummary) -> str:
     performance = summary.performance
     latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
     if latency is None:
-        return "No request of this run was timed, so nothing can be said of its speed."
+        return "No request of this run was timed, so its speed is unknown."
     times = f"half of its answers took at most {milliseconds(latency.p50)}, 99 % at most {milliseconds(latency.p99)}"
     reasons = reasons_of(performance)
-    void = f"{INVALID} as a measurement of speed, since {reasons}: " if reasons else ""
+    void = f"{INVALID} as a measurement of speed, because {reasons}: " if reasons else ""
     sentence = upper_first(void + times)
     if first is not None:
-        sentence += f", and the first token came within {milliseconds(first.p50)} at the median"
+        sentence += f", and the median time to the first token was {milliseconds(first.p50)}"
     if performance.samples_per_s is not None:
         rates = [f"{write_number(performance.samples_per_s, 1)} answers"]
         if performance.output_tokens_per_s is not None:
@@ -129,22 +129,26 @@ def _how_fast(summary: RunSummary) -> str:
 def _where_it_fails(summary: RunSummary, quality: Sequence[Quality], mistakes: Mapping[str, int]) -> str:
     clauses, counts = [], summary.counts
     groups = by_column(summary).items()
-    weakest = [found for column, rows in groups if (found := _weakest(column, rows, quality)) is not None]
+    weakest = [name for column, rows in groups if (name := _weakest(column, rows, quality)) is not None]
     if weakest:
         clauses.append(f"it is weakest on {listed(weakest[:2])}")
     total = sum(mistakes.values())
     if total:
-        kind, often = next(iter(mistakes.items()))
-        which = "the one wrong answer is" if total == 1 else f"of {plural(total, 'wrong answer')} {often} are"
+        kind, count = next(iter(mistakes.items()))
+        which = "the only wrong answer is" if total == 1 else f"{count} of {plural(total, 'wrong answer')} are"
         clauses.append(f"{which} of the kind ‘{kind}’")
     elif quality and quality[0].value is not None and quality[0].identity.perfect is not None:
         clauses.append("no answer was wrong")
     failed = [
         plural(number, noun, nouns)
         for number, noun, nouns in (
-            (counts.model_failures, "request was failed by the model", "requests were failed by the model"),
-            (counts.infrastructure_failures, "was lost to the infrastructure", "were lost to the infrastructure"),
-            (counts.missing, "was never made", "were never made"),
+            (counts.model_failures, "request failed because of the model", "requests failed because of the model"),
+            (
+                counts.infrastructure_failures,
+                "request failed because of the infrastructure",
+                "requests failed because of the infrastructure",
+            ),
+            (counts.missing, "request was never made", "requests were never made"),
         )
         if number
     ]
@@ -177,11 +181,10 @@ def _number(quality: Quality) -> str:
 def _difference(pair: Paired) -> str:
     baseline, other = pair.baseline, pair.run
     if not pair.deltas:
-        return f"{other.name} shares no metric with {baseline.name} that is defined alike."
-    if pair.deltas[0].difference is None:
-        return f"{other.name} cannot be paired with {baseline.name}."
+        return f"{other.name} and {baseline.name} share no metric of one definition."
     first = pair.deltas[0]
-    assert first.difference is not None  # noqa: S101 -- asked above; narrows the type
+    if first.difference is None:
+        return f"{other.name} cannot be paired with {baseline.name}."
     between = (
         f"95 % interval {write_number(first.low)} to {write_number(first.high)}, "
         if first.low is not None and first.high is not None
@@ -191,9 +194,9 @@ def _difference(pair: Paired) -> str:
         "better": "is better than",
         "differs": "differs from",
         "worse": "is worse than",
-        "too small to matter": "differs by too little to matter from",
-        "equivalent": "is as good as",
-        "no difference shown": "is not shown to differ from",
+        "too small to matter": "has no relevant difference from",
+        "equivalent": "is equivalent to",
+        "no difference shown": "does not differ significantly from",
         "not comparable": "cannot be compared with",
     }[first.verdict]
     sign = "+" if first.difference > 0 else ""
@@ -223,9 +226,11 @@ def _speeds(paired: Sequence[Paired]) -> str:
         base, theirs = (summary.performance.times.get("latency_ms") for summary in (baseline, other))
         if base is None or theirs is None or not base.p50 or theirs.p50 is None:
             continue
-        apart = measured_apart(baseline.measurement, other.measurement)
-        if apart:
-            clauses.append(f"{other.name} is another measurement than {baseline.name}, by {listed(apart)}")
+        differing = measured_apart(baseline.measurement, other.measurement)
+        if differing:
+            clauses.append(
+                f"{other.name} and {baseline.name} are not compared by speed: they differ in {listed(differing)}"
+            )
             continue
         change = theirs.p50 / base.p50 - 1
         how = "about as fast"
@@ -237,21 +242,21 @@ def _speeds(paired: Sequence[Paired]) -> str:
         )
     void = [summary.name for summary in runs if summary.performance.is_invalid]
     if clauses and void:
-        clauses[0] = f"{INVALID} as measurements of speed are those of {listed(void)}: {clauses[0]}"
-    return f"{'; '.join(clauses)}." if clauses else "Speeds cannot be compared: a run was not timed."
+        clauses[0] = f"{INVALID} as measurements are the speeds of {listed(void)}: {clauses[0]}"
+    return f"{'; '.join(clauses)}." if clauses else "Speeds are not compared, because a run was not timed."
 
 
 def _flips(paired: Sequence[Paired], flips: Sequence[cases.Flip]) -> str:
     clauses = [
-        f"from {pair.baseline.name} to {pair.run.name} {counted.broke} of {plural(counted.pairs, 'answer')} broke and "
+        f"from {pair.baseline.name} to {pair.run.name}, {counted.broke} of {plural(counted.pairs, 'answer')} broke and "
         f"{counted.mended} were mended"
         for pair in paired
         if (counted := pair.flips) is not None and counted.pairs
     ]
     if not clauses:
-        return "No answers could be paired, so none can be said to have flipped."
-    most = cases.most_flipped(flips, paired[0].baseline.summary.group_columns)
-    if most is not None and most[2] >= WORTH_NAMING:
-        column, value, number = most
-        clauses.append(f"most often, {number} times, about the {group_title(column)} ‘{value}’")
+        return "No answers could be paired, so flips are unknown."
+    largest = cases.most_flipped(flips, paired[0].baseline.summary.group_columns)
+    if largest is not None and largest[2] >= MIN_PATTERN:
+        column, value, number = largest
+        clauses.append(f"the {group_title(column)} with the largest number of flips, {number}, is ‘{value}’")
     return f"{upper_first('; '.join(clauses))}."

@@ -1,4 +1,4 @@
-"""Sentences and labels that several reports share: numbers in words, never an opinion."""
+"""Labels and written numbers that several sections share."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def path_of(spec: RunSpec) -> str:
 
 
 def tone_of(state: str) -> Tone:
-    """Say how a state is coloured."""
+    """Return the colour of a state."""
     return "good" if state == RunState.SUCCEEDED else "neutral" if state in {"PARTIAL", "DONE"} else "bad"
 
 
 def group_title(column: str) -> str:
-    """Name a group column in words."""
+    """Return the title of a group column."""
     return _COLUMNS.get(column, column.replace("_", " "))
 
 
@@ -61,7 +61,7 @@ def size(value: float | None) -> str:
 
 
 def write_money(cost: Cost, amount: float | None = None) -> str:
-    """Write the whole cost, or an amount of its currency, with four significant digits; `unknown` where it is."""
+    """Write the total cost, or an amount in its currency, with four significant digits; `unknown` without a value."""
     value = cost.total if amount is None else amount
     if value is None:
         return "unknown"
@@ -75,22 +75,22 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def listed(parts: list[str]) -> str:
-    """Join parts as a sentence does."""
+    """Join parts with commas and a final `and`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
 def in_sentence(label: str) -> str:
-    """Write a label as it stands inside a sentence: `Exact match` becomes `exact match`, `ANLS` stays."""
+    """Write a label inside a sentence: `Exact match` becomes `exact match`, `ANLS` stays."""
     return label[0].lower() + label[1:] if label[1:2].islower() else label
 
 
 def upper_first(sentence: str) -> str:
-    """Begin a sentence with a capital, and leave the rest alone."""
+    """Write the first letter of a sentence as a capital and leave the rest unchanged."""
     return sentence[:1].upper() + sentence[1:]
 
 
 def plain(value: JsonValue) -> str:
-    """Write a JSON value for people: scalars bare, the rest as `key=value`."""
+    """Write a JSON value as readable text: scalars as they are, objects as `key=value`."""
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Write a document as JSON, complete, and read it again: what is read is written as it was, in every format.
+"""Write a document as JSON and read it again: every writer makes the same bytes of what is read as of the original.
 
-Every figure stands twice in it: as the block that it is made from, and in `figures` as Plotly JSON, for notebooks and
-the dashboard; `headline` has one row per run for machines.
+Every figure is in it twice: as the block that it is drawn from, and in `figures` as Plotly JSON, for notebooks and
+dashboards.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 from vlmhyperbench.decoding import decode, tag_of
-from vlmhyperbench.reports.document import Document, Section, Tile, Tone
+from vlmhyperbench.reports.document import Document
 from vlmhyperbench.reports.writers.plots import to_plotly
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_object
@@ -35,11 +33,11 @@ def to_json(document: Document) -> bytes:
         "subtitle": document.subtitle,
         "state": document.state,
         "tone": document.tone,
-        "finished_at": document.finished_at or None,
+        "finished_at": document.finished_at,
         "verdict": list(document.verdict),
         "headline": {"rows": [dict(row) for row in document.headline]},
         "tiles": [asdict(tile) for tile in document.tiles],
-        "runs": {run: dict(data) for run, data in document.data.items()},
+        "runs": {run: dict(summary) for run, summary in document.runs.items()},
         "sections": [
             {
                 "name": section.name,
@@ -57,75 +55,41 @@ def to_json(document: Document) -> bytes:
 
 
 def from_json(content: bytes) -> Document:
-    """Read a report that `to_json` wrote; every writer makes the same bytes of it as of the original.
+    """Read a report that `to_json` wrote.
 
     The drawings in `figures` are made again from the blocks.
 
     Raises:
-        InvalidInput: it is no such report; the message names the place.
+        InvalidInput: it is no such report; the message names the location in it.
     """
-    found = parse_object(content, what="The report")
-    if found.get("schema") != SCHEMA:
+    report = dict(parse_object(content, what="The report"))
+    schema = report.pop("schema", None)
+    if schema != SCHEMA:
         raise InvalidInput(
-            f"The report's schema is {str(found.get('schema'))[:100]!r}; this version reads {SCHEMA!r}.",
+            f"The report's schema is {str(schema)[:100]!r}; this version reads {SCHEMA!r}.",
             cure="Name a report.json, and use the version that wrote it.",
         )
-    headline = _object(found.pop("headline", None), "headline")
-    runs = _object(found.pop("runs", None), "runs")
-    body = decode(_Body, {name: item for name, item in found.items() if name not in {"schema", "figures"}}, "report")
-    document = Document(
-        scope=body.scope,
-        id=body.id,
-        title=body.title,
-        subtitle=body.subtitle,
-        state=body.state,
-        tone=body.tone,
-        finished_at=body.finished_at or "",
-        verdict=body.verdict,
-        tiles=body.tiles,
-        sections=body.sections,
-        headline=_rows(headline.get("rows"), "headline.rows"),
-        data={run: _object(data, f"runs.{run[:100]}") for run, data in runs.items()},
-    )
+    report.pop("figures", None)
+    report["headline"] = decode(_Headline, report.get("headline"), "headline").rows
+    document = decode(Document, report, "report")
     _check(document)
     return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Body:
-    """What has the same shape in JSON as in a document."""
+class _Headline:
+    """The rows of the headline, which JSON has in an object."""
 
-    scope: Literal["run", "experiment"]
-    id: str
-    title: str
-    subtitle: str
-    state: str
-    tone: Tone
-    finished_at: str | None
-    verdict: tuple[str, str, str]
-    tiles: tuple[Tile, ...]
-    sections: tuple[Section, ...]
-
-
-def _object(value: JsonValue, place: str) -> JsonObject:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"{place} is no object.")
-    return value
-
-
-def _rows(value: JsonValue, place: str) -> tuple[JsonObject, ...]:
-    if not isinstance(value, list):
-        raise InvalidInput(f"{place} is no list.")
-    return tuple(_object(row, f"{place}[{i}]") for i, row in enumerate(value))
+    rows: tuple[JsonObject, ...]
 
 
 def _check(document: Document) -> None:
-    """Refuse names that would be two files, or a file elsewhere."""
+    """Refuse names from which two files of one name, or a file in another folder, would be made."""
     if _ID.fullmatch(document.id) is None:
-        raise InvalidInput(f"The report's id is {document.id[:100]!r}, which is none.")
-    for name, often in Counter(figure.name for figure in document.figures).items():
-        if often > 1:
-            raise InvalidInput(f"{often} figures have the name {name!r}.")
+        raise InvalidInput(f"The report's id {document.id[:100]!r} is not one of letters, digits and hyphens.")
+    for name, count in Counter(figure.name for figure in document.figures).items():
+        if count > 1:
+            raise InvalidInput(f"{count} figures have the name {name!r}.")
     for image in document.images:
         if _SHA256.fullmatch(image) is None:
-            raise InvalidInput(f"A case shows {image[:100]!r}, which is no SHA-256.")
+            raise InvalidInput(f"A case shows the image {image[:100]!r}, which is not a SHA-256 hash.")

@@ -1,7 +1,7 @@
-"""Write a document as Markdown whose figures and pages are files beside it.
+"""Write a document as Markdown; figures and pages are files in the same folder.
 
-Texts from models and data sets cannot become markup: what Markdown or HTML would read is escaped, and a cell stays on
-one line.
+Texts from models and data sets cannot become markup: all characters with a meaning in Markdown or HTML are escaped,
+and a cell stays on one line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.reports.document import (
-    Answer,
     Block,
     Case,
     Cases,
@@ -19,6 +18,7 @@ from vlmhyperbench.reports.document import (
     Facts,
     Listing,
     Points,
+    Prediction,
     SampleTable,
     Section,
     Table,
@@ -34,8 +34,8 @@ _LINE_START = re.compile(r"^(\d+)([.)])(?= )|^([-+](?= )|[=#>])")
 def to_markdown(document: Document, *, images: Collection[str]) -> bytes:
     """Return UTF-8 Markdown (GitHub's dialect).
 
-    `images` are the content hashes for which a file `image_name(hash)` lies beside the report; figures are expected as
-    `<figure name>.svg`.
+    `images` are the content hashes for which the report's folder has a file `image_name(hash)`; figures are expected
+    as `<figure name>.svg`.
     """
     lines = [f"# {escape(document.title)}", "", f"{escape(document.subtitle)}", ""]
     finished = f" · finished {escape(document.finished_at)}" if document.finished_at else ""
@@ -50,7 +50,7 @@ def to_markdown(document: Document, *, images: Collection[str]) -> bytes:
 def markdown_files(
     document: Document, *, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]
 ) -> dict[str, bytes]:
-    """Return the report and the files that lie beside it, by name; arguments as of `html.to_html`."""
+    """Return the report and the files that it refers to, by name; the arguments are those of `html.to_html`."""
     return {
         "report.md": to_markdown(document, images=thumbnails),
         **{f"{name}.svg": drawing.file for name, drawing in drawings.items()},
@@ -59,7 +59,7 @@ def markdown_files(
 
 
 def sections_to_markdown(title: str, sections: Sequence[Section]) -> bytes:
-    """Return some sections without figures or pages under a title: for the summary of a build, say."""
+    """Return sections without figures or pages under a title, for the summary of a build for instance."""
     lines = [f"# {escape(title)}", ""]
     for section in sections:
         lines += _section(section, ())
@@ -67,7 +67,7 @@ def sections_to_markdown(title: str, sections: Sequence[Section]) -> bytes:
 
 
 def image_name(sha256: str) -> str:
-    """Return the file name of a page's picture beside the report."""
+    """Return the file name of a page's picture."""
     return f"page-{sha256[:16]}.webp"
 
 
@@ -135,11 +135,10 @@ def _case(case: Case, images: Collection[str]) -> Iterator[str]:
     yield ""
 
 
-def _answer(answer: Answer) -> str:
+def _answer(answer: Prediction) -> str:
     text = "".join(span.text for span in answer.spans if span.kind != "missing")
-    said = _code(text) if text else "nothing"
     note = f" · {escape(answer.note)}" if answer.note else ""
-    return f"- {escape(answer.run) or 'answered'} {said} · {escape(answer.score)}{note}"
+    return f"- {escape(answer.run) or 'answered'} {_code(text) if text else 'nothing'} · {escape(answer.score)}{note}"
 
 
 def _code(text: str) -> str:
@@ -173,5 +172,5 @@ def _grid(titles: Sequence[str], is_right: Sequence[bool], rows: Sequence[Sequen
 
 
 def _written(lines: Sequence[str]) -> bytes:
-    """Answers may hold a NUL, for which most readers of text take a file for none."""
+    """Join lines; a NUL is replaced, because many readers take a file with one for a binary file."""
     return ("\n".join(lines).rstrip() + "\n").replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
