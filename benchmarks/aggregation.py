@@ -1,7 +1,7 @@
-"""Print how long 10,000,000 measures take to aggregate by each usual grouping, and how much memory.
+"""Measure time and memory of the aggregation of 10,000,000 per-sample scores by each usual grouping.
 
-Usage: python -m benchmarks.aggregation [SAMPLES]    2,000,000 samples by default, by five metrics. Each grouping runs
-in a process of its own, beside the plainest thing that polars can do with the same frames: a mean by group.
+Usage: python -m benchmarks.aggregation [SAMPLES]    2,000,000 samples by default, with five metrics. Each grouping runs
+in its own process, together with a baseline on the same frames: a mean by group, by polars.
 """
 
 from __future__ import annotations
@@ -39,50 +39,50 @@ SHARE = {"exact_match": "correct", "anls": "similarity", "token_f1": "f1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one grouping of all metrics took."""
+    """Time and memory of one grouping of all metrics."""
 
     groups: int
     ours_s: float
     cpu_s: float
-    """Of both cores; more than `ours_s` where they worked together, less where others had the machine."""
+    """CPU time of all cores: more than `ours_s` if several cores worked, less if other processes ran meanwhile."""
     plain_s: float
-    """A mean by group of the same frames, by polars."""
+    """Time of a mean by group of the same frames, by polars."""
     methods: list[str]
     peak_bytes: int
     input_bytes: int
-    """Peak before: what it took to make the frames."""
+    """Peak memory before the aggregation: of making the frames."""
 
 
 def main(samples: int) -> None:
-    """Run each grouping in a child and print what it took."""
+    """Run each grouping in a child process and print its time and memory."""
     aim = f"≤ {AIM_S * samples / 2e6:.0f} s, ≤ {AIM_BYTES / 1e9:.0f} GB"
     table = Table(
         *("grouping", "groups", "ours", "CPU", "polars mean", "ratio", "intervals", "peak memory (input)"),
-        title=f"{samples * len(METRICS):,} measures of {len(METRICS)} metrics, aim {aim}",
+        title=f"{samples * len(METRICS):,} scores of {len(METRICS)} metrics, aim {aim}",
     )
     for name in GROUPINGS:
-        found = in_child(samples, name)
+        measured = in_child(samples, name)
         table.add_row(
             name,
-            f"{found.groups:,}",
-            f"{found.ours_s:.2f} s",
-            f"{found.cpu_s:.2f} s",
-            f"{found.plain_s:.2f} s",
-            f"{found.ours_s / found.plain_s:.1f}",
-            ", ".join(found.methods) or "none",
-            f"{found.peak_bytes / 1e9:.2f} GB ({found.input_bytes / 1e9:.2f} GB)",
+            f"{measured.groups:,}",
+            f"{measured.ours_s:.2f} s",
+            f"{measured.cpu_s:.2f} s",
+            f"{measured.plain_s:.2f} s",
+            f"{measured.ours_s / measured.plain_s:.1f}",
+            ", ".join(measured.methods) or "none",
+            f"{measured.peak_bytes / 1e9:.2f} GB ({measured.input_bytes / 1e9:.2f} GB)",
         )
     Console().print(table)
 
 
 def in_child(samples: int, name: str) -> Measured:
-    """Aggregate every metric by one grouping in a process that does nothing else."""
+    """Aggregate every metric by one grouping in a new process."""
     argv = [sys.executable, "-m", "benchmarks.aggregation", str(samples), name]
     return Measured(**json.loads(subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout))
 
 
 def measure(samples: int, name: str) -> Measured:
-    """Aggregate every metric by one grouping, here."""
+    """Aggregate every metric by one grouping in this process."""
     frames = dict(_frames(samples))
     columns = GROUPINGS[name]
     input_bytes = _peak_bytes()
@@ -95,9 +95,9 @@ def measure(samples: int, name: str) -> Measured:
         if name == "by_id":
             groups = describe(frame, group_by=columns).height
         else:
-            found = aggregate(frame, metric, group_by=columns)
-            groups = found.height
-            methods.update(found["ci_method"].drop_nulls())
+            aggregated = aggregate(frame, metric, group_by=columns)
+            groups = aggregated.height
+            methods.update(aggregated["ci_method"].drop_nulls())
     ours_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     peak_bytes = _peak_bytes()
     start = time.perf_counter()
@@ -117,7 +117,7 @@ def measure(samples: int, name: str) -> Measured:
 
 
 def _frames(samples: int) -> Iterator[tuple[Combining, polars.DataFrame]]:
-    """Make one frame per metric; what they share is in memory once."""
+    """Make one frame per metric; shared columns are in memory once."""
     chance = np.random.default_rng(10)
     documents = np.arange(samples) // SAMPLES_PER_DOCUMENT
     hashes = chance.integers(0, 2**63, size=(documents[-1] + 1, 4)).tolist()

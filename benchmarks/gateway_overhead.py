@@ -1,6 +1,6 @@
-"""The gateway's added TTFT: one load at the engine's own URL and through the gateway, in pairs of random order.
+"""Measure the TTFT that the gateway adds: the same load at the engine's own URL and through the gateway, in pairs.
 
-The load generator measures it, as `vlmhyperbench load ENGINE --against GATEWAY --scenario single_stream` does.
+It is the measurement of `vlmhyperbench load ENGINE --against GATEWAY --scenario single_stream`, in random order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def measure_pairs(*, pairs: int) -> PairedResult:
     async with await start_child(argv, env={"VLMHB_GATEWAY_KEY": KEY}, stdin=DEVNULL, stderr=DEVNULL) as child:
         gateway = f"http://127.0.0.1:{json.loads(await child.stdout.readline())['port']}"
         bases = (await _load_engine(gateway), gateway)
-        # Both get the key: the engine asks for none, and the same bytes are sent to either.
+        # Both get the key, so that the same bytes are sent to both; the engine does not require it.
         first, second = (
             Target(
                 endpoint=Endpoint(url=f"{base}/v1/chat/completions", headers={"Authorization": "api_key"}),
@@ -69,16 +69,16 @@ async def measure_pairs(*, pairs: int) -> PairedResult:
         return await measure_in_pairs(LOAD, measure_side, control, urls=bases, pairs=pairs)
 
 
-def medians_of(found: PairedResult) -> tuple[float, float, float]:
-    """Return the medians over pairs of TTFT from the send: direct, through the gateway, and what the latter adds."""
-    direct = [_ttft_ms(pair.first) for pair in found.pairs]
-    through = [_ttft_ms(pair.second) for pair in found.pairs]
+def medians_of(measured: PairedResult) -> tuple[float, float, float]:
+    """Return medians over pairs of the TTFT from the send: direct, through the gateway, and of the differences."""
+    direct = [_ttft_ms(pair.first) for pair in measured.pairs]
+    through = [_ttft_ms(pair.second) for pair in measured.pairs]
     added = [second - first for first, second in zip(direct, through, strict=True)]
     return statistics.median(direct), statistics.median(through), statistics.median(added)
 
 
 async def _load_engine(gateway: str) -> str:
-    """Have the gateway start a simulated engine; return its own URL."""
+    """Make the gateway start a simulated engine; return the engine's own URL."""
     load = {"model": "simulated", "backend_class": "simulated", "engine_params": ENGINE}
     async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
         loaded = await client.post(f"{gateway}/v1/model/load", json=load, headers={"X-API-Key": KEY})
@@ -94,21 +94,21 @@ def _ttft_ms(result: LoadResult) -> float:
     return ttft.p50
 
 
-def _shut_gates(found: PairedResult) -> list[str]:
-    results = [result for pair in found.pairs for result in (pair.first, pair.second)]
+def _failed_gates(measured: PairedResult) -> list[str]:
+    results = [result for pair in measured.pairs for result in (pair.first, pair.second)]
     return sorted({gate.name for result in results for gate in result.gates if not gate.ok})
 
 
 def main() -> None:
-    """Measure and print the medians, the ratio of the pairs, and what gate was shut."""
-    found = asyncio.run(measure_pairs(pairs=PAIRS))
-    print(f"{os.cpu_count()} CPUs, {len(found.pairs)} pairs of {LOAD.requests} requests")
-    print("TTFT direct {:.2f} ms, through the gateway {:.2f} ms, added {:.2f} ms".format(*medians_of(found)))
-    ratio = found.ratios["ttft_p50"]
+    """Measure and print the medians, the ratio of the pairs, and the gates that failed."""
+    measured = asyncio.run(measure_pairs(pairs=PAIRS))
+    print(f"{os.cpu_count()} CPUs, {len(measured.pairs)} pairs of {LOAD.requests} requests")
+    print("TTFT direct {:.2f} ms, through the gateway {:.2f} ms, added {:.2f} ms".format(*medians_of(measured)))
+    ratio = measured.ratios["ttft_p50"]
     if ratio.low is not None and ratio.high is not None:
         print(f"ratio {ratio.ratio:.3f}, {ratio.low:.3f} to {ratio.high:.3f} at {ratio.confidence:.0%}")
-    if not found.valid:
-        print(f"INVALID: {', '.join(_shut_gates(found))}")
+    if not measured.valid:
+        print(f"INVALID: {', '.join(_failed_gates(measured))}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""The cost of measuring: CPU per token and per request beside a bare epoll loop, start-up, memory, error of TTFT.
+"""Measure the cost of the load generator: CPU per token and per request, start-up, memory, error of TTFT.
 
-Usage: python -m benchmarks.loadgen_cost    Costs are marginal: what a larger plan takes more than a smaller one.
+Usage: python -m benchmarks.loadgen_cost    Costs are marginal: the difference of a larger and a smaller plan. A bare
+epoll loop that sends the same requests is measured in the same rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TOKENS = 128
 GAP_MS = 10.0
 ROUNDS = 3
 SMALL, LARGE = 128, 640
-"""Requests of the two plans whose difference counts; twenty times as many where a request is one token."""
+"""Numbers of requests of the two plans; twenty times as many for one-token requests."""
 
 IMAGE_BYTES = 100_000
 IMAGE_TOKENS = 16
@@ -57,8 +58,8 @@ async def _main() -> None:
     table.add_row("CPU-s per 1k one-token requests", f"{single * scale:.3f}", f"{bare * scale:.3f}", "≤ 0.06")
     images, bare = await _marginal_cpu_s(IMAGE_TOKENS, gap_ms=2.0, small=SMALL, large=LARGE, image_bytes=IMAGE_BYTES)
     scale = 1000 / (LARGE - SMALL)
-    what = f"CPU-s per 1k requests of {IMAGE_TOKENS} tokens with an image of {IMAGE_BYTES // 1000} KB"
-    table.add_row(what, f"{images * scale:.3f}", f"{bare * scale:.3f}", "")
+    title = f"CPU-s per 1k requests of {IMAGE_TOKENS} tokens with an image of {IMAGE_BYTES // 1000} KB"
+    table.add_row(title, f"{images * scale:.3f}", f"{bare * scale:.3f}", "")
     async with _engine(tokens=TOKENS, gap_ms=GAP_MS, records=True) as url:
         end, error_ms = await _drive(url, SMALL)
     table.add_row("start-up to the first byte sent", f"{end.startup_s:.2f} s", "", "≤ 0.6 s")
@@ -71,7 +72,7 @@ async def _main() -> None:
 async def _marginal_cpu_s(
     tokens: int, *, gap_ms: float, small: int, large: int, image_bytes: int = 0
 ) -> tuple[float, float]:
-    """Return the median difference of the cost of two plans: of the load generator and of the bare loop."""
+    """Return the median difference of the CPU time of two plans: of the load generator and of the bare loop."""
     ours, bare = [], []
     async with _engine(tokens=tokens, gap_ms=gap_ms) as url:
         for _ in range(ROUNDS):
@@ -100,7 +101,7 @@ def _body(number: int, image_bytes: int = 0) -> bytes:
 
 
 async def _drive(url: str, count: int, image_bytes: int = 0) -> tuple[EndLine, list[float]]:
-    """Run a plan; return its end and, where the engine recorded, the error of each TTFT."""
+    """Run a plan; return its end line and, if the engine recorded its sends, the error of each TTFT."""
     with tempfile.TemporaryDirectory() as folder:
         plan_folder, record_folder = Path(folder) / "plan", Path(folder) / "record"
         requests = write_bodies(plan_folder, (_body(number, image_bytes) for number in range(count)), phase=1)
@@ -130,7 +131,7 @@ def _get(url: str) -> bytes:
 
 
 def _bare_cpu_s(url: str, count: int, image_bytes: int) -> float:
-    """Send as many requests from the smallest loop that takes instants and parses nothing; return its CPU time."""
+    """Send the same number of requests from a minimal loop that parses nothing; return its CPU time."""
     port = int(url.rpartition(":")[2])
     poll = select.epoll()
     body = _body(0, image_bytes)

@@ -1,6 +1,6 @@
-"""Print how fast text is scored in bulk, beside loops of the packages that define the metrics, on the same pairs.
+"""Compare the speed of bulk scoring with loops over the packages that define the metrics, on the same pairs of texts.
 
-Usage: python -m benchmarks.metrics_bulk [PAIRS]    The loops run on at most 100,000 of them, scaled up.
+Usage: python -m benchmarks.metrics_bulk [PAIRS]    The loops run on at most 100,000 pairs, and their time is scaled up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class Case(NamedTuple):
-    """A metric, and what it is compared with."""
+    """A metric, and the loop that it is compared with."""
 
     metric: Metric
     aim_s: float
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 def main(pairs: int) -> None:
-    """Time each metric and its loop, and compare every value that both gave."""
+    """Measure the time of each metric and its loop, and compare every value that both computed."""
     predictions, references = _pairs(pairs)
     input_bytes = _peak_bytes()
     table = Table("metric", "ours", "aim", "loop", "ratio", "identical values", title=f"{pairs:,} pairs, 20-40 chars")
@@ -71,10 +71,10 @@ def main(pairs: int) -> None:
 def _cases() -> list[Case]:
     normalise = NormaliserV1()
     return [
-        Case(Anls(), 2.0, "anls.metrics", lambda said, true: anls_score(said, [true])),
-        Case(Cer(), 3.0, "jiwer.cer", lambda said, true: jiwer.cer(true, said)),
-        Case(Wer(), 3.0, "jiwer.wer", lambda said, true: jiwer.wer(true, said)),
-        Case(ExactMatch(), 0.5, "normaliser one by one", lambda said, true: float(normalise(said) == normalise(true))),
+        Case(Anls(), 2.0, "anls.metrics", lambda answer, true: anls_score(answer, [true])),
+        Case(Cer(), 3.0, "jiwer.cer", lambda answer, true: jiwer.cer(true, answer)),
+        Case(Wer(), 3.0, "jiwer.wer", lambda answer, true: jiwer.wer(true, answer)),
+        Case(ExactMatch(), 0.5, "normaliser loop", lambda answer, true: float(normalise(answer) == normalise(true))),
     ]
 
 

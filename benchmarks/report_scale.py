@@ -1,7 +1,7 @@
-"""Print how long the report of a run of 100,000 samples takes, and how large its files are.
+"""Measure how long the report of a run of 100,000 samples takes, and how large its files are.
 
-Usage: python -m benchmarks.report_scale [SAMPLES]    Four questions to a document, five metrics, every format. The
-report is made in a process of its own, by the code that the reporter runs.
+Usage: python -m benchmarks.report_scale [SAMPLES]    Four questions per document, five metrics, every format. The
+report is made in a separate process, by the code of the reporter.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _WORDS = [f"{syllable}{ending}" for syllable in ("inv", "tot", "dat", "sel", "bu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What one report took."""
+    """Time, memory and files of one report."""
 
     compose_s: float
     render_s: float
     cpu_s: float
     peak_bytes: int
     input_bytes: int
-    """Peak before: what it took to make the run up."""
+    """Peak memory before the report: of making the run."""
     files: dict[str, int]
     """Name → size in bytes."""
 
@@ -66,7 +66,7 @@ class Made:
 
 
 def main(samples: int) -> None:
-    """Make the report in a child and print what it took."""
+    """Make the report in a child process and print its time, memory and files."""
     made = in_child(samples)
     table = Table("figure", "measured", "aim", title=f"report of {samples:,} samples by {len(METRICS)} metrics")
     table.add_row("composing, tables included", f"{made.compose_s:.1f} s", "")
@@ -81,13 +81,13 @@ def main(samples: int) -> None:
 
 
 def in_child(samples: int) -> Made:
-    """Make the report in a process that does nothing else."""
+    """Make the report in a new process."""
     argv = [sys.executable, "-m", "benchmarks.report_scale", str(samples), "child"]
     return Made(**json.loads(subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout))
 
 
 def make(samples: int) -> Made:
-    """Make the report, here."""
+    """Make the report in this process."""
     bundle = run_bundle(samples)
     pages = {sha256: _page(sha256) for sha256 in _hashes(40)}
     input_bytes = _peak_bytes()
@@ -107,7 +107,7 @@ def make(samples: int) -> Made:
 
 
 def run_bundle(samples: int) -> RunBundle:
-    """Make up a run as it lies in database and storage; the same number gives the same run."""
+    """Make a run as it is in database and storage; the same number makes the same run."""
     facts, spec = _facts(samples), _spec()
     measured = [measure_metric(facts, metric) for metric in spec.metrics]
     return RunBundle(
@@ -123,8 +123,8 @@ def run_bundle(samples: int) -> RunBundle:
         unreadable=0,
         facts=facts,
         measures=tuple(
-            MeasureFile(identity=one.identity, environment="1" * 64, evaluation_id=None, content=one.content)
-            for one in measured
+            MeasureFile(identity=metric.identity, environment="1" * 64, evaluation_id=None, content=metric.content)
+            for metric in measured
         ),
         claims=(_claim(),),
         phases=(PhaseEvidence(no=1, kind="accuracy", state="COMPLETE", count=samples),),
@@ -149,8 +149,8 @@ def _spec() -> RunSpec:
         dataset=DatasetSpec(name="documents", version="1.0.0", type="annotation_csv"),
         prompt=PromptSpec(name="plain", version="1.0.0"),
         metrics=tuple(
-            MetricSpec(name=one.name, profile=one.profile, version=one.version, class_path=one.name)
-            for one in described
+            MetricSpec(name=metric.name, profile=metric.profile, version=metric.version, class_path=metric.name)
+            for metric in described
         ),
         reports=(*FORMATS, "csv"),
     )
@@ -230,7 +230,7 @@ def _fact(ordinal: int, document: str, chance: random.Random) -> dict[str, objec
 
 
 def _answer(reference: str, chance: random.Random) -> tuple[str | None, str | None, str | None]:
-    """Make an answer up: its text, whose failure it is, and the error's code."""
+    """Make an answer: its text, the kind of its failure and the error code."""
     luck = chance.random()
     if luck < LOST:
         return None, "infrastructure", "connection_lost"
@@ -238,9 +238,9 @@ def _answer(reference: str, chance: random.Random) -> tuple[str | None, str | No
         return None, "model", "context_too_long"
     if luck > LOST + REFUSED + WRONG:
         return reference, None, None
-    place = chance.randrange(len(reference))
+    misread = chance.randrange(len(reference))
     wrong = (
-        reference[:place] + "#" + reference[place + 1 :],
+        reference[:misread] + "#" + reference[misread + 1 :],
         f"The document says: {reference}, as far as it can be read.",
         " ".join(chance.choices(_WORDS, k=4)),
         reference[: len(reference) // 2],
@@ -274,7 +274,7 @@ def _hashes(count: int) -> list[str]:
 
 
 def _page(sha256: str) -> bytes:
-    """Draw a page of grey lines, another for each hash."""
+    """Draw a page of grey lines, different for each hash."""
     chance = random.Random(sha256)
     page = Image.new("L", (1240, 1754), 255)
     draw = ImageDraw.Draw(page)

@@ -1,7 +1,7 @@
-"""Print how long the report of a million timed requests takes, and what folding their tokens takes.
+"""Measure how long the report of a million timed requests takes, and the folding of their tokens.
 
-Usage: python -m benchmarks.report_speed [REQUESTS]    No metric, so what is timed is the chapter on performance and the
-writing of the report. Tokens are folded as the reporter does it, in batches of 4,096 answers of 32 tokens.
+Usage: python -m benchmarks.report_speed [REQUESTS]    The run has no metric, so the time is that of the chapter on
+performance and of writing the report. Tokens are folded as in the reporter: in batches of 4,096 answers of 32 tokens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AIM_S = 30.0
 
 
 def main(requests: int) -> None:
-    """Make such a run up, report it and print what that took."""
+    """Make a run, report it and print time and memory."""
     facts = _facts(requests)
     events, folded_s = _folded(facts)
     bundle = _bundle(facts, events)
@@ -107,7 +107,7 @@ def _facts(requests: int) -> polars.DataFrame:
 
 
 def _folded(facts: polars.DataFrame) -> tuple[TokenEvents, float]:
-    """Fold the tokens of all answers, and return how many seconds that alone took."""
+    """Fold the tokens of all answers; also return the seconds that the folding took."""
     shared = on_one_clock(facts, {})
     assert shared is not None
     grid = grid_over(shared)

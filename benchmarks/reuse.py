@@ -1,4 +1,4 @@
-"""Print what answers that are kept cost: a first run of a real model beside reruns, re-scores, the cache, an import.
+"""Compare the time of a first run of a real model with reruns, re-scores, the cache and an import of its answers.
 
 Usage: python -m benchmarks.reuse [SAMPLES]
 """
@@ -28,9 +28,9 @@ METRICS = ("exact_match", "anls", "cer")
 
 
 def main(samples: int) -> None:
-    """Time every way to a scored run of the same questions, and count the requests that a model got."""
+    """Measure the time of every way to a scored run of the same questions, and count the requests to the model."""
     with stack() as (_, client):
-        ended(client, client.runs.create(_entry(8)))  # loads the model: no row of the table pays for it
+        ended(client, client.runs.create(_entry(8)))  # loads the model, so that no row of the table includes that
         table = Table("run", "POST to report", "of the first", "requests to a model", title=f"{samples:,} answers")
         first, first_s = _timed(client, lambda: client.runs.create(_entry(samples)))
         content = _as_import(client, first)
@@ -42,10 +42,10 @@ def main(samples: int) -> None:
             ("another run, from the cache", lambda: client.runs.create(_entry(samples, reuse="cache"))),
             ("import of its answers", lambda: client.runs.import_(_import(client, content))),
         ]
-        table.add_row("first run", f"{first_s:.1f} s", "1.00", str(_asked(client, first.id)))
+        table.add_row("first run", f"{first_s:.1f} s", "1.00", str(_requests(client, first.id)))
         for name, create in rows:
             run, run_s = _timed(client, create)
-            table.add_row(name, f"{run_s:.1f} s", f"{run_s / first_s:.2f}", str(_asked(client, run.id)))
+            table.add_row(name, f"{run_s:.1f} s", f"{run_s / first_s:.2f}", str(_requests(client, run.id)))
     Console().print(table)
 
 
@@ -73,8 +73,8 @@ def _as_import(client: Client, run: RunDetail) -> bytes:
     while True:
         page = client.results(run_id=run.id, limit=500, cursor=cursor)
         answers += [
-            ImportedAnswer(key=one.key or "", question=one.question, references=tuple(one.references), text=one.text)
-            for one in page.items
+            ImportedAnswer(key=row.key or "", question=row.question, references=tuple(row.references), text=row.text)
+            for row in page.items
         ]
         if (cursor := page.next) is None:
             break
@@ -91,12 +91,12 @@ def _timed(client: Client, create: Callable[[], RunDetail]) -> tuple[RunDetail, 
     return run, time.perf_counter() - start
 
 
-def _asked(client: Client, run_id: UUID) -> int:
-    """Requests that the run's own claims sent and got committed, its warm-up left out."""
+def _requests(client: Client, run_id: UUID) -> int:
+    """Return the number of requests that the run's own claims sent and committed, without its warm-up."""
     run = client.runs.get(run_id)
     shards = [job for job in run.jobs if job.kind == "GENERATE"]
-    said = [(job.outcome or {}).get("data") for job in shards]
-    return sum(int(str(data.get("requests", 0))) for data in said if isinstance(data, dict))
+    outcomes = [(job.outcome or {}).get("data") for job in shards]
+    return sum(int(str(data.get("requests", 0))) for data in outcomes if isinstance(data, dict))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Print the platform's figures: latency of a run, cost of the gateway, memory of the idle stack, start of the CLI.
+"""Measure the platform: latency of a run, cost of the gateway, memory of the idle stack, start of the CLI.
 
-Usage: python -m benchmarks.run [--demo]    `--demo` also runs the whole demo twice and times the second.
+Usage: python -m benchmarks.run [--demo]    With `--demo` the whole demo also runs twice, and its times are printed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROUNDS = 7
 
 
 def main() -> None:
-    """Measure each figure and print it beside its aim."""
+    """Measure each figure and print it with its aim."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demo", action="store_true")
     with_demo = parser.parse_args().demo
@@ -52,11 +52,11 @@ def main() -> None:
         table.add_row("1,000 samples at zero model time, POST to report", f"{statistics.median(whole):.1f} s", "≤ 10 s")
     direct, through, added = added_ttft_ms()
     table.add_row(
-        "gateway's added TTFT, median of pairs", f"{added:.2f} ms ({through:.2f} against {direct:.2f})", "≤ 2 ms"
+        "TTFT added by the gateway, median of pairs", f"{added:.2f} ms ({through:.2f} against {direct:.2f})", "≤ 2 ms"
     )
-    found = aggregation.in_child(2_000_000, "by_doc_question")
-    table.add_row("10,000,000 measures aggregated by 200 groups", f"{found.ours_s:.1f} s", "≤ 10 s")
-    table.add_row("its peak memory, the measures included", f"{found.peak_bytes / 1e9:.2f} GB", "≤ 4 GB")
+    measured = aggregation.in_child(2_000_000, "by_doc_question")
+    table.add_row("10,000,000 scores aggregated by 200 groups", f"{measured.ours_s:.1f} s", "≤ 10 s")
+    table.add_row("peak memory of that, with the scores", f"{measured.peak_bytes / 1e9:.2f} GB", "≤ 4 GB")
     if with_demo:
         with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
             environment = {**os.environ, "VLMHB_HOME": folder}
@@ -70,7 +70,7 @@ def main() -> None:
 
 @contextmanager
 def stack() -> Iterator[tuple[Home, Client]]:
-    """Run an embedded stack in a folder of its own, with its client."""
+    """Run an embedded stack in a new folder; yield its home and a client."""
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
         os.environ.update({"VLMHB_HOME": folder, "VLMHB_REGISTRIES": str(ROOT / "registries")})
         home = Home(Path(folder))
@@ -92,7 +92,7 @@ def _entry(samples: int) -> RunEntry:
 
 
 def ended(client: Client, run: RunDetail) -> RunDetail:
-    """Look every 50 ms whether a run has ended, and return it; it has to succeed."""
+    """Poll a run every 50 ms until it has ended, and return it; exit if it did not succeed."""
     while (now := client.runs.get(run.id)).finished_at is None:
         time.sleep(0.05)
     if now.state != "SUCCEEDED":
@@ -105,8 +105,8 @@ def _finished(client: Client, *, samples: int) -> None:
 
 
 def _first_request_s(client: Client) -> float:
-    """From before the POST to the first request's send, by the wall clock that the claim's anchor ties them with."""
-    from vlmhyperbench.db.engine import Database  # the figure needs the rows, the others do not
+    """Return the time from the POST to the send of the first request, by the wall clock in the claim's anchor."""
+    from vlmhyperbench.db.engine import Database  # only this figure reads rows
 
     posted = time.time()
     run = ended(client, client.runs.create(_entry(20)))
@@ -123,14 +123,14 @@ def _first_sent(database: type, run_id: str) -> float:
     async def read() -> float:
         opened = database(Settings.load().database_url.get_secret_value())
         async with opened.transaction() as session:
-            found = await session.execute(
+            first_sent = await session.execute(
                 text(
                     "SELECT min(f.sent_ns - c.anchor_monotonic_ns + c.anchor_wall_ns) FROM fact f "
                     "JOIN claim c ON c.id = f.claim_id WHERE f.run_id = CAST(:run AS uuid)"
                 ),
                 {"run": run_id},
             )
-            value = float(found.scalar_one()) / 1e9
+            value = float(first_sent.scalar_one()) / 1e9
         await opened.close()
         return value
 
@@ -138,12 +138,12 @@ def _first_sent(database: type, run_id: str) -> float:
 
 
 def _pss_bytes(home: Home) -> int:
-    time.sleep(25)  # children that only start-up needed have ended by then: the figure is the idle stack's
+    time.sleep(25)  # by then the processes that only the start needs have ended
     return sum(process.pss_bytes or 0 for process in control.status(home).processes)
 
 
 def _demo(environment: dict[str, str]) -> tuple[float, float]:
-    """Run the demo; seconds until its progress shows an answer, and until it has ended."""
+    """Run the demo; return the seconds until its progress shows an answer, and until it has ended."""
     start, answered = time.monotonic(), float("nan")
     with subprocess.Popen(
         [CLI, "demo"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

@@ -1,14 +1,14 @@
-"""Print how often sequential stopping errs, and how many samples it saves, by simulation.
+"""Measure the error rate of sequential stopping, and how many samples it saves, by simulation.
 
 Usage: python -m benchmarks.sequential [RUNS]    2,000 runs of each scenario by default; the seeds are fixed.
 
-False stops: the true mean lies exactly on the rule's margin, so that whatever stops a run is an error. Beside it stands
-what is often done instead: a paired t-test after every 50 units, until p < 0.05.
+False stops: the true mean lies exactly on the margin of the rule, so every stop is an error. The last column is the
+error rate of a common practice: a paired t-test after every 50 units, until p < 0.05.
 
-Samples at stop: a run that is never certain counts with all its samples. The fixed sample sizes are those of the
-two-sided paired t-test (for right and wrong answers, McNemar's) at the same α for the difference that is true, which
-nobody knows beforehand: with power 0.8, and with the share of runs that the sequence decided (of all runs but one where
-it decided all). For a whole dataset they are corrected for drawing without replacement: n / (1 + n / N).
+Samples at stop: a run without a decision counts with all its samples. The fixed sample sizes are those of the two-sided
+paired t-test (for right and wrong answers, McNemar's) at the same α for the true difference, which is unknown before a
+run: with power 0.8, and with the share of runs that the sequence decided as the power (all runs but one if it decided
+all). For a whole dataset they are corrected for drawing without replacement: n / (1 + n / N).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Draw = Callable[[int], "Drawn"]
 
 
 class Drawn(NamedTuple):
-    """One simulated run: gains in the order in which they are fed."""
+    """One simulated run: gains in the order in which the sequence receives them."""
 
     gains: npt.NDArray[np.float64]
     sizes: npt.NDArray[np.int64] | None = None
@@ -79,10 +79,10 @@ def main(runs: int) -> None:
 
 
 def scenarios() -> list[Scenario]:
-    """Return populations on the boundary, the ones that make a careless rule err."""
+    """Return populations whose mean is on the margin of the rule, where careless rules stop wrongly."""
     pages = np.random.default_rng(1)
     sizes = pages.geometric(0.3, 400).clip(1, 12)
-    # Every question of a page gains or loses alike, large pages gain more often: samples are far from independent.
+    # All questions of a page have the same gain, and large pages gain more often: samples are far from independent.
     signs = np.where(pages.random(400) < 0.2 + 0.05 * sizes, 1.0, -1.0)
     mean = float((signs * sizes).sum() / sizes.sum())
     moved = np.repeat(signs, sizes) * 0.5 - 0.5 * mean + 0.02
@@ -93,11 +93,11 @@ def scenarios() -> list[Scenario]:
         _accuracies("right or wrong, 80 % against 85 %, margin 0.05, i.i.d.", 0.8, 0.85),
         _whole("1,000 samples, 20 % differ, without replacement", [(-1.0, 100), (0.0, 800), (1.0, 100)]),
         _whole("480 samples, every pair differs, without replacement", [(-1.0, 240), (1.0, 240)]),
-        _whole("1,000 samples, ties but for 10, without replacement", [(-1.0, 5), (0.0, 990), (1.0, 5)]),
+        _whole("1,000 samples of which 10 differ, without replacement", [(-1.0, 5), (0.0, 990), (1.0, 5)]),
         _whole("1,000 samples, rare large losses, without replacement", [(-1.0, 20), (0.02, 970), (0.03, 20)]),
         Scenario("similarities in [0, 1], i.i.d.", 0.0, _similarities),
-        Scenario("pages of 1 to 12 questions that gain alike, shuffled by page", 0.02, _pages(moved, sizes)),
-        Scenario("the same questions, shuffled one by one", 0.02, _pages(moved, np.ones(len(moved), dtype=np.int64))),
+        Scenario("pages of 1 to 12 questions of the same gain, shuffled by page", 0.02, _pages(moved, sizes)),
+        Scenario("the same questions, shuffled singly", 0.02, _pages(moved, np.ones(len(moved), dtype=np.int64))),
         Scenario("dataset sorted by difficulty, shuffled by random_order", 0.0, _sorted_dataset),
     ]
 
@@ -148,9 +148,9 @@ def _pages(gains: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]) -> Draw
 
 
 def _sorted_dataset(seed: int) -> Drawn:
-    # Easy samples first, where the baseline loses; then the hard ones, where it wins.
+    # Easy samples come first, where the baseline loses; then hard samples, where it wins.
     gains = np.repeat([0.0, 1.0, 0.0, -1.0], [150, 50, 150, 50])
-    return Drawn(gains[random_order([str(place) for place in range(400)], seed=seed)], None, 400)
+    return Drawn(gains[random_order([str(sample) for sample in range(400)], seed=seed)], None, 400)
 
 
 def _fed(drawn: Drawn) -> PairedSequence:
@@ -164,7 +164,7 @@ def _t_test_stops(gains: npt.NDArray[np.float64]) -> bool:
     counts = np.arange(LOOK_UNITS, len(gains) + 1, LOOK_UNITS)
     means = np.cumsum(gains)[counts - 1] / counts
     variances = (np.cumsum(gains**2)[counts - 1] - counts * means**2) / (counts - 1)
-    # Where all are alike so far no test can be made.
+    # While all gains are equal, the t-test is not defined.
     is_spread = variances > 1e-12
     t = np.abs(means[is_spread]) / np.sqrt(variances[is_spread] / counts[is_spread])
     return bool(np.any(2 * stats.t.sf(t, counts[is_spread] - 1) < ALPHA))
@@ -196,7 +196,7 @@ def _savings(rule: Rule, disagree: float, difference: float, runs: int, *, is_wh
 
 
 def _fixed(rule: Rule, disagree: float, difference: float, power: float, *, is_whole: bool) -> float:
-    """The smallest sample in which the two-sided test, or both tests of equivalence, is that likely to decide."""
+    """Return the sample size with which the two-sided test, or both tests of equivalence, have the given power."""
     ends = {"not_worse": [-rule.margin], "equivalent": [-rule.margin, rule.margin]}.get(rule.kind, [rule.margin])
     spread = np.sqrt(disagree - difference**2)
     away = min(abs(difference - end) for end in ends)
@@ -208,35 +208,35 @@ def _fixed(rule: Rule, disagree: float, difference: float, power: float, *, is_w
 
 
 def _choices(runs: int) -> Table:
-    """What other units and bets cost: 1,500 pages, about 0.05 better, half of the questions gain as their page does."""
-    table = Table("what is shuffled, and bet", "samples", "mean", "median", title=f"Other choices; {runs:,} runs")
+    """Compare units and bets: 1,500 pages, about 0.05 better, half of whose questions have the gain of their page."""
+    table = Table("shuffled units, and bets", "samples", "mean", "median", title=f"Other choices; {runs:,} runs")
     pages = np.random.default_rng(8)
     sizes = pages.geometric(0.3, 1500).clip(1, 12)
     for title, largest in (("pages of 1 to 12 questions", 12), ("pages of 1 to 12, and one of 50", 50)):
         sizes[0] = largest
         page = np.repeat(np.arange(len(sizes)), sizes)
-        drawn = (pages.choice([-1.0, 0.0, 1.0], p=[0.075, 0.8, 0.125], size=len(some)) for some in (sizes, page))
-        alike, own = drawn
-        values = np.where(pages.random(len(page)) < 0.5, alike[page], own)
-        for how, draw in (
-            ("", _pages(values, sizes)),
-            ("their questions one by one", _pages(values, np.ones_like(page))),
+        drawn = (pages.choice([-1.0, 0.0, 1.0], p=[0.075, 0.8, 0.125], size=len(units)) for units in (sizes, page))
+        of_page, of_question = drawn
+        values = np.where(pages.random(len(page)) < 0.5, of_page[page], of_question)
+        for units, draw in (
+            (title, _pages(values, sizes)),
+            ("their questions singly", _pages(values, np.ones_like(page))),
         ):
-            found = []
+            counts = []
             for seed in range(runs):
                 sequence = _fed(draw(seed))
                 shown, refuted = certain_after(Rule(kind="better"), sequence)
-                found.append(sequence.counts(min(shown, refuted, sequence.units))[0])
-            table.add_row(how or title, f"{len(values):,}", f"{np.mean(found):,.0f}", f"{np.median(found):,.0f}")
+                counts.append(sequence.counts(min(shown, refuted, sequence.units))[0])
+            table.add_row(units, f"{len(values):,}", f"{np.mean(counts):,.0f}", f"{np.median(counts):,.0f}")
     plug_in = [min(_plug_in(gains), _plug_in(-gains)) for gains in (draw(seed).gains for seed in range(runs))]
     table.add_row(
-        "one by one, plug-in bets", f"{len(values):,}", f"{np.mean(plug_in):,.0f}", f"{np.median(plug_in):,.0f}"
+        "questions singly, plug-in bets", f"{len(values):,}", f"{np.mean(plug_in):,.0f}", f"{np.median(plug_in):,.0f}"
     )
     return table
 
 
 def _plug_in(gains: npt.NDArray[np.float64]) -> int:
-    """Samples until the predictable plug-in bets of Waudby-Smith and Ramdas 2024 (section 4) are certain of a gain."""
+    """Return the samples until the plug-in bets of Waudby-Smith and Ramdas 2024 (section 4) are certain of a gain."""
     n, values = len(gains), (gains + 1) / 2
     t = np.arange(1, n + 1)
     means = (0.5 + np.cumsum(values)) / (t + 1)
@@ -257,7 +257,7 @@ def _speed() -> str:
     decide(Rule(kind="not_worse", margin=0.001), sequence)
     decided_s = time.perf_counter() - start
     sequence.interval()
-    return f"100,000 units: fed and one rule asked {decided_s:.2f} s, interval {time.perf_counter() - start:.2f} s"
+    return f"100,000 units: update and one decision {decided_s:.2f} s, interval {time.perf_counter() - start:.2f} s"
 
 
 if __name__ == "__main__":
