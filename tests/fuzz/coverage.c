@@ -1,4 +1,4 @@
-/* Tells libFuzzer which steps were taken by code that gcc compiled with -fsanitize-coverage=trace-pc. */
+/* Count for libFuzzer the steps of code that gcc compiled with -fsanitize-coverage=trace-pc. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -6,25 +6,25 @@
 
 void __sanitizer_cov_8bit_counters_init(uint8_t *from, uint8_t *to);
 void __sanitizer_cov_trace_pc(void);
-void __sanitizer_cov_trace_cmpd(double one, double other);
+void __sanitizer_cov_trace_cmpd(double first, double second);
 
-static uint8_t taken[STEPS];
-static uintptr_t before;
+static uint8_t counters[STEPS];
+static uintptr_t previous;
 
 __attribute__((constructor, no_sanitize_coverage)) static void begin(void)
 {
-    __sanitizer_cov_8bit_counters_init(taken, taken + STEPS);
+    __sanitizer_cov_8bit_counters_init(counters, counters + STEPS);
 }
 
 __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void)
 {
     uintptr_t here = (uintptr_t)__builtin_return_address(0);
-    taken[(here ^ before >> 1) * 2654435761u % STEPS]++;
-    before = here;
+    counters[(here ^ previous >> 1) * 2654435761u % STEPS]++;
+    previous = here;
 }
 
-/* Gcc asks for it, libFuzzer has it not: comparisons of fractions are not led by. */
-__attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_cmpd(double one, double other)
+/* gcc calls this function and libFuzzer does not define it: comparisons of fractions do not guide the search. */
+__attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_cmpd(double first, double second)
 {
-    (void)one, (void)other;
+    (void)first, (void)second;
 }

@@ -79,7 +79,7 @@ def test_an_event_has_the_instant_of_the_read_with_the_end_of_its_line(
     reads = cut(payload, offsets) or [b""]
     ends = list(accumulate(map(len, reads)))
     answer = read_stream(
-        Body(payload=payload, starts=[0], shifts=[0]), ends, list(range(len(reads))), is_complete=False
+        Body(payload=payload, pieces=[(0, len(payload))]), ends, list(range(len(reads))), is_complete=False
     )
     line_ends, at = [], 0
     for event in stream:

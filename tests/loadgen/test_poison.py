@@ -32,7 +32,7 @@ def test_a_whole_answer_is_parsed_as_defined(poison: Poison) -> None:
 def test_a_stream_is_parsed_as_defined(poison: Poison, reads: int) -> None:
     data = poison.data
     ends = [len(data) // 2, len(data)][-reads:]
-    body = Body(payload=data, starts=[0], shifts=[0])
+    body = Body(payload=data, pieces=[(0, len(data))])
     assert outcome_of(read_stream(body, ends, list(range(reads)), is_complete=True)) == poison.outcome
 
 

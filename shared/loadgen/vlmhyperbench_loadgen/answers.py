@@ -94,7 +94,7 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
     is_done = False
     # For a short answer, learning a template costs more than it saves. A template has no lines that end in CRLF.
     is_long = len(body.payload) >= _LONG_BYTES and b"\r" not in body.payload
-    prefix = b"data: " if b"data: " in body.payload[:_LONG_BYTES] else b"data:"
+    prefix = b"data: " if is_long and b"data: " in body.payload[:_LONG_BYTES] else b"data:"
     template: EventTemplate | None = None
     events = Events(body.payload)
     for data, end in events:
@@ -175,13 +175,13 @@ def _add_matched(partial: _PartialAnswer, matched: MatchedEvents, kind: PlainKin
 def _add_event(partial: _PartialAnswer, event: dict[str, Any], at: int, delta: Said | None) -> None:
     """Add an event; `at` is its instant, or the offset that the instant is found by later."""
     answer = partial.answer
-    counts = usage_counts(event)
-    if counts:
+    completion: int | None = None
+    if counts := usage_counts(event):
+        completion = counts.get("completion_tokens")
         answer.prompt_tokens = counts.get("prompt_tokens", answer.prompt_tokens)
         answer.completion_tokens = counts.get("completion_tokens", answer.completion_tokens)
         answer.cached_tokens = cached_tokens(event)
         partial.hidden = hidden_tokens(event) or 0
-    completion = counts.get("completion_tokens")
     kind = _add_delta(partial, delta) if delta is not None else None
     kind = kind or ("usage" if completion is not None else None)
     if kind is None:

@@ -7,7 +7,6 @@ request's start and end. Where the wall clock was set in between, the kernel's i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import sub
 
 from vlmhyperbench_sdk.stamps import Reading, read_clocks
 
@@ -60,14 +59,12 @@ def to_monotonic(stamps: Sequence[int], times: Sequence[int], began: Reading, en
     if abs(moved_ns) > MAX_SLEW * span_ns + _READING_ERROR_NS:
         return None
     slope, zero_ns = moved_ns / span_ns, began.monotonic_ns
-    arrived = [
-        stamp_ns - began.offset_ns - round(slope * (read_ns - zero_ns))
-        for stamp_ns, read_ns in zip(stamps, times, strict=True)
-    ]
-    if arrived and (
-        arrived != sorted(arrived)
-        or arrived[0] < zero_ns - _READING_ERROR_NS
-        or max(map(sub, arrived, times)) > _AHEAD_NS
-    ):
-        return None
-    return list(map(min, arrived, times))
+    arrived: list[int] = []
+    previous_ns = zero_ns - _READING_ERROR_NS
+    for stamp_ns, read_ns in zip(stamps, times, strict=True):
+        arrived_ns = stamp_ns - began.offset_ns - round(slope * (read_ns - zero_ns))
+        if not previous_ns <= arrived_ns <= read_ns + _AHEAD_NS:
+            return None
+        arrived.append(min(arrived_ns, read_ns))
+        previous_ns = arrived_ns
+    return arrived

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -44,10 +44,8 @@ class Body:
     """A body's payload, and where its bytes are in the received bytes."""
 
     payload: bytes
-    starts: list[int]
-    """Offset of each piece in the payload, ascending."""
-    shifts: list[int]
-    """Offset of each piece in the received bytes minus its offset in the payload."""
+    pieces: Sequence[tuple[int, int]]
+    """Offsets of each piece of the payload in the received bytes: of its first byte, and after its last byte."""
 
 
 def read_head(received: bytearray) -> Head | None:
@@ -193,12 +191,8 @@ def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> 
     """
     if head.framing != "chunked":
         stop = head.body_start + head.content_length if head.framing == "length" else len(received)
-        return Body(payload=bytes(received[head.body_start : stop]), starts=[0], shifts=[head.body_start])
+        return Body(payload=bytes(received[head.body_start : stop]), pieces=[(head.body_start, len(received))])
     chunks = chunks or Chunks(head.body_start)
-    whole = bytes(received)
-    unfinished = None if chunks.walk(whole) else chunks.read_unfinished(whole)
+    unfinished = None if chunks.walk(received) else chunks.read_unfinished(received)
     pieces = [*chunks.pieces, unfinished] if unfinished else chunks.pieces
-    parts = [whole[first:end] for first, end in pieces]
-    starts = list(accumulate(map(len, parts), initial=0))
-    shifts = [first - start for (first, _), start in zip(pieces, starts, strict=False)]
-    return Body(payload=b"".join(parts), starts=starts[:-1], shifts=shifts)
+    return Body(payload=b"".join([received[first:end] for first, end in pieces]), pieces=pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from vlmhyperbench_loadgen.http1 import Body
 from vlmhyperbench_sdk.completions import BOM
@@ -62,9 +63,13 @@ def instants_of(offsets: Sequence[int], body: Body, ends: list[int], times: list
         ends: Number of bytes that were received up to the end of each read. Shape: (reads,).
         times: Instant of each read. Shape: (reads,).
     """
-    starts, shifts, last = body.starts, body.shifts, len(body.payload) - 1
+    if len(times) == 1:
+        return times * len(offsets)
+    starts = list(accumulate((end - first for first, end in body.pieces), initial=0))
+    shifts = [first - start for (first, _), start in zip(body.pieces, starts, strict=False)]
+    last = len(body.payload) - 1
     if offsets and offsets[-1] > last:
         # The line feed that ends the last line was not received.
         offsets = [*offsets[:-1], last]
-    received = [offset + shifts[bisect_right(starts, offset) - 1] for offset in offsets]
+    received = [offset + shifts[bisect_right(starts, offset, hi=len(shifts)) - 1] for offset in offsets]
     return [times[bisect_right(ends, offset)] for offset in received]
