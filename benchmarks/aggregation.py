@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vlmhyperbench.analysis.aggregation import AGGREGATORS, Combining, aggregate, describe, number_documents
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
@@ -85,7 +85,7 @@ def measure(samples: int, name: str) -> Measured:
     """Aggregate every metric by one grouping in this process."""
     frames = dict(_frames(samples))
     columns = GROUPINGS[name]
-    input_bytes = _peak_bytes()
+    input_bytes = peak_rss_bytes()
     start, cpu_start = time.perf_counter(), time.process_time()
     methods: set[str] = set()
     groups = 0
@@ -99,7 +99,7 @@ def measure(samples: int, name: str) -> Measured:
             groups = aggregated.height
             methods.update(aggregated["ci_method"].drop_nulls())
     ours_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
-    peak_bytes = _peak_bytes()
+    peak_bytes = peak_rss_bytes()
     start = time.perf_counter()
     for frame in frames.values():
         mean = polars.col("value").mean()
@@ -162,10 +162,6 @@ def _frames(samples: int) -> Iterator[tuple[Combining, polars.DataFrame]]:
 def _named(kind: str, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> polars.Series:
     names = polars.Series([f"{kind}-{number:02}" for number in range(int(numbers.max()) + 1)])
     return names[numbers]
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from anls.metrics import anls_score  # type: ignore[import-untyped]  # it brings
 from rich.console import Console
 from rich.table import Table
 
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.cer import Cer
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 def main(pairs: int) -> None:
     """Measure the time of each metric and its loop, and compare every value that both computed."""
     predictions, references = _pairs(pairs)
-    input_bytes = _peak_bytes()
+    input_bytes = peak_rss_bytes()
     table = Table("metric", "ours", "aim", "loop", "ratio", "identical values", title=f"{pairs:,} pairs, 20-40 chars")
     accepted = [[reference] for reference in references]
     for case in _cases():
@@ -65,7 +65,7 @@ def main(pairs: int) -> None:
             f"{_same(values, expected):,} of {looped:,}",
         )
     Console().print(table)
-    print(f"peak memory beyond the input: {(_peak_bytes() - input_bytes) / 1e9:.2f} GB (aim ≤ 1 GB)")
+    print(f"peak memory beyond the input: {(peak_rss_bytes() - input_bytes) / 1e9:.2f} GB (aim ≤ 1 GB)")
 
 
 def _cases() -> list[Case]:
@@ -95,10 +95,6 @@ def _misread(text: str, chance: random.Random) -> str:
 
 def _same(values: Sequence[float | None], expected: Sequence[float]) -> int:
     return sum(own is not None and abs(own - other) <= TOLERANCE for own, other in zip(values, expected, strict=False))
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

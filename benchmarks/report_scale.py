@@ -10,7 +10,6 @@ import io
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from vlmhyperbench.summaries.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench_eval_worker.measuring import measure_metric
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.composing import compose_run, render
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.cer import Cer
@@ -90,7 +90,7 @@ def make(samples: int) -> Made:
     """Make the report in this process."""
     bundle = run_bundle(samples)
     pages = {sha256: _page(sha256) for sha256 in _hashes(40)}
-    input_bytes = _peak_bytes()
+    input_bytes = peak_rss_bytes()
     start, cpu_start = time.perf_counter(), time.process_time()
     draft = compose_run(bundle)
     composed = time.perf_counter()
@@ -100,7 +100,7 @@ def make(samples: int) -> Made:
         compose_s=composed - start,
         render_s=time.perf_counter() - composed,
         cpu_s=time.process_time() - cpu_start,
-        peak_bytes=_peak_bytes(),
+        peak_bytes=peak_rss_bytes(),
         input_bytes=input_bytes,
         files={file.name: len(file.content) for file in files},
     )
@@ -291,10 +291,6 @@ def _page(sha256: str) -> bytes:
 
 def _size(size: float) -> str:
     return f"{size / 1e6:.1f} MB"
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ performance and of writing the report. Tokens are folded as in the reporter: in 
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from vlmhyperbench.summaries.spans import grid_over, on_one_clock
 from vlmhyperbench.summaries.tokens import COLUMNS, fold, no_events
 from vlmhyperbench_reporter.bundles import RunBundle
 from vlmhyperbench_reporter.composing import compose_run, render
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 BATCH, TOKENS = 4096, 32
 AIM_S = 30.0
@@ -50,7 +50,7 @@ def main(requests: int) -> None:
     for file in files:
         if file.name in {"report.html", "report.json"}:
             table.add_row(file.name, f"{len(file.content) / 1e6:.1f} MB", "")
-    table.add_row("peak memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6:,.0f} MB", "")
+    table.add_row("peak memory", f"{peak_rss_bytes() / 1e6:,.0f} MB", "")
     Console().print(table)
 
 
