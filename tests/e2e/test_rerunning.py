@@ -38,13 +38,14 @@ def own_rows(stack, run):
 
 
 def reasons(stack, run):
-    """Count why requests were kept or asked again."""
+    """Count why rows were reused, or requests asked again."""
     counts = {}
     for file in stack.client.artifacts(run_id=run.id).items:
         if file.kind == "reuse":
             for line in stack.client.artifact_content(file.id).decode().splitlines():
-                told = json.loads(line)
-                counts[told["decision"], told["reason"]] = counts.get((told["decision"], told["reason"]), 0) + 1
+                decision = json.loads(line)
+                reason = decision["decision"], decision["error_code"] or decision["reason"]
+                counts[reason] = counts.get(reason, 0) + 1
     return counts
 
 
@@ -58,7 +59,7 @@ def test_a_run_that_has_not_changed_asks_nothing_again(stack, parent):
     assert (again.state, again.total, again.done, again.failed) == ("SUCCEEDED", 30, 30, 0)
     assert again.parent_run_id == parent.id
     assert own_rows(stack, again) == 0
-    assert reasons(stack, again) == {("kept", "same request, ok"): 30}
+    assert reasons(stack, again) == {("reused", "same_request"): 30}
     assert values(stack, again) == values(stack, parent)
     audit(stack)
     third = stack.wait(stack.client.runs.rerun(again.id).id)
@@ -106,7 +107,7 @@ def test_only_what_is_new_is_asked(stack, parent):
     more = entry(dataset={"name": "synthetic-questions", "limit": 40})
     again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=more)).id)
     assert (again.state, again.total, again.done) == ("SUCCEEDED", 40, 40)
-    assert reasons(stack, again) == {("kept", "same request, ok"): 30, ("asked", "the parent has no such row"): 10}
+    assert reasons(stack, again) == {("reused", "same_request"): 30, ("asked", "not_in_parent"): 10}
     assert own_rows(stack, again) == 10
     audit(stack)
 
@@ -125,7 +126,7 @@ def test_samples_are_the_same_by_their_keys_wherever_they_stand(stack, parent):
 def test_another_request_is_asked_again(stack, parent):
     other = entry(decoding={"max_tokens": 7})
     again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=other)).id)
-    assert reasons(stack, again) == {("asked", "the request is another"): 30}
+    assert reasons(stack, again) == {("asked", "other_request"): 30}
     assert own_rows(stack, again) == 30
 
 
@@ -145,7 +146,7 @@ def test_what_failed_is_tried_again_and_what_did_not_is_kept(stack):
     stack.query("UPDATE job SET failed = failed + 1 WHERE run_id = %s AND kind = 'GENERATE' RETURNING id", run.id)
     again = stack.wait(stack.client.runs.rerun(run.id, RunRerun(retry_failed=True)).id)
     assert (again.state, again.done, again.failed) == ("SUCCEEDED", 30, 0)
-    assert reasons(stack, again) == {("kept", "same request, ok"): 28, ("asked", "it failed: timeout"): 2}
+    assert reasons(stack, again) == {("reused", "same_request"): 28, ("asked", "timeout"): 2}
     audit(stack)
 
 
@@ -153,9 +154,9 @@ def test_a_cached_answer_serves_any_run_that_asks_the_same(stack, parent):
     longer = entry(reuse="cache", dataset={"name": "synthetic-questions", "limit": 32}, metrics=["anls"])
     run = stack.wait(stack.client.runs.create(longer).id)
     assert (run.state, run.parent_run_id) == ("SUCCEEDED", None)
-    told = reasons(stack, run)
-    assert sum(told.values()) == 32
-    assert told["kept", "same request, ok, of another run"] >= 30
+    counts = reasons(stack, run)
+    assert sum(counts.values()) == 32
+    assert counts["reused", "same_request_of_another_run"] >= 30
     keys = [one.key for one in stack.client.results(run_id=run.id, limit=50).items]
     assert keys[:30] == [one.key for one in stack.client.results(run_id=parent.id, limit=50).items]
     sampled = entry(reuse="cache", decoding={"temperature": 0.7, "seed": 1})

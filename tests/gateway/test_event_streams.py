@@ -93,8 +93,8 @@ def test_what_is_right_passes_byte_by_byte_and_the_rest_is_taken_out() -> None:
     odd = b'data: {"id" : "a","choices":[ {"index":1, "delta":{"content":"\xc3\xa9 \xef\xbf\xbd NaN"}}]}\n\n'
     assert passage.take([b": ping\n\n", odd], 1) == b": ping\n\n" + odd
     beside = b'data: {"choices":[{"index":2,"delta":{"content":"no"}},{"index":0,"delta":{"content":"yes"}}]}\n\n'
-    kept = json.loads(payload_of(passage.take([beside], 1)))
-    assert [choice["index"] for choice in kept["choices"]] == [0]
+    passed = json.loads(payload_of(passage.take([beside], 1)))
+    assert [choice["index"] for choice in passed["choices"]] == [0]
     assert passage.take([_chunk(content="no").replace(b'"delta"', b'"index": 7, "delta"')], 1) == b""
     usage = b'data: {"choices":[],"usage":{"completion_tokens":-1,"prompt_tokens":3}}\n\n'
     assert json.loads(payload_of(passage.take([usage], 1)))["usage"] == {"completion_tokens": None, "prompt_tokens": 3}

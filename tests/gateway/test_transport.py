@@ -1,4 +1,4 @@
-"""The client towards the engine: every framing of HTTP/1.1, kept connections, and engines that break the rules."""
+"""The client towards the engine: all framings of HTTP/1.1, persistent connections, and engines that break the rules."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ COUNTED = b"HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nabc"
 
 
 @pytest.mark.anyio
-async def test_chunks_come_one_by_one_and_the_connection_is_kept() -> None:
+async def test_chunks_arrive_singly_and_the_connection_persists() -> None:
     script = _Script(CHUNKED, COUNTED, CHUNKED)
     async with _client(script) as client:
         assert await _ask(client, b"{}") == (200, [b"abc", b"de"])
@@ -88,7 +88,7 @@ async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_kept_connection_that_the_engine_closed_is_replaced() -> None:
+async def test_an_idle_connection_that_the_engine_closed_is_replaced() -> None:
     script = _Script(COUNTED, COUNTED, COUNTED, closing=True)
     async with _client(script) as client:
         for _ in range(3):

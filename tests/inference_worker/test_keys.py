@@ -21,7 +21,6 @@ from vlmhyperbench.data import manifest
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import JobView
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
-from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.runtime import Runtime, open_runtime
@@ -281,7 +280,7 @@ async def test_the_next_run_is_billed_to_its_own_key(ask: Ask, fleet: Fleet, sec
             [outcome] = await ask(spec)
             assert isinstance(outcome, Complete)
             assert a.shown == shown
-            assert fleet.resident == [target_digest(spec)]
+            assert fleet.resident == [spec.target_digest]
         [outcome] = await ask(run_of(at(a), "THREE"))
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("not_found", True)

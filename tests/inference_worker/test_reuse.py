@@ -1,4 +1,4 @@
-"""What a rerun keeps: only a row that is ok and answers the same request, by the same target and engine."""
+"""Which rows a rerun reuses: only a row that is ok and answers the same request, by the same target and engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench.db.reuse import ReusableView
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
-from vlmhyperbench_inference_worker.reuse import CACHED, KEPT, Known, _is_same, decide
+from vlmhyperbench_inference_worker.reuse import Known, Reason, _is_same, decide
 from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import Prompt
 
@@ -45,41 +45,56 @@ ENGINE = EngineIdentity(name="llama.cpp", version="b1", argv=(), weights_sha256=
 RECORDED = {"name": "llama.cpp", "version": "b1", "weights_sha256": {"weights": "c" * 64}}
 
 
-def test_the_same_request_to_the_same_engine_is_kept() -> None:
+def test_the_row_of_the_same_request_to_the_same_engine_is_reused() -> None:
     decision = decide(PARENT, REQUEST, key="s3")
-    assert (decision.source, decision.reason) == (ROW, KEPT)
+    assert (decision.source, decision.reason) == (ROW, Reason.SAME_REQUEST)
 
 
 @pytest.mark.parametrize(
     ("parent", "request_", "reason"),
     [
-        (replace(PARENT, parent={("s4", 0): ROW}), REQUEST, "the parent has no such row"),
-        (PARENT, replace(REQUEST, repeat=1), "the parent has no such row"),
-        (replace(PARENT, is_same_target=False), REQUEST, "the target is another"),
-        (PARENT, replace(REQUEST, request_sha256="b" * 64), "the request is another"),
-        (replace(PARENT, same_engine=frozenset()), REQUEST, "the engine or its weights are others"),
+        (replace(PARENT, parent={("s4", 0): ROW}), REQUEST, Reason.NOT_IN_PARENT),
+        (PARENT, replace(REQUEST, repeat=1), Reason.NOT_IN_PARENT),
+        (replace(PARENT, is_same_target=False), REQUEST, Reason.OTHER_TARGET),
+        (PARENT, replace(REQUEST, request_sha256="b" * 64), Reason.OTHER_REQUEST),
+        (replace(PARENT, same_engine=frozenset()), REQUEST, Reason.OTHER_ENGINE),
         (
             replace(PARENT, parent={("s3", 0): replace(ROW, status=FactStatus.ERROR, error_code="timeout")}),
             REQUEST,
-            "it failed: timeout",
+            Reason.FAILED,
         ),
         (
             replace(PARENT, parent={("s3", 0): replace(ROW, status=FactStatus.QUARANTINED)}),
             REQUEST,
-            "it failed: quarantined",
+            Reason.FAILED,
         ),
     ],
 )
-def test_any_difference_asks_again_and_says_which(parent: Known, request_: PlannedRequest, reason: str) -> None:
+def test_any_difference_asks_again_and_is_the_reason(parent: Known, request_: PlannedRequest, reason: Reason) -> None:
     decision = decide(parent, request_, key="s3")
     assert (decision.source, decision.reason) == (None, reason)
 
 
-def test_what_the_parent_lacks_is_taken_from_any_run_that_asked_the_same() -> None:
+@pytest.mark.parametrize(
+    ("row", "error_code"),
+    [
+        (replace(ROW, status=FactStatus.ERROR, error_code="timeout"), "timeout"),
+        (replace(ROW, status=FactStatus.QUARANTINED), "quarantined"),
+        (replace(ROW, request_sha256="b" * 64, status=FactStatus.ERROR, error_code="timeout"), None),
+        (ROW, None),
+    ],
+)
+def test_the_error_of_the_parent_s_row_is_stated_where_it_is_the_reason(
+    row: ReusableView, error_code: str | None
+) -> None:
+    assert decide(replace(PARENT, parent={("s3", 0): row}), REQUEST, key="s3").error_code == error_code
+
+
+def test_a_row_that_the_parent_lacks_is_reused_of_any_run_with_the_same_request() -> None:
     cached = replace(ROW, source_ordinal=9)
     known = Known(parent={}, is_same_target=False, cached={("a" * 64, 0): cached}, same_engine=frozenset())
-    assert (decide(known, REQUEST, key="s3").source, decide(known, REQUEST, key="s3").reason) == (cached, CACHED)
-    assert decide(known, replace(REQUEST, repeat=1), key="s3").reason == "nobody has asked it"
+    assert (decide(known, REQUEST, key="s3").source, decide(known, REQUEST, key="s3").reason) == (cached, Reason.CACHED)
+    assert decide(known, replace(REQUEST, repeat=1), key="s3").reason is Reason.NEVER_ASKED
     assert decide(known, replace(REQUEST, request_sha256="b" * 64), key="s3").source is None
     assert decide(replace(PARENT, cached=known.cached), REQUEST, key="s3").source == ROW
 
@@ -120,7 +135,7 @@ OTHERS = st.one_of(
 
 
 @given(OTHERS)
-def test_whatever_is_changed_of_a_request_nothing_cached_answers_it(changes: dict[str, Any]) -> None:
+def test_no_cached_row_answers_a_request_that_differs_in_anything(changes: dict[str, Any]) -> None:
     asked = ASKED | changes
     assume(asked != ASKED)
     first, second = (request_digest(chat_request(**request)) for request in (ASKED, asked))
@@ -140,7 +155,7 @@ def test_whatever_is_changed_of_a_request_nothing_cached_answers_it(changes: dic
         {},
     ],
 )
-def test_an_engine_that_differs_in_anything_is_another(recorded: dict[str, object]) -> None:
+def test_an_engine_that_differs_in_anything_is_not_the_same(recorded: dict[str, object]) -> None:
     assert _is_same(RECORDED, ENGINE)
     assert not _is_same(recorded, ENGINE)  # type: ignore[arg-type]
     assert not _is_same(RECORDED | {"version": ""}, replace(ENGINE, version=""))

@@ -116,9 +116,9 @@ async def test_a_module_that_was_edited_since_the_run_was_submitted_is_a_conflic
     assert {prompt.system for prompt in prompts} == {"Think again."}
 
 
-@pytest.mark.parametrize(("name", "told"), [("Breaks", "'k0': KeyError"), ("Surrogate", "surrogate")])
-async def test_a_plugin_that_fails_is_named_with_the_sample(name: str, told: str) -> None:
-    with pytest.raises(PluginFailure, match=told) as raised:
+@pytest.mark.parametrize(("name", "named"), [("Breaks", "'k0': KeyError"), ("Surrogate", "surrogate")])
+async def test_a_plugin_that_fails_is_named_with_the_sample(name: str, named: str) -> None:
+    with pytest.raises(PluginFailure, match=named) as raised:
         await render_prompts(_spec(name), SAMPLES)
     assert raised.value.code == "prompt"
 

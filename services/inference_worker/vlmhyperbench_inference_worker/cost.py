@@ -11,9 +11,8 @@ from dataclasses import asdict
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
-from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.claims import RESOURCES, ClaimedJob
 from vlmhyperbench_inference_worker.drive import Driven
-from vlmhyperbench_inference_worker.files import RESOURCES, keep_file
 from vlmhyperbench_inference_worker.watch import Watch
 
 
@@ -52,5 +51,4 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours:
         sending_until_ns=driven.sending_until_ns or time.monotonic_ns(),
     )
     await job.record_claim(added)
-    async with keep_file(job, RESOURCES, await asyncio.to_thread(watch.parquet)):
-        pass
+    await job.add_file(RESOURCES, await asyncio.to_thread(watch.parquet))

@@ -17,7 +17,7 @@ from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
-from vlmhyperbench_inference_worker.reuse import keep_equal
+from vlmhyperbench_inference_worker.reuse import reuse_rows
 from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
@@ -47,7 +47,7 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
         return Complete(data={"requests": 0})
     serving = await bring_up(job, work, bench)
     watch.engine_pid = serving.engine.pid if serving.engine else None
-    work = await keep_equal(job, work, serving.engine)
+    work = await reuse_rows(job, work, serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
     if job.interruption is not None:

@@ -35,10 +35,9 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
     if isinstance(target, ImportTarget):
         raise Conflict("The run's answers come from a file; there is no model to load.")
     secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
-    wanted = WantedTarget(digest=work.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s)
+    wanted = WantedTarget(digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s)
     with job.loading(load_timeout_s):
         serving = await bench.fleet.acquire(wanted, _gateway_options(job.context))
-    await job.set_resident(bench.fleet.resident)
     engine = serving.engine
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
@@ -46,7 +45,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
     )
-    await job.record_claim(record)
+    await job.record_target(bench.fleet.resident, record)
     return serving
 
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
-from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_inference_worker.conversations import converse
@@ -33,11 +32,6 @@ class Work:
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
     step: StepKind = StepKind.GENERATE
-
-    @property
-    def target_digest(self) -> str:
-        """Digest of the target: jobs with equal ones can use one loaded model."""
-        return target_digest(self.spec)
 
     @property
     def served_name(self) -> str:

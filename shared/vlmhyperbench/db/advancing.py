@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import claim_phases, claims, events, jobs
 from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
-from vlmhyperbench.domain.planning import PlannedJob, dataset_digest, expand_run, target_digest
+from vlmhyperbench.domain.planning import PlannedJob, dataset_digest, expand_run
 from vlmhyperbench.domain.scheduling import (
     Action,
     CancelWaiting,
@@ -142,7 +142,7 @@ async def _expand(session: AsyncSession, owner: Owner, spec: RunSpec, indexed: J
         run_id=owner.id,
         experiment_id=run.experiment_id,
         priority=run.priority,
-        target_digest=target_digest(spec),
+        target_digest=spec.target_digest,
     )
     data: JsonObject = {"manifest_id": manifest_id, "samples": samples, "total": expansion.total}
     await events.append(session, stream_id=owner.id, type=EventType.RUN_INDEXED, data=data)

@@ -16,6 +16,7 @@ from vlmhyperbench.db.tables import ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.views import ReusedFactView, ReusedPhaseView, view_of
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench_sdk.load import PhaseKind
+from vlmhyperbench_sdk.types import JsonObject
 
 _PHASE = table_of(ReusedPhaseRow)
 _FACT = table_of(ReusedFactRow)
@@ -58,26 +59,68 @@ class ReusableView:
     claim_id: UUID
 
 
-async def reusable(session: AsyncSession, run_id: UUID) -> list[ReusableView]:
-    """Read all rows of a run's counting accuracy phases; the caller decides by their status which are reused."""
-    rows = await session.execute(text(_REUSABLE), {"run": run_id})
-    return [view_of(ReusableView, row) for row in rows]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The run that a run is a rerun of, as far as the rerun compares itself with it."""
+
+    spec: JsonObject
+    manifest_id: str | None
+    """SHA-256 of its sample manifest; None if it was never indexed."""
+    manifest_key: str | None
+    """Storage key of the manifest."""
 
 
-async def cached(
-    session: AsyncSession, *, project_id: str, target_digest: str, request_sha256: Sequence[str], kind: PhaseKind
-) -> list[ReusableView]:
-    """Read the answers of a target to these requests in any run of a project; of several equal ones the earliest.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Rows of other runs that may answer requests of a job."""
 
-    Only phases of `kind` are read, so that a judge reuses verdicts and a run reuses answers.
+    parent: Parent | None
+    reusable: Sequence[ReusableView]
+    """Rows of the parent."""
+    cached: Sequence[ReusableView]
+    """Rows of any run of the project."""
+    engines: Mapping[UUID, JsonObject]
+    """Claim that measured one of these rows → engine that it recorded."""
+
+
+async def candidates(
+    session: AsyncSession,
+    *,
+    parent_run_id: UUID | None,
+    project_id: str,
+    target_digest: str,
+    request_sha256: Sequence[str],
+    kind: PhaseKind,
+) -> Candidates:
+    """Read the rows that a job may reuse.
+
+    Args:
+        session: The session.
+        parent_run_id: The run whose rows may be reused; None: no run's.
+        project_id: Project of the job.
+        target_digest: Digest of the job's target.
+        request_sha256: Requests that any run of the project may have sent; empty: only the parent's rows are read.
+        kind: Kind of the phase that the job fills.
     """
-    values = {"kind": kind, "project": project_id, "target": target_digest, "requests": list(request_sha256)}
-    rows = await session.execute(text(_CACHED), values)
-    return [view_of(ReusableView, row) for row in rows]
+    parent, rows, equal = None, list[ReusableView](), list[ReusableView]()
+    if parent_run_id is not None:
+        run = (await session.execute(text(_PARENT), {"run": parent_run_id})).one_or_none()
+        if run is not None:
+            parent = Parent(spec=run.spec, manifest_id=run.manifest_id, manifest_key=run.storage_key)
+        rows = await _reusable(session, parent_run_id)
+    if request_sha256:
+        equal = await _cached(
+            session, project_id=project_id, target_digest=target_digest, request_sha256=request_sha256, kind=kind
+        )
+    claims = await session.execute(text(_ENGINES), {"claims": list({row.claim_id for row in (*rows, *equal)})})
+    engines = {claim.id: claim.engine for claim in claims}
+    return Candidates(parent=parent, reusable=rows, cached=equal, engines=engines)
 
 
 async def add_to_shard(session: AsyncSession, job_id: UUID, reused: Sequence[ReusedFactView]) -> None:
     """Reuse rows in a shard, where they count as done; the caller holds the job by its claim."""
+    if not reused:
+        return
     await add_facts(session, reused)
     await session.execute(
         text("UPDATE job SET done = done + :reused WHERE id = :job"), {"reused": len(reused), "job": job_id}
@@ -90,11 +133,36 @@ async def facts_of_run(session: AsyncSession, run_id: UUID) -> list[ReusedFactVi
     return await fetch_all(session, ReusedFactView, statement)
 
 
+async def _reusable(session: AsyncSession, run_id: UUID) -> list[ReusableView]:
+    """Read all rows of a run's counting accuracy phases; the caller decides by their status which are reused."""
+    rows = await session.execute(text(_REUSABLE), {"run": run_id})
+    return [view_of(ReusableView, row) for row in rows]
+
+
+async def _cached(
+    session: AsyncSession, *, project_id: str, target_digest: str, request_sha256: Sequence[str], kind: PhaseKind
+) -> list[ReusableView]:
+    """Read the answers of a target to these requests in any run of a project; of several equal ones the earliest.
+
+    Only phases of `kind` are read, so that a judge reuses verdicts and a run reuses answers.
+    """
+    values = {"kind": kind, "project": project_id, "target": target_digest, "requests": list(request_sha256)}
+    rows = await session.execute(text(_CACHED), values)
+    return [view_of(ReusableView, row) for row in rows]
+
+
 async def _phase(session: AsyncSession, run_id: UUID, phase: int) -> ReusedPhaseView | None:
     return await fetch_one(
         session, ReusedPhaseView, select(_PHASE).where(_PHASE.c.run_id == run_id, _PHASE.c.phase == phase)
     )
 
+
+_PARENT = """
+SELECT run.spec, manifest.id AS manifest_id, manifest.storage_key
+FROM run LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHERE run.id = :run
+"""
+
+_ENGINES = "SELECT id, engine FROM claim WHERE id = ANY(CAST(:claims AS uuid[])) AND engine IS NOT NULL"
 
 _REUSABLE = """
 WITH counting AS (

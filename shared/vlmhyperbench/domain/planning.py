@@ -75,11 +75,6 @@ def dataset_digest(spec: RunSpec) -> str:
     return digest_of(_index_inputs(spec))
 
 
-def target_digest(spec: RunSpec) -> str:
-    """Return the digest of the target; jobs with equal digests can use one loaded model."""
-    return digest_of(spec.target)
-
-
 def are_paired(first: RunSpec, second: RunSpec) -> bool:
     """Return whether two runs have the same task, samples and repeats, so that one can be the baseline of the other."""
     return (first.task, first.decoding.n, dataset_digest(first)) == (

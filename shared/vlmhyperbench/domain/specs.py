@@ -346,3 +346,8 @@ class RunSpec(Spec):
     """Prices of the target at submission. They change no answer, so they are not part of any fingerprint."""
     unpriced: str | None = None
     """Why the target has no prices."""
+
+    @property
+    def target_digest(self) -> str:
+        """Digest of the target: jobs with equal ones can use one loaded model."""
+        return digest_of(self.target)

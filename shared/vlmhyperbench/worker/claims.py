@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
 from vlmhyperbench.bus import Progress, Resources, Speeds
-from vlmhyperbench.db import claim_phases, claims
+from vlmhyperbench.db import artifacts, claim_phases, claims, reuse
 from vlmhyperbench.db.appending import Appended, append
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
@@ -25,7 +25,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
     from vlmhyperbench.db.engine import AsyncSession
-    from vlmhyperbench.db.views import JobView, NewChunk, NewFact
+    from vlmhyperbench.db.views import JobView, NewChunk, NewFact, ReusedFactView
     from vlmhyperbench.runtime import Runtime
     from vlmhyperbench.settings import Settings
     from vlmhyperbench.worker.children import CpuChildren
@@ -55,6 +55,19 @@ class WorkerContext:
     """Environment variables of all children, by which the next boot of this worker finds orphan processes."""
     lock_fds: tuple[int, ...] = ()
     """Open lock files of the worker's devices; processes that use a device inherit them (`start_child(pass_fds=…)`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimFile:
+    """A kind of file of which every claim may add one."""
+
+    kind: Literal["resources", "reuse"]
+    suffix: str
+    media_type: str
+
+
+RESOURCES = ClaimFile(kind="resources", suffix="parquet", media_type="application/vnd.apache.parquet")
+REUSE = ClaimFile(kind="reuse", suffix="jsonl", media_type="application/x-ndjson")
 
 
 class ClaimedJob:
@@ -204,10 +217,41 @@ class ClaimedJob:
         async with self.transaction() as session:
             await claims.record(session, self.claim_id, added)
 
-    async def set_resident(self, target_digests: Sequence[str]) -> None:
-        """Record which targets this worker has loaded, so that the scheduler prefers it for their jobs."""
+    async def record_target(self, resident: Sequence[str], added: ClaimRecord) -> None:
+        """Record which targets this worker has loaded, and the evidence of the target that this claim asks.
+
+        The scheduler prefers the worker for jobs of loaded targets. They are loaded even if the claim is lost.
+
+        Raises:
+            Fenced: the claim is lost.
+        """
         async with self.runtime.database.transaction() as session:
-            await claims.set_resident(session, self.context.worker_id, target_digests)
+            await claims.set_resident(session, self.context.worker_id, resident)
+        await self.record_claim(added)
+
+    async def add_file(self, file: ClaimFile, content: bytes, *, reused: Sequence[ReusedFactView] = ()) -> None:
+        """Store a file of this claim; then add its artifact, and rows that the job reuses, in one transaction.
+
+        Raises:
+            Unavailable: storage is full or not available.
+            Fenced: the claim is lost; the database is unchanged.
+        """
+        key = f"runs/{self.run_id}/{file.kind}/{self.claim_id}.{file.suffix}"
+        stored = await asyncio.to_thread(self.runtime.storage.put, key, content, media_type=file.media_type)
+        async with self.transaction() as session:
+            await reuse.add_to_shard(session, self.job.id, reused)
+            await artifacts.add(
+                session,
+                project_id=self.job.project_id,
+                run_id=self.run_id,
+                claim_id=self.claim_id,
+                kind=file.kind,
+                name=f"{file.kind}-{self.claim_id}.{file.suffix}",
+                media_type=file.media_type,
+                storage_key=stored.key,
+                sha256=stored.sha256,
+                size_bytes=stored.size_bytes,
+            )
 
     async def progress(
         self,

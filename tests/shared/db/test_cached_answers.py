@@ -1,7 +1,8 @@
-"""Answers that another run can reuse: the earliest of equal ones, and none of another project, target or kind."""
+"""Rows that a job may reuse: the parent's, and the earliest of equal answers in any run of the project."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -73,12 +74,49 @@ async def reusable_of(
     request: str = SHA,
     kind: PhaseKind = "accuracy",
 ) -> list[UUID]:
-    """Return the runs whose answers can be reused."""
+    """Return the runs whose answers may be reused."""
+    candidates = await read(database, project=project, target=target, requests=[request], kind=kind)
+    return [row.source_run_id for row in candidates.cached]
+
+
+async def read(
+    database: Database,
+    *,
+    parent: UUID | None = None,
+    project: str = PROJECT,
+    target: str = TARGET,
+    requests: Sequence[str] = (),
+    kind: PhaseKind = "accuracy",
+) -> reuse.Candidates:
     async with database.transaction() as session:
-        rows = await reuse.cached(
-            session, project_id=project, target_digest=target, request_sha256=[request], kind=kind
+        return await reuse.candidates(
+            session,
+            parent_run_id=parent,
+            project_id=project,
+            target_digest=target,
+            request_sha256=requests,
+            kind=kind,
         )
-    return [row.source_run_id for row in rows]
+
+
+async def test_a_job_without_parent_and_cache_has_no_candidates(fresh_database: Database) -> None:
+    await answered(fresh_database)
+    assert await read(fresh_database) == reuse.Candidates(parent=None, reusable=[], cached=[], engines={})
+
+
+async def test_rows_of_the_parent_come_with_its_spec_and_the_engine_that_measured_them(
+    fresh_database: Database,
+) -> None:
+    parent, other = await answered(fresh_database), await answered(fresh_database, version="b2", late_s=1)
+    candidates = await read(fresh_database, parent=parent, requests=[SHA])
+    assert candidates.parent is not None
+    assert candidates.parent.spec["task"]
+    assert (candidates.parent.manifest_id, candidates.parent.manifest_key) == (None, None)
+    [row] = candidates.reusable
+    assert row.source_run_id == parent
+    engines = {row.source_run_id: candidates.engines[row.claim_id]["version"] for row in candidates.cached}
+    assert engines == {parent: "b1", other: "b2"}
+    assert candidates.engines[row.claim_id] == {"name": "llama.cpp", "version": "b1"}
 
 
 async def test_the_earlier_of_two_equal_answers_is_reused(fresh_database: Database) -> None:

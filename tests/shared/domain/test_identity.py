@@ -10,7 +10,6 @@ from tests.shared.domain.builders_of_jobs import judge_metric
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import ABSENT, Difference, definition_of, differences, id_of, identify
-from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
@@ -105,7 +104,7 @@ def test_a_plugin_of_a_dotted_path_is_identified_by_its_source() -> None:
     target = EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m", backend_class="mine:Adapter", adapter=before)
     changed = target.model_copy(update={"adapter": after})
     assert identity(run_spec(target=target)) != identity(run_spec(target=changed))
-    assert target_digest(run_spec(target=target)) != target_digest(run_spec(target=changed))
+    assert run_spec(target=target).target_digest != run_spec(target=changed).target_digest
 
 
 def test_the_digest_of_an_endpoint_with_a_named_adapter_has_not_changed() -> None:

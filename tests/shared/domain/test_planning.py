@@ -18,7 +18,6 @@ from vlmhyperbench.domain.planning import (
     plan_experiment,
     plan_rescoring,
     plan_run,
-    target_digest,
 )
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
 from vlmhyperbench.domain.specs import ImportTarget, StopRule
@@ -55,8 +54,8 @@ def test_other_image_limits_are_another_index() -> None:
 
 
 def test_equal_targets_have_equal_digests() -> None:
-    assert target_digest(run_spec(dataset="a")) == target_digest(run_spec(dataset="b"))
-    assert target_digest(run_spec(model="a")) != target_digest(run_spec(model="b"))
+    assert run_spec(dataset="a").target_digest == run_spec(dataset="b").target_digest
+    assert run_spec(model="a").target_digest != run_spec(model="b").target_digest
 
 
 def test_five_samples_in_shards_of_two_are_three_shards_then_score_then_report() -> None:

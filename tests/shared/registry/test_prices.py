@@ -17,7 +17,6 @@ from tests.shared.registry.writing import FILES, Shelf, load
 from tests.support.wording import Wording
 from vlmhyperbench.domain.identity import definition_of, identify
 from vlmhyperbench.domain.judging import judging_of
-from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -93,7 +92,7 @@ def test_an_endpoint_takes_the_defaults_of_its_backend(tmp_path: Path) -> None:
 
 def test_prices_change_neither_the_target_nor_the_identity_of_a_number(tmp_path: Path) -> None:
     free, paid = pin(tmp_path, {}, {"model": "m"}), pin(tmp_path, MODEL, {"model": "m"})
-    assert target_digest(free) == target_digest(paid)
+    assert free.target_digest == paid.target_digest
 
     def identity(spec: RunSpec) -> object:
         parts = {"metric": spec.metrics[0], "extractor": spec.extractors[0], "manifest_id": None, "engines": []}

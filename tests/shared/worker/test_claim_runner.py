@@ -313,8 +313,7 @@ async def test_all_writes_of_a_handler_are_fenced_and_published(room: EngineRoom
     assert (await room.events(job.run_id))[-1].type == "artifact.ready"
     no = await job.open_phase("warmup", params={}, is_own=False)
     await job.close_phase(no, PhaseState.COMPLETE, count=0)
-    await job.record_claim(ClaimRecord(engine={"name": "simulated"}, measured_at="engine"))
-    await job.set_resident(["t"])
+    await job.record_target(["t"], ClaimRecord(engine={"name": "simulated"}, measured_at="engine"))
     await job.progress(done=1, total=2)
     progress = await runtime.bus.progress(job.run_id)
     assert progress is not None

@@ -13,7 +13,7 @@ from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.rescoring import reuse_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, target_digest
+from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.wire.runs import ExperimentCreate, RunRescore
 from vlmhyperbench_api.baselines import check_baseline
@@ -51,7 +51,7 @@ async def add_run(
         run_id=run_id,
         experiment_id=experiment_id,
         priority=submission.body.priority,
-        target_digest=target_digest(spec),
+        target_digest=spec.target_digest,
     )
     return run
 
