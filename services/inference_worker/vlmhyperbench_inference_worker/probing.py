@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmhyperbench.domain.causes import FailedRequest, find_refusal_of_all, needs_another_probe, read_failure
+from vlmhyperbench.domain.causes import FailedRequest, find_refusal_of_all, read_failure
 from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.drive import ending
@@ -45,7 +45,7 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
             serving.answered_options.add(request.options_sha256)
             return
         failures = [*failures, failed]
-        if not needs_another_probe(failed):
+        if not failed.needs_another_probe:
             break
     refusal = find_refusal_of_all(failures)
     if refusal is not None:

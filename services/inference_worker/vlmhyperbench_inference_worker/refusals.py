@@ -6,7 +6,7 @@ from dataclasses import asdict
 from urllib.parse import urlsplit
 
 from vlmhyperbench.db import failures
-from vlmhyperbench.domain.causes import FailedRequest, find_configuration_error, rule_of, say_refusal, word_of
+from vlmhyperbench.domain.causes import FailedRequest, find_configuration_error
 from vlmhyperbench.domain.failure_groups import FailureGroup
 from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -22,20 +22,20 @@ def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) 
         serving: the target that refused it.
         has_rows: rows of the run hold the refusal, so the error does not repeat it.
     """
-    rule, measured = rule_of(failed), serving.measured
+    rule, measured = failed.rule, serving.measured
     is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
     means = "the endpoint was asked without a key and wants one" if is_keyless else rule.means
-    message = say_refusal(failed, urlsplit(serving.status.engine_url or measured.url).netloc, means)
+    host = urlsplit(serving.status.engine_url or measured.url).netloc
     answer = FailureGroup(
         message=failed.message,
-        code=word_of(failed),
+        code=failed.word,
         http_status=failed.http_status,
         rule=rule.name,
         cause="configuration",
         count=1,
     )
     return TargetRefused(
-        message,
+        f"{host} refuses the requests: {means}. {failed.statement}",
         cure=NAME_THE_KEY if is_keyless else rule.cure,
         code=f"endpoint_{rule.name}",
         answer=None if has_rows else asdict(answer),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from vlmhyperbench.db.views import NewChunk, NewFact
-from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure, rule_of
+from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure
 from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.load.process import LoadProcess
@@ -174,7 +174,7 @@ async def write_unreadable(
 
 def _refusal(rows: Sequence[Mapping[str, Any]]) -> FailedRequest | None:
     failures = [_failed(row) for row in rows]
-    is_all = all(failed is not None and rule_of(failed).is_final for failed in failures)
+    is_all = all(failed is not None and failed.rule.is_final for failed in failures)
     return failures[0] if failures and is_all else None
 
 

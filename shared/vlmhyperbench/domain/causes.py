@@ -56,6 +56,30 @@ class FailedRequest:
         """Whether a server responded that it refuses the request."""
         return self.code.startswith("http_") or (self.code == "stream_error" and bool(self.words))
 
+    @property
+    def rule(self) -> CauseRule:
+        """The rule of the table that applies."""
+        if self.code in _OF_CODE:
+            return _OF_CODE[self.code]
+        return next((rule for rule in RULES if self.is_refusal and rule.matches(self)), SERVER_ERROR)
+
+    @property
+    def word(self) -> str:
+        """The server's own code or type of the error, or else the load generator's code."""
+        words = (self.words.get("code", ""), self.words.get("type", ""))
+        return next((word for word in words if word and not word.isdigit()), self.code)
+
+    @property
+    def statement(self) -> str:
+        """A sentence with the status and the server's own message."""
+        status = f"HTTP {self.http_status}" if self.http_status else self.code
+        return f"It said ({status}): “{self.message}”."
+
+    @property
+    def needs_another_probe(self) -> bool:
+        """Whether another request has to show if the refusal concerns this request or all of them."""
+        return self.rule.cause_where(1.0) != "configuration" and self.rule.if_few_succeed is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRule:
@@ -301,28 +325,9 @@ def _read(*, code: str, http_status: int | None, text: str) -> FailedRequest:
     return FailedRequest(code=code, http_status=http_status, message=message, words=words)
 
 
-def rule_of(failed: FailedRequest) -> CauseRule:
-    """Return the rule that applies to a failed request."""
-    if failed.code in _OF_CODE:
-        return _OF_CODE[failed.code]
-    return next((rule for rule in RULES if failed.is_refusal and rule.matches(failed)), SERVER_ERROR)
-
-
 def failure_of(failed: FailedRequest, *, passed: float = 1.0) -> Failure:
     """Return whether a failure counts against the model, given the share of requests that passed."""
-    return "model" if rule_of(failed).cause_where(passed) in {"sample", "model"} else "infrastructure"
-
-
-def say_refusal(failed: FailedRequest, host: str, means: str | None = None) -> str:
-    """Return a sentence with the refusing host, the reason and the server's own message."""
-    status = f"HTTP {failed.http_status}" if failed.http_status else failed.code
-    return f"{host} refuses the requests: {means or rule_of(failed).means}. It said ({status}): “{failed.message}”."
-
-
-def word_of(failed: FailedRequest) -> str:
-    """Return the server's own code or type of the error, or else the load generator's code."""
-    words = (failed.words.get("code", ""), failed.words.get("type", ""))
-    return next((word for word in words if word and not word.isdigit()), failed.code)
+    return "model" if failed.rule.cause_where(passed) in {"sample", "model"} else "infrastructure"
 
 
 def find_configuration_error(failures: Iterable[tuple[FailedRequest, int]], *, ok: int) -> FailedRequest | None:
@@ -337,20 +342,14 @@ def find_configuration_error(failures: Iterable[tuple[FailedRequest, int]], *, o
     counts: dict[str, int] = {}
     first: dict[str, FailedRequest] = {}
     for failed, count in failures:
-        name = rule_of(failed).name
+        name = failed.rule.name
         counts[name] = counts.get(name, 0) + count
         first.setdefault(name, failed)
     for name in sorted(counts, key=counts.__getitem__, reverse=True):
         passed = ok / (ok + counts[name])
-        if passed < MIN_PASSED_SHARE and rule_of(first[name]).cause_where(passed) == "configuration":
+        if passed < MIN_PASSED_SHARE and first[name].rule.cause_where(passed) == "configuration":
             return first[name]
     return None
-
-
-def needs_another_probe(failed: FailedRequest) -> bool:
-    """Return whether another request has to show if a refusal concerns one request or all of them."""
-    rule = rule_of(failed)
-    return rule.cause_where(1.0) != "configuration" and rule.if_few_succeed is not None
 
 
 def find_refusal_of_all(probes: Sequence[FailedRequest]) -> FailedRequest | None:
@@ -359,7 +358,7 @@ def find_refusal_of_all(probes: Sequence[FailedRequest]) -> FailedRequest | None
     Args:
         probes: failures of the requests that were sent before the samples, in order; none of them was answered.
     """
-    rules = [rule_of(failed) for failed in probes]
+    rules = [failed.rule for failed in probes]
     for failed, rule in zip(probes, rules, strict=True):
         if rule.cause_where(1.0) == "configuration":
             return failed

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from vlmhyperbench.domain.causes import SERVER_ERROR, Cause, FailedRequest, rule_of, word_of
+from vlmhyperbench.domain.causes import SERVER_ERROR, Cause, FailedRequest
 from vlmhyperbench.domain.failures import Failure
 
 _NUMBERS = re.compile(r"\d+")
@@ -50,14 +50,14 @@ def group_failures(failures: Iterable[tuple[FailedRequest, Failure, int]], *, ok
     failed_requests = list(failures)
     counts = Counter[str]()
     for failed, _, count in failed_requests:
-        counts[rule_of(failed).name] += count
+        counts[failed.rule.name] += count
     groups: dict[tuple[object, ...], FailureGroup] = {}
     for failed, failure, count in failed_requests:
-        rule = rule_of(failed)
+        rule = failed.rule
         cause = rule.cause_where(ok / (ok + counts[rule.name]))
         group = FailureGroup(
             message=failed.message,
-            code=word_of(failed),
+            code=failed.word,
             http_status=failed.http_status,
             rule=rule.name,
             # An error that no rule matches keeps its stored kind, which an imported file may have given.

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from vlmhyperbench.analysis.load_result import LoadResult, read_failures, result_of
 from vlmhyperbench.analysis.validity import at_least, at_most
-from vlmhyperbench.domain.causes import find_configuration_error, rule_of, say_refusal
+from vlmhyperbench.domain.causes import find_configuration_error
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.live import LiveSpeeds
 from vlmhyperbench.load.neighbours import among_neighbours
@@ -207,8 +207,8 @@ def _check_refusals(rows: pl.DataFrame, url: str) -> None:
         return
     failed = find_configuration_error([(failed, count) for failed, _, count in read_failures(rows)], ok=0)
     if failed is not None:
-        rule = rule_of(failed)
-        refusal = say_refusal(failed, urlsplit(url).netloc)
+        rule = failed.rule
+        refusal = f"{urlsplit(url).netloc} refuses the requests: {rule.means}. {failed.statement}"
         cure = _GIVE_KEY if rule.name == "key_refused" else rule.cure
         raise Unavailable(f"Nothing was measured: {refusal}", cure=cure, code=f"endpoint_{rule.name}")
 

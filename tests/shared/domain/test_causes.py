@@ -22,11 +22,7 @@ from vlmhyperbench.domain.causes import (
     failure_of,
     find_configuration_error,
     find_refusal_of_all,
-    needs_another_probe,
     read_failure,
-    rule_of,
-    say_refusal,
-    word_of,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +75,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
 def test_the_table_gives_the_expected_rule_for_each_recorded_answer(
     recorded: dict[tuple[str, str], FailedRequest], refused: Refusal
 ) -> None:
-    rule = rule_of(recorded[refused.server, refused.case])
+    rule = recorded[refused.server, refused.case].rule
     assert (rule.name, rule.cause_where(OTHERS_PASS), rule.cause_where(NONE_PASSES)) == (
         refused.rule,
         refused.cause,
@@ -114,7 +110,7 @@ def test_every_kind_of_server_is_recorded_or_documented() -> None:
     ],
 )
 def test_a_refusal_names_an_option_if_its_message_begins_with_the_option(message: str, rule: str) -> None:
-    assert rule_of(failed(f"http_400: {message} [code=400, type=BadRequestError]")).name == rule
+    assert failed(f"http_400: {message} [code=400, type=BadRequestError]").rule.name == rule
 
 
 def test_docs_failures_has_the_table_in_its_order() -> None:
@@ -207,7 +203,7 @@ def test_a_run_is_misconfigured_if_more_requests_get_one_refusal_than_are_answer
 def test_another_probe_is_needed_if_a_refusal_may_concern_only_its_prompt(
     refusal: FailedRequest, asks_on: bool
 ) -> None:
-    assert needs_another_probe(refusal) is asks_on
+    assert refusal.needs_another_probe is asks_on
 
 
 @pytest.mark.parametrize(
@@ -231,15 +227,14 @@ def test_probes_show_a_refusal_of_all_requests_if_none_may_concern_only_its_prom
 
 
 def test_the_server_s_own_code_is_used_if_it_has_one() -> None:
-    assert word_of(UNKNOWN_MODEL) == "model_not_found"
-    assert word_of(failed("http_404: gone [code=404, type=NotFoundError]", 404)) == "NotFoundError"
-    assert word_of(KEY) == "http_401"
+    assert UNKNOWN_MODEL.word == "model_not_found"
+    assert failed("http_404: gone [code=404, type=NotFoundError]", 404).word == "NotFoundError"
+    assert KEY.word == "http_401"
 
 
-def test_a_refusal_names_the_host_the_status_and_the_message() -> None:
-    shown = say_refusal(UNKNOWN_MODEL, "api.example:8000")
-    assert all(part in shown for part in ("api.example:8000", "no model of this name", "HTTP 404", "no such model"))
-    assert "stream_error" in say_refusal(failed("stream_error: odd [type=x]", 200), "h", "it means nothing")
+def test_the_statement_of_a_failure_has_the_status_or_the_code_and_the_server_s_message() -> None:
+    assert UNKNOWN_MODEL.statement == f"It said (HTTP 404): “{UNKNOWN_MODEL.message}”."
+    assert failed("stream_error: odd [type=x]", 200).statement == "It said (stream_error): “odd”."
 
 
 def test_a_server_s_message_becomes_one_bounded_line_without_control_characters() -> None:
