@@ -28,7 +28,7 @@ def test_ranks_count_from_one() -> None:
     assert result.percentile(50) == 2.0
 
 
-def test_nothing_has_no_values() -> None:
+def test_without_input_there_are_no_values() -> None:
     assert ordered([]).n == 0
     assert of_buckets(bucket_counts(numpy.zeros(0))).n == 0
 
@@ -38,7 +38,7 @@ def test_a_percentile_is_the_one_of_the_nearest_rank(values: list[float], percen
     assert ordered(values).percentile(percent) == nearest_rank(sorted(values), percent)
 
 
-def test_values_of_a_bucket_are_as_often_there_as_they_were_counted() -> None:
+def test_a_bucket_counts_as_often_as_it_was_filled() -> None:
     counts = bucket_counts(numpy.array([10e6, 10e6, 40e6])) + bucket_counts(numpy.array([10e6]))
     result = of_buckets(counts)
     assert result.n == 4
@@ -49,11 +49,11 @@ def test_values_of_a_bucket_are_as_often_there_as_they_were_counted() -> None:
 
 
 @given(st.floats(min_value=MIN_BUCKET_NS, max_value=1e12))
-def test_a_bucket_is_never_further_than_half_a_percent_from_what_lies_in_it(value: float) -> None:
+def test_the_middle_of_a_bucket_is_within_half_a_percent_of_its_values(value: float) -> None:
     assert of_buckets(bucket_counts(numpy.array([value]))).percentile(50) * MS == pytest.approx(value, rel=0.005)
 
 
-def test_what_is_beyond_the_buckets_lies_in_the_first_or_the_last() -> None:
+def test_values_beyond_the_buckets_count_in_the_first_or_the_last() -> None:
     counts = bucket_counts(numpy.array([0.0, -5.0, 1.0, 1e30]))
     assert counts.size == BUCKETS
     assert (counts[0], counts[-1]) == (3, 1)
@@ -71,18 +71,18 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 100))
-def test_at_least_so_many_percent_do_not_exceed_it(values: list[int], percent: int) -> None:
+def test_at_least_p_percent_of_the_values_do_not_exceed_percentile_p(values: list[int], percent: int) -> None:
     result = nearest_rank(sorted(values), percent)
     assert result in values
     assert sum(value <= result for value in values) * 100 >= percent * len(values)
     assert sum(value < result for value in values) * 100 < percent * len(values)
 
 
-def test_a_distribution_leaves_out_what_is_undefined() -> None:
+def test_a_distribution_leaves_out_undefined_values() -> None:
     result = distribution_of(numpy.array([3.0, numpy.nan, 1.0, 2.0]) * MS)
     assert (result.n, result.mean, result.p50, result.p90, result.max) == (3, 2.0, 2.0, 3.0, 3.0)
 
 
-def test_nothing_has_no_distribution() -> None:
+def test_without_values_there_is_no_distribution() -> None:
     result = distribution_of(numpy.array([numpy.nan]))
     assert (result.n, result.mean, result.p50, result.p99, result.max) == (0, None, None, None, None)

@@ -50,7 +50,7 @@ def test_equivalence_is_rarely_shown_where_the_difference_is_the_margin() -> Non
     assert np.mean([result is not None and result.is_shown for result in results]) < 0.07
 
 
-def test_the_detectable_effect_is_found_as_often_as_its_power_says() -> None:
+def test_the_detectable_effect_is_detected_with_its_power() -> None:
     rng = np.random.default_rng(5)
     values = np.tile([-1.0, 1.0], 20)
     effect = detectable_effect(values)

@@ -311,12 +311,12 @@ def test_the_policy_decides_whether_an_inconclusive_rule_passes() -> None:
         {"metric": "anls", "min_value": float("nan")},
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(rule: dict[str, object]) -> None:
+def test_a_rule_without_an_effect_is_refused(rule: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         GatePolicy.model_validate({"rules": [rule]})
 
 
-def test_a_cost_decides_only_where_both_are_known_in_one_currency() -> None:
+def test_a_cost_decides_only_where_both_costs_are_known_in_one_currency() -> None:
     rule = {"speed": "cost_per_answer", "max_increase": 0.1}
 
     def costing(amount: float | None, currency: str = "EUR") -> Side:

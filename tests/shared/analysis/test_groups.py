@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 MS, S = 1e6, 1_000_000_000
 
 
-def test_each_group_is_described_by_itself() -> None:
+def test_each_group_is_described_separately() -> None:
     times = np.array([10, 20, 30, np.nan]) * MS
     first, second = groups_of(
         [1, 0, 1, 1], is_ok=[True, True, True, False], ttft_ns=times, tpot_ns=times / 10, latency_ns=times
@@ -23,7 +23,7 @@ def test_each_group_is_described_by_itself() -> None:
     assert (second.tpot_ms.n, second.tpot_ms.mean) == (2, 2.0)
 
 
-def test_a_failed_request_brings_no_time_to_its_group() -> None:
+def test_a_failed_request_adds_no_time_to_its_group() -> None:
     times = np.array([10.0, 99.0]) * MS
     (result,) = groups_of([0, 0], is_ok=[True, False], ttft_ns=times, tpot_ns=times, latency_ns=times)
     assert (result.requests, result.ok, result.latency_ms.max) == (2, 1, 10.0)
@@ -44,7 +44,7 @@ def test_columns_of_different_lengths_are_refused(wording: Wording) -> None:
     wording(refused.value)
 
 
-def test_jains_index_is_one_for_equal_shares_and_one_nth_for_one_alone() -> None:
+def test_jains_index_is_1_for_equal_shares_and_1_over_n_for_a_single_stream() -> None:
     assert jain_index([3.0, 3.0, 3.0]) == 1.0
     assert jain_index([5.0, 0.0, 0.0, 0.0]) == 0.25
     # (1 + 2 + 3)² / (3 · 14)
@@ -71,7 +71,7 @@ def test_the_rate_of_each_stream_counts_over_its_own_time() -> None:
     assert result == Fairness(streams=2, requests=pytest.approx(0.9), output_tokens=pytest.approx(0.9))
 
 
-def test_a_failure_takes_its_time_and_brings_nothing() -> None:
+def test_a_failed_request_takes_time_and_adds_nothing_to_a_rate() -> None:
     result = fairness([0, 1], ends_s=[1, 1], tokens=[10.0, 10.0], is_ok=[True, False])
     assert result == Fairness(streams=2, requests=0.5, output_tokens=0.5)
 
@@ -81,7 +81,7 @@ def test_an_unknown_count_leaves_only_the_requests_to_compare() -> None:
     assert result == Fairness(streams=2, requests=1.0, output_tokens=None)
 
 
-def test_one_stream_or_no_time_is_neither_fair_nor_unfair() -> None:
+def test_one_stream_or_no_time_has_no_fairness() -> None:
     assert fairness([0, 0], ends_s=[1, 2], tokens=[1.0, 1.0]) is None
     assert fairness([0, 1], ends_s=[0, 2], tokens=[1.0, 1.0]) is None
 

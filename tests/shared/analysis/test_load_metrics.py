@@ -25,25 +25,25 @@ def test_a_metric_is_a_rate_or_a_mean_or_a_percentile_of_a_time() -> None:
     assert value_of(load, "tpot_p99") == 10.0
 
 
-def test_failures_move_percentiles_and_leave_means_alone() -> None:
+def test_failures_move_percentiles_but_not_means() -> None:
     load = repeat(100, 200, failed=2)
     assert (value_of(load, "ttft_p50"), value_of(load, "ttft_p90"), value_of(load, "ttft_mean")) == (200, None, 150)
 
 
 @pytest.mark.parametrize("name", ["", "speed", "ttft", "ttft_p95", "itl_p99", "requests_per_s_p50"])
-def test_any_other_name_is_refused(name: str) -> None:
+def test_a_name_that_is_no_metric_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
         check_metric(name)
     with pytest.raises(InvalidInput):
         value_of(repeat(100), name)
 
 
-def test_every_stated_metric_is_one() -> None:
+def test_every_stated_metric_exists() -> None:
     for name in STATED:
         check_metric(name)
 
 
-def test_a_mean_that_may_stop_the_repeats_has_an_interval_that_allows_for_every_look() -> None:
+def test_the_interval_of_a_mean_that_may_stop_the_repeats_allows_for_every_look() -> None:
     runs = [repeat(ms) for ms in (100, 110, 120)]
     fixed, looked = (mean_over(runs, "ttft_p50", may_stop=may_stop) for may_stop in (False, True))
     assert (fixed.mean, looked.mean) == (110.0, 110.0)

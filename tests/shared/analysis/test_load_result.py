@@ -44,7 +44,7 @@ def test_a_good_record_is_valid() -> None:
     assert load.arrivals is None
 
 
-def test_one_gate_that_is_shut_makes_it_invalid() -> None:
+def test_one_failed_gate_makes_the_result_invalid() -> None:
     assert not gates([row(), row(error="http_503: busy")])["error_share"]
     assert gates([row(error="http_503: busy"), *[row()] * 999])["error_share"]
     assert not gates([row()], scheduled=2)["unaccounted"]
@@ -54,7 +54,7 @@ def test_one_gate_that_is_shut_makes_it_invalid() -> None:
     assert not gates([late(6, ttft_ms=100), *(row() for _ in range(9))])["ttft_p99_shift_ms"]
 
 
-def test_a_further_gate_must_hold_as_well() -> None:
+def test_an_added_gate_must_hold_too() -> None:
     valid, invalid = result([row()]), result([row()], scheduled=2)
     assert valid.with_gates(at_most("disturbers", 0.0, 0.0)).valid
     assert not valid.with_gates(at_least("duration_s", 1.0, 2.0)).valid
@@ -63,13 +63,13 @@ def test_a_further_gate_must_hold_as_well() -> None:
 
 
 def late(lag_ms: float, *, ttft_ms: int = 100) -> dict[str, object]:
-    """A request that left late; what it waits for comes as much later."""
+    """Make a request that was sent late, with events that are late by the same time."""
     lag_ns = round(lag_ms * MS)
     first_ns = ttft_ms * MS + lag_ns
     return row() | {"sent_ns": lag_ns, "event_ns": [first_ns, first_ns + 10 * MS]}
 
 
-def test_the_slower_the_answers_the_more_time_a_client_may_take() -> None:
+def test_the_allowed_lag_grows_with_the_latency() -> None:
     assert gates([late(1.1)]) == dict.fromkeys(
         ("unaccounted", "error_share", "client_busy_share", "send_lag_mean_ms", "ttft_p99_shift_ms"), True
     )
@@ -78,7 +78,7 @@ def test_the_slower_the_answers_the_more_time_a_client_may_take() -> None:
     assert not gates([late(0.2, ttft_ms=1)])["send_lag_mean_ms"]
 
 
-def test_an_open_loop_is_held_to_its_latest_sends() -> None:
+def test_an_open_loop_is_checked_by_its_latest_sends() -> None:
     # Median TTFTs are the service's and the lag together.
     lagging = [(1, 1.1, False), (100, 0.9, True), (500, 4.9, True), (500, 5.1, False)]
     for ttft_ms, lag_ms, is_open in lagging:
@@ -92,7 +92,7 @@ def test_an_open_loop_is_held_to_its_latest_sends() -> None:
         assert {gate.name: gate.ok for gate in load.gates}["send_lag_p99_ms"] is is_open
 
 
-def test_what_was_cancelled_is_marked_and_never_valid() -> None:
+def test_a_cancelled_load_is_marked_and_never_valid() -> None:
     load = result([row()], dataclasses.replace(END, outcome="cancelled"), scheduled=5)
     assert (load.outcome, load.valid, load.requests["ok"]) == ("cancelled", False, 1)
 
@@ -110,7 +110,7 @@ def test_an_unknown_count_has_no_sum() -> None:
     assert load.metrics["output_tokens_per_s"] is None
 
 
-def test_nothing_that_was_measured_has_no_rates() -> None:
+def test_without_measured_requests_there_are_no_rates() -> None:
     load = result([], scheduled=3)
     assert (load.duration_s, load.metrics["requests_per_s"], load.valid) == (0.0, None, False)
 
@@ -134,7 +134,7 @@ def test_the_clients_cost_is_that_of_the_end_line() -> None:
     assert (client["is_realtime"], client["resent"], client["opened_beyond_pool"]) == (True, 3, 2)
 
 
-def test_content_is_told_apart_from_reasoning_where_there_is_any() -> None:
+def test_content_and_reasoning_have_times_of_their_own_where_there_is_reasoning() -> None:
     thinks = row() | {"event_kind": ["reasoning", "content"]}
     load = result([thinks, row(ttft_ms=200)])
     reasoning, content = load.metrics["first_reasoning_ms"], load.metrics["first_content_ms"]
@@ -145,7 +145,7 @@ def test_content_is_told_apart_from_reasoning_where_there_is_any() -> None:
     assert "first_content_ms" not in result([row()]).metrics
 
 
-def test_goodput_counts_what_keeps_every_limit() -> None:
+def test_goodput_counts_requests_that_meet_every_limit() -> None:
     record = frame([row(), row(ttft_ms=200), row(error="http_503: busy")])
     some = result_of(record, END, measured_phase=1, scheduled=3, slo={"ttft_p99": 150.0, "itl": 10.0})
     none = result_of(record, END, measured_phase=1, scheduled=3, slo={"ttft": 250.0, "tpot": 9.9})
@@ -189,8 +189,8 @@ def test_sends_that_fall_behind_are_invalid() -> None:
     assert "rate_error_share" in {gate.name for gate in load.gates if not gate.ok}
 
 
-def keeps(times: RequestTimes, slo: dict[str, float]) -> bool:
-    """Whether one request keeps every limit; a limit on what cannot be told is kept by answers of one burst only."""
+def meets(times: RequestTimes, slo: dict[str, float]) -> bool:
+    """Return whether a request meets every limit; an unknown time meets it only in an answer of one burst."""
     bounded = {
         "ttft": times.ttft_user_ns,
         "latency": times.latency_ns,
@@ -210,7 +210,7 @@ EVENTS = st.lists(
 
 
 @given(st.lists(st.tuples(EVENTS, st.none() | st.integers(0, 30), st.booleans()), max_size=6))
-def test_many_requests_at_once_are_timed_as_each_by_itself(
+def test_many_requests_at_once_have_the_times_of_each_on_its_own(
     requests: list[tuple[list[tuple[int, str, int]], int | None, bool]],
 ) -> None:
     rows = []
@@ -245,7 +245,7 @@ def test_many_requests_at_once_are_timed_as_each_by_itself(
     slo = {"ttft": 1e-5, "tpot": 5e-6, "itl": 8e-6, "latency": 2e-5}
     all_sent = [sent | {"status": "ok", "error": None} for sent in rows]
     counted = result_of(frame(all_sent), END, measured_phase=1, scheduled=len(rows), slo=slo)
-    wanted = sum(keeps(times_of_record(sent), slo) for sent in rows)
+    wanted = sum(meets(times_of_record(sent), slo) for sent in rows)
     goodput = counted.metrics["goodput_per_s"]
     assert counted.duration_s == 0.0 or goodput == wanted / counted.duration_s
 

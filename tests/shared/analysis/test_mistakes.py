@@ -23,7 +23,7 @@ def test_a_wrong_answer_gets_the_first_kind_that_fits(answer: str, kind: Mistake
     assert kind_of_mistake(answer, ["Riga"], neighbours={"12.03.2011"}) is kind
 
 
-def test_an_answer_that_ended_at_the_limit_is_cut_off_whatever_it_says() -> None:
+def test_an_answer_that_ended_at_the_limit_is_cut_off_with_any_text() -> None:
     assert kind_of_mistake("Rig", ["Riga"], finish_reason="length") is Mistake.CUT_OFF
 
 

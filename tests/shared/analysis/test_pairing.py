@@ -1,4 +1,4 @@
-"""A pairing takes answers in the order in which they are asked, whole samples only, and knows what is still ahead."""
+"""A pairing takes answers in the order in which they are asked, whole samples only, and knows which remain."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_sample_waits_for_all_its_repeats() -> None:
     assert pairing.ready({first, second, third}) == [first, second]
 
 
-def test_a_sample_that_cannot_be_asked_holds_nobody_up() -> None:
+def test_a_sample_that_cannot_be_asked_delays_no_other() -> None:
     first, second, *_ = request_order(KEYS, repeats=1, seed=1)
     assert _pairing(unreadable=frozenset({first})).ready({second}) == [first, second]
 

@@ -48,7 +48,7 @@ def test_values_that_are_no_pairs_are_refused() -> None:
         ratio_of_pairs([1.0, 2.0], [1.0])
 
 
-def test_the_interval_holds_the_true_ratio_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_ratio_with_its_confidence() -> None:
     rng = np.random.default_rng(6)
     held = 0
     for _ in range(500):

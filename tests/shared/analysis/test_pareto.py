@@ -10,20 +10,20 @@ from vlmhyperbench.analysis.pareto import non_dominated
 FASTER_AND_BETTER = ("lower", "higher")
 
 
-def test_what_is_beaten_in_both_is_not_on_the_front() -> None:
+def test_a_candidate_that_is_worse_in_both_is_not_on_the_front() -> None:
     runs = [(10.0, 0.5), (20.0, 0.9), (25.0, 0.8)]
     assert non_dominated(runs, FASTER_AND_BETTER) == [True, True, False]
 
 
-def test_equal_in_one_and_worse_in_the_other_is_beaten() -> None:
+def test_a_candidate_that_is_equal_in_one_and_worse_in_the_other_is_dominated() -> None:
     assert non_dominated([(10.0, 0.5), (10.0, 0.6), (12.0, 0.6)], FASTER_AND_BETTER) == [False, True, False]
 
 
-def test_equals_do_not_beat_each_other() -> None:
+def test_equal_candidates_do_not_dominate_each_other() -> None:
     assert non_dominated([(10.0, 0.5), (10.0, 0.5), (11.0, 0.5)], FASTER_AND_BETTER) == [True, True, False]
 
 
-def test_a_missing_value_neither_beats_nor_is_beaten() -> None:
+def test_a_candidate_without_a_value_takes_no_part() -> None:
     assert non_dominated([(None, 0.99), (10.0, 0.5), (9.0, None)], FASTER_AND_BETTER) == [None, True, None]
     assert non_dominated([], FASTER_AND_BETTER) == []
 

@@ -63,7 +63,7 @@ def test_ranks_are_the_narrowest_that_keep_their_confidence(n: int, percent: int
     assert order_ranks(n, percent, confidence=confidence) == (max(lows, default=None), min(highs, default=None))
 
 
-def test_intervals_hold_the_true_percentile_as_often_as_they_say() -> None:
+def test_intervals_contain_the_true_percentile_with_their_confidence() -> None:
     drawn = random.Random(5)
     held = 0
     for _ in range(1000):

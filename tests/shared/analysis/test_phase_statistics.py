@@ -49,14 +49,14 @@ def test_a_request_without_a_row_has_failed() -> None:
     assert (limit.n, limit.over, limit.is_kept) == (10, 1, True)
 
 
-def test_an_answer_without_a_token_kept_no_limit() -> None:
+def test_an_answer_without_a_token_meets_no_limit() -> None:
     result = described([row()] * 7 + [SILENT] * 3, slo={"ttft_p90": 400.0, "tpot_p90": 400.0})
     assert [(limit.n, limit.over, limit.is_kept) for limit in result.statistics.limits] == [(10, 3, False)] * 2
     assert result.statistics.percentiles["latency_ms"][1].adjusted is None
 
 
 @pytest.mark.parametrize("limit", ["tpot", "itl"])
-def test_gaps_that_nobody_could_count_keep_no_limit(limit: str) -> None:
+def test_gaps_of_uncounted_tokens_meet_no_limit(limit: str) -> None:
     uncounted = row() | {"event_tokens": [0] * len(row()["event_tokens"])}
     result = described([row()] * 3 + [uncounted], slo={limit: 400.0}).statistics
     assert result.goodput is not None
@@ -84,13 +84,13 @@ def test_an_answer_without_a_token_is_no_throughput() -> None:
     assert uncounted.metrics["output_tokens_per_s"] == pytest.approx(10 / 5)
 
 
-def test_what_could_not_be_sent_took_its_time() -> None:
+def test_a_request_that_could_not_be_sent_counts_until_its_scheduled_instant() -> None:
     late = [LOST | {"scheduled_ns": second * S} for second in (50, 90)]
     result = described(numbered([*(row(at_ns=second * S) for second in range(10)), *late]))
     assert (result.duration_s, result.metrics["requests_per_s"]) == (90.0, pytest.approx(10 / 90))
 
 
-def test_a_stream_that_got_nothing_counts_as_one() -> None:
+def test_a_stream_without_an_answer_counts_as_a_stream() -> None:
     rows = [row() | {"stream": stream} for stream in range(7)] + [LOST | {"stream": 7}]
     result = described(numbered(rows), grouping=Grouping(streams=8, is_by_stream=True)).statistics
     assert result.fairness is not None
@@ -149,7 +149,7 @@ def test_an_answer_whose_events_say_nothing_counts_at_its_last_event() -> None:
     assert steady.output_tokens_per_s.per_s == 2.0
 
 
-def test_where_nothing_is_steady_nothing_is_said_of_it() -> None:
+def test_without_a_steady_window_there_are_no_steady_rates() -> None:
     steady = described([row(), row()], grouping=Grouping(streams=2)).statistics.steady
     assert steady is not None
     assert (steady.start_s, steady.requests_per_s, steady.cut_requests) == (None, None, 2)
@@ -182,7 +182,7 @@ def test_streams_turns_and_sizes_are_groups() -> None:
     assert result.fairness.requests == pytest.approx(0.9)
 
 
-def test_nothing_is_grouped_unless_it_differs() -> None:
+def test_requests_of_one_kind_are_not_grouped() -> None:
     result = described([row(), row()]).statistics
     assert (result.streams, result.turns, result.image_sizes, result.fairness) == ((), (), (), None)
     assert (result.goodput, result.limits) == (None, ())
@@ -228,7 +228,7 @@ def test_an_open_loop_is_steady_until_its_last_arrival() -> None:
     assert (steady.start_s, steady.end_s) == (1.0, 4.0)
 
 
-def test_where_nothing_was_sent_nothing_is_steady() -> None:
+def test_without_a_sent_request_there_is_no_steady_window() -> None:
     steady = described([LOST, LOST], grouping=Grouping(streams=1)).statistics.steady
     assert steady is not None
     assert (steady.start_s, steady.cut_requests) == (None, 0)

@@ -1,4 +1,4 @@
-"""Aggregates: denominators, pooled and mean values, intervals by document, and bounds for what is missing."""
+"""Aggregates: denominators, pooled and mean values, intervals by document, and bounds for missing values."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_without_a_following_token_there_is_no_tpot(result: RequestTimes) -> Non
     assert result.tpot_ns is None
 
 
-def test_without_an_event_there_is_nothing_but_the_queue() -> None:
+def test_without_an_event_only_the_queue_time_is_defined() -> None:
     result = times()
     assert (result.queue_ns, result.ttft_user_ns, result.ttft_service_ns, result.latency_ns) == (MS, None, None, None)
     assert result.itl_ns == ()

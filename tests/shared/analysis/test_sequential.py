@@ -50,7 +50,7 @@ def _shuffled(values: list[float], counts: list[int], seed: int = 0) -> np.ndarr
 # The capital
 
 
-def test_a_gain_multiplies_each_capital_by_what_was_bet_on_it() -> None:
+def test_a_gain_multiplies_the_capital_of_each_bet() -> None:
     # With alpha 0.9 and 2 units the finest bet is sqrt(2 ln(2 / 0.9) / 2) = 0.89, so 0.9 and 0.6 are laid out, and
     # 2 / 0.9 = 2.22 is wanted. For a mean of 0 a gain of 1 doubles what was bet: (1.9 + 1.6) / 2 = 1.75 is too little.
     sequence = _fed([1.0], total_units=2, alpha=0.9)
@@ -225,7 +225,7 @@ def test_a_rule_stops_where_it_is_certain_either_way(
     assert decide(rule, _fed(values[: result.units], total_units=len(values))) == result
 
 
-def test_the_interval_of_a_decision_lies_beyond_the_margin_it_was_decided_by() -> None:
+def test_the_interval_of_a_decision_excludes_its_margin() -> None:
     better, equivalent = Rule(kind="better", margin=0.1), Rule(kind="equivalent", margin=0.1)
     shown = decide(better, _fed(WINS, total_units=1000))
     refuted = decide(better, _fed(EVEN, total_units=2000))

@@ -1,4 +1,4 @@
-"""False stops, counted by simulation: the mean is exactly the margin, so that whatever stops a run is wrong."""
+"""False stops, counted by simulation: the mean is exactly the margin, so that every stop is wrong."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _sorted_by_difficulty(seed: int) -> PairedSequence:
 
 
 def _half_unscored(seed: int) -> PairedSequence:
-    """Every loss is hidden: the lower end must not believe the gains that are left."""
+    """Every loss is unscored: the lower end must not rise with the remaining gains."""
     values = _shuffled([-1.0, 0.0, 1.0], [50, 300, 50], seed)
     return _fed(np.where(values < 0, np.nan, values), total_units=400)
 
@@ -108,7 +108,7 @@ def test_equivalence_at_the_margin_is_falsely_shown_less_often_than_alpha() -> N
     assert sum(decide(rule, run(seed)) is not None for seed in range(RUNS)) <= ALPHA * RUNS
 
 
-def test_the_simulation_would_see_a_rule_that_looks_too_often() -> None:
+def test_the_simulation_detects_a_rule_that_looks_too_often() -> None:
     rng = np.random.default_rng(4)
     values = rng.choice([-1.0, 0.0, 1.0], p=[0.15, 0.7, 0.15], size=(RUNS, 500))
     counts = np.arange(1, 501)
@@ -118,7 +118,7 @@ def test_the_simulation_would_see_a_rule_that_looks_too_often() -> None:
     assert is_significant[:, 49::50].any(axis=1).sum() > 0.15 * RUNS
 
 
-def test_in_the_order_of_a_sorted_dataset_nothing_is_valid() -> None:
+def test_in_the_order_of_a_sorted_dataset_decisions_are_wrong() -> None:
     values = np.repeat([0.0, 1.0, 0.0, -1.0], [100, 50, 100, 50])
     result = decide(Rule(kind="better"), _fed(values, total_units=300))
     assert result is not None

@@ -1,4 +1,4 @@
-"""Near misses are named by what is different, so that they can be counted together."""
+"""Near misses are named by their difference, so that they can be counted together."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_near_miss_is_named(answer: str, reference: str, name: str) -> None:
     assert edit_signature(answer, [reference]) == name
 
 
-def test_a_space_that_is_missing_beside_another_edit_is_called_so() -> None:
+def test_a_missing_space_is_named_together_with_another_edit() -> None:
     assert edit_signature("AcmeGnbh Berlin", ["Acme Gmbh Berlin"]) == "space missing, “m” as “n”"
 
 

@@ -35,11 +35,11 @@ def test_wilson_gives_the_published_interval() -> None:
     assert (result.method, result.units, result.confidence) == ("wilson", 10, 0.95)
 
 
-def test_wilson_of_no_trial_is_undefined() -> None:
+def test_wilson_without_a_trial_is_undefined() -> None:
     assert stats.wilson(0, 0) is None
 
 
-def test_an_interval_excludes_what_lies_outside() -> None:
+def test_an_interval_excludes_values_outside() -> None:
     result = stats.Interval(low=0.1, high=0.4, method="bca", units=9)
     assert [result.excludes(value) for value in (0.0, 0.1, 0.4, 0.5)] == [True, False, False, True]
 
@@ -75,7 +75,7 @@ def test_the_bootstrap_of_a_mean_is_scipys_bca() -> None:
     assert result.method == "bca"
 
 
-def test_a_value_that_no_resample_reaches_still_has_an_interval() -> None:
+def test_a_value_beyond_all_resamples_has_an_interval() -> None:
     def nearly_complete(sums: stats.FloatArray) -> stats.FloatArray:
         return np.asarray(sums[..., 0] == 2**30 - 1, dtype=np.float64) + sums[..., 1] / 2**30
 
@@ -100,7 +100,7 @@ def test_above_5000_units_the_interval_is_normal() -> None:
     assert [result.low, result.high] == pytest.approx([values.mean() - reach, values.mean() + reach], abs=1e-7)
 
 
-def test_at_5000_units_it_is_still_the_bootstrap() -> None:
+def test_at_5000_units_the_interval_is_bootstrapped() -> None:
     result = stats.interval(_units(*RNG.random(stats.BOOTSTRAP_UNITS)), stats.mean_of, seed=0)
     assert result is not None
     assert result.method == "bca"
@@ -123,7 +123,7 @@ def test_a_pooled_ratio_has_an_interval_by_the_same_way() -> None:
 
 
 @pytest.mark.parametrize("values", [(), (0.5,), (0.5, 0.5, 0.5)])
-def test_without_spread_there_is_no_interval(values: tuple[float, ...]) -> None:
+def test_without_variance_there_is_no_interval(values: tuple[float, ...]) -> None:
     assert stats.interval(np.array(_units(*values)).reshape(-1, 2), stats.mean_of, seed=0) is None
 
 
@@ -177,7 +177,7 @@ def test_binary_samples_of_shared_documents_are_compared_by_permutation() -> Non
     assert result.test == "permutation"
 
 
-def test_few_units_are_permuted_exactly_as_scipy_does() -> None:
+def test_few_units_are_permuted_exactly_like_scipy() -> None:
     first, second = RNG.random(9), RNG.random(9) + 0.2
     expected = scipy_stats.permutation_test(
         (first, second), lambda a, b, axis: np.mean(b - a, axis=axis), permutation_type="samples", vectorized=True
@@ -203,7 +203,7 @@ def test_many_units_are_permuted_at_random_near_scipys_value() -> None:
     assert result == stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=11)
 
 
-def test_many_exchanges_are_tried_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_permutations_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = _units(*RNG.random(20)), _units(*RNG.random(20))
     whole = stats.compare_paired(first, second, stats.mean_of, seed=2)
     monkeypatch.setattr(stats, "_BATCH_NUMBERS", 4000)
@@ -220,7 +220,7 @@ def test_equal_targets_do_not_differ() -> None:
     assert (result.difference, result.p_value, result.interval) == (0.0, 1.0, None)
 
 
-def test_a_comparison_of_nothing_is_undefined() -> None:
+def test_a_comparison_without_defined_values_is_undefined() -> None:
     assert stats.compare_paired(np.zeros((0, 2)), np.zeros((0, 2)), stats.mean_of, seed=0) is None
     assert stats.compare_paired(np.zeros((2, 2)), np.ones((2, 2)), stats.mean_of, seed=0) is None
 
@@ -244,7 +244,7 @@ def test_holm_never_lowers_a_p_value_and_keeps_the_order(p_values: list[float]) 
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
     st.integers(0, 2**32 - 1),
 )
-def test_an_interval_is_ordered_and_inside_what_was_seen(pairs: list[tuple[int, int]], seed: int) -> None:
+def test_an_interval_is_ordered_and_within_the_observed_values(pairs: list[tuple[int, int]], seed: int) -> None:
     units = np.array([[right, right + wrong] for right, wrong in pairs], dtype=np.float64)
     result = stats.interval(units, stats.pooled(_cer, ["edits", "length"]), seed=seed)
     if result is not None:

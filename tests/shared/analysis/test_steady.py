@@ -68,7 +68,7 @@ def test_the_interval_is_students_over_the_batches() -> None:
     assert result.high == pytest.approx(10 + 2.7764 * 1.5811 / 5**0.5, abs=1e-3)
 
 
-def test_intervals_hold_the_true_rate_as_often_as_they_say() -> None:
+def test_intervals_contain_the_true_rate_with_their_confidence() -> None:
     rng = np.random.default_rng(1)
     window = Window(start_ns=0, end_ns=100 * S)
     held = 0

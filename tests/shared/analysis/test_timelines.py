@@ -1,4 +1,4 @@
-"""Bins of time: what falls into them, and how much was under way."""
+"""Bins of time: the instants in them, and the requests in flight."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def test_a_grid_holds_all_of_its_time(first: int, length: int, requests: int) ->
     assert grid.start_ns + grid.bins * grid.width_ns >= first + length
 
 
-def test_a_bin_holds_its_lower_edge_and_what_is_outside_is_left_out() -> None:
+def test_a_bin_includes_its_lower_edge_and_instants_outside_are_left_out() -> None:
     grid = Grid(start_ns=10 * S, width_ns=S, bins=2)
     assert grid.count(_ns(9.9, 10, 10.5, 11, 12, 12.1)).tolist() == [2, 2]
     assert grid.count(_ns(10, 11, 11.5, 12.1), numpy.array([1.0, 2.0, 3.0, 9.0])).tolist() == [1, 5]
 
 
-def test_half_a_bin_under_way_is_half_a_request() -> None:
+def test_half_a_bin_in_flight_is_half_a_request() -> None:
     grid = Grid(start_ns=10 * S, width_ns=S, bins=4)
     began, ended = _ns(9, 10.5, 11), _ns(10.5, 12.5, 12)
     assert grid.mean_in_flight(began, ended).tolist() == pytest.approx([1.0, 2.0, 0.5, 0.0])
     assert grid.mean_in_flight(_ns(), _ns()).tolist() == [0, 0, 0, 0]
 
 
-def test_one_that_ends_as_another_begins_has_made_room() -> None:
+def test_a_request_that_ends_as_another_begins_is_not_in_flight_with_it() -> None:
     assert max_in_flight(_ns(1, 2, 3), _ns(2, 3, 4)) == 1
     assert max_in_flight(_ns(1, 2, 2.5), _ns(3, 3, 3)) == 3
     assert max_in_flight(_ns(), _ns()) == 0
