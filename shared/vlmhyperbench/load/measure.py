@@ -107,7 +107,7 @@ async def measure(workload: Workload, target: Target, control: Control, *, recor
         return result
     return result.with_gates(
         at_least("duration_s", result.duration_s, min_s),
-        at_least("least_requests", float(result.requests["sent"]), float(workload.min_requests)),
+        at_least("min_requests", float(result.requests["sent"]), float(workload.min_requests)),
     )
 
 
