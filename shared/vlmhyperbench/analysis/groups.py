@@ -121,7 +121,7 @@ def fairness_of(rows: pl.DataFrame, *, is_ok: npt.NDArray[np.bool_]) -> Fairness
 
 
 def size_bucket(pixels: int) -> tuple[float, str]:
-    """Return the bucket of a request's images, all their pixels together: what orders it, and its name."""
+    """Return the bucket of all pixels of a request's images: its upper bound, which orders buckets, and its name."""
     for bound in _BOUNDS_MP:
         if pixels <= bound * _MEGAPIXEL:
             return bound, f"up to {bound:g} MP"

@@ -21,7 +21,7 @@ def clean(label: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Put a text on one line and replace what cannot be printed."""
+    """Put a text on one line and replace characters that cannot be printed."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 

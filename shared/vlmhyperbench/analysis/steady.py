@@ -16,8 +16,8 @@ from vlmhyperbench_sdk.errors import InvalidInput
 Instants = npt.NDArray[np.int64]
 
 RULE = (
-    "from the end of the first requests (as many as there are streams; one of an open loop) to when the first stream "
-    "has ended its last one; of an open loop, to its last arrival"
+    "from the end of the first N requests, where N is the number of streams (1 for an open loop), to the end of the "
+    "stream that finishes first; for an open loop, to its last arrival"
 )
 MAX_BATCHES, MIN_BATCHES = 20, 5
 """Between 10 and 30 batches are enough for any interval (Schmeiser 1982, Operations Research 30:556)."""
