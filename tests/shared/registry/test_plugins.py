@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import SourceRef
-from vlmhyperbench.errors import Conflict
+from vlmhyperbench.errors import Conflict, PluginFailure, Unavailable
 from vlmhyperbench.registry.plugins import InstalledPlugins, require_pinned, require_source
 from vlmhyperbench_sdk import discovery
 
@@ -83,6 +83,20 @@ def test_edited_code_is_refused_and_code_of_a_new_run_is_imported_anew(
     assert path.partition(":")[0] in refused.value.message
     require_source(InstalledPlugins().pin("metrics", path), "metric 'm'")
     assert discovery.load("metrics", path).worth == 22
+
+
+def test_an_error_that_a_plugin_raises_on_purpose_keeps_its_class_and_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    raising = 'from vlmhyperbench_sdk.errors import Unavailable\nraise Unavailable("No fonts.", cure="Install them.")\n'
+    (tmp_path / "needy.py").write_text(raising)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    with pytest.raises(Unavailable) as raised:
+        discovery.load("datasets", "needy:Pages")
+    assert raised.value.cure == "Install them."
+    with pytest.raises(PluginFailure, match="broken:Pages"):
+        discovery.load("datasets", "broken:Pages")
 
 
 def test_a_dotted_path_needs_its_package_and_has_no_distribution(wording: Wording) -> None:

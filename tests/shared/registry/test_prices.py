@@ -39,7 +39,7 @@ def pin(root: Path, changes: dict[str, str], target: dict[str, object]) -> RunSp
 def problems(root: Path, target: dict[str, object]) -> list[str]:
     with pytest.raises(RegistryErrors) as caught:
         pin(root, {}, target)
-    return [str(one) for one in caught.value.errors]
+    return [str(error) for error in caught.value.errors]
 
 
 def listed(monkeypatch: pytest.MonkeyPatch, prices: Callable[[Any, Any], object]) -> None:
@@ -62,7 +62,7 @@ def test_the_most_particular_prices_are_pinned(tmp_path: Path) -> None:
         pin(tmp_path, BACKEND | MODEL, {"model": "m"}).prices,
         pin(tmp_path, BACKEND | MODEL, {"model": "m", "prices": own}).prices,
     ]
-    assert [one and one.per_hour for one in hours] == [1, 2, 3]
+    assert [prices and prices.per_hour for prices in hours] == [1, 2, 3]
     assert hours[2] == Prices(per_hour=3, source="a quote", date=datetime.date(2026, 11, 2))
 
 
@@ -214,5 +214,8 @@ def test_a_judge_costs_what_its_target_costs_unless_its_entry_says_so(tmp_path: 
         for name, params in (("plain", target), ("priced", target + own))
     )
     found = [judging_of(metric).prices for metric in (plain, priced)]
-    assert [(one.per_hour, one.completion_per_million) if one else None for one in found] == [(2, None), (None, 2)]
+    assert [(prices.per_hour, prices.completion_per_million) if prices else None for prices in found] == [
+        (2, None),
+        (None, 2),
+    ]
     assert definition_of(plain) == definition_of(priced)

@@ -101,9 +101,9 @@ def _source(spec: RunSpec) -> DatasetSource:
 
 def test_a_prompt_shows_the_schema_that_a_question_names(catalogue: Catalogue) -> None:
     sample = next(
-        one
-        for one in SyntheticDocuments(DatasetSource(params={"documents": 1, "schemas": ["typed"]}))
-        if one.metadata["question_type"] == "schema"
+        sample
+        for sample in SyntheticDocuments(DatasetSource(params={"documents": 1, "schemas": ["typed"]}))
+        if sample.metadata["question_type"] == "schema"
     )
     entry = catalogue.prompts["document-schema"]
     spec = PromptSpec(name=entry.name, version="1", user_prompt=entry.user_prompt)

@@ -92,5 +92,5 @@ def errors_of(root: Path, changes: Mapping[str, str | None], run_mode: str = "pr
     try:
         load(root, changes, run_mode)
     except RegistryErrors as error:
-        return [str(one) for one in error.errors]
+        return [str(problem) for problem in error.errors]
     return []

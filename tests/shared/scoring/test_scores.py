@@ -212,7 +212,7 @@ def test_that_is_said_only_where_a_pooled_value_is_missing_and_one_answer_is_rig
 def test_a_metric_that_raises_loses_only_the_row_on_which_it_raises() -> None:
     rows = [_ok("a", "a"), _ok("boom", "a"), _ok("b", "a"), _ok("a", "a")]
     scores = score(Fragile(), rows)
-    assert [one.measure.value for one in scores] == [1.0, None, 0.0, 1.0]
+    assert [scored.measure.value for scored in scores] == [1.0, None, 0.0, 1.0]
     assert scores[1].outcome is Outcome.UNSCORED
 
 
@@ -267,8 +267,8 @@ ROWS = st.lists(
 
 @given(rows=ROWS, policy=st.sampled_from(["zero", "exclude"]))
 def test_every_row_has_either_a_value_or_a_reason(rows: list[Row], policy: str) -> None:
-    for row, one in zip(rows, score(Fragile(), rows, on_model_failure=policy), strict=True):  # type: ignore[arg-type]
-        assert (one.measure.value is None) == bool(one.measure.reason)
-        assert one.outcome in {outcome_of(row), Outcome.UNSCORED}
-        if one.outcome is Outcome.INFRASTRUCTURE_FAILURE:
-            assert one.measure.value is None
+    for row, scored in zip(rows, score(Fragile(), rows, on_model_failure=policy), strict=True):  # type: ignore[arg-type]
+        assert (scored.measure.value is None) == bool(scored.measure.reason)
+        assert scored.outcome in {outcome_of(row), Outcome.UNSCORED}
+        if scored.outcome is Outcome.INFRASTRUCTURE_FAILURE:
+            assert scored.measure.value is None

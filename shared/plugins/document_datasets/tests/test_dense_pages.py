@@ -65,7 +65,7 @@ def test_the_questions_about_the_table_are_answered_by_it() -> None:
 def test_the_json_holds_the_fields_and_the_table() -> None:
     for page in _pages():
         document = json.loads(page["json"])
-        items = [(one["name"], one["count"], one["price"], one["sum"]) for one in document.pop("items")]
+        items = [(item["name"], item["count"], item["price"], item["sum"]) for item in document.pop("items")]
         assert items == [(name, *map(str, numbers)) for name, *numbers in _table(page["read"])]
         assert document.pop("kind") == page["kind"]
         assert document == {name: page[name] for name in document}

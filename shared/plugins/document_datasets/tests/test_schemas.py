@@ -43,7 +43,7 @@ def test_every_reference_keeps_to_its_schema_and_an_empty_object_does_not(name: 
     ],
 )
 def test_other_names_and_a_pair_twice_break_a_schema(name: str, change: Callable[[Any], None]) -> None:
-    sample = next(one for one in _samples(name, documents=20) if one.metadata["doc_class"] == "receipt")
+    sample = next(entry for entry in _samples(name, documents=20) if entry.metadata["doc_class"] == "receipt")
     written = json.loads(sample.references[0])
     change(written)
     assert not jsonschema.Draft202012Validator(sample.metadata["json_schema"]).is_valid(written)
@@ -58,8 +58,8 @@ def test_pairs_keep_the_order_of_the_page() -> None:
     for sample in _samples("pairs"):
         truth: Any = sample.metadata["truth"]
         written = json.loads(sample.references[0])
-        assert {"kind": written["kind"], **{one["name"]: one["value"] for one in written["fields"]}} == truth
-        assert [one["name"] for one in written["fields"]] == list(truth)[1:]
+        assert {"kind": written["kind"], **{entry["name"]: entry["value"] for entry in written["fields"]}} == truth
+        assert [entry["name"] for entry in written["fields"]] == list(truth)[1:]
 
 
 def test_a_nested_document_holds_the_fields_as_they_are_printed() -> None:
@@ -75,8 +75,8 @@ def test_typed_values_are_numbers_dates_and_nulls(tier: str) -> None:
         truth: Any = sample.metadata["truth"]
         for name, value in json.loads(sample.references[0]).items():
             if name == "items" and tier == "dense":
-                assert [f"{one['sum']:.2f}" for one in value] == [one["sum"] for one in truth["items"]]
-                assert [str(one["count"]) for one in value] == [one["count"] for one in truth["items"]]
+                assert [f"{entry['sum']:.2f}" for entry in value] == [entry["sum"] for entry in truth["items"]]
+                assert [str(entry["count"]) for entry in value] == [entry["count"] for entry in truth["items"]]
             elif value is None:
                 assert name not in truth
                 nulls += 1

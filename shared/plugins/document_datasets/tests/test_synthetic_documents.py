@@ -79,9 +79,9 @@ def test_a_longer_dataset_begins_with_the_shorter_one() -> None:
 
 
 def test_another_seed_draws_other_documents_under_other_keys() -> None:
-    one, two = _samples(documents=5, seed=1), _samples(documents=5, seed=2)
-    assert not {sample.key for sample in one} & {sample.key for sample in two}
-    assert not {sample.images[0].data for sample in one} & {sample.images[0].data for sample in two}
+    first, second = _samples(documents=5, seed=1), _samples(documents=5, seed=2)
+    assert not {sample.key for sample in first} & {sample.key for sample in second}
+    assert not {sample.images[0].data for sample in first} & {sample.images[0].data for sample in second}
 
 
 def test_samples_come_one_by_one() -> None:

@@ -124,8 +124,8 @@ def test_any_nested_value_scores_as_one_of_its_best_matchings_does(true: object,
     """The definition leaves a tie between matchings open; the package breaks it by the order of the items."""
     assume(not isinstance(said, str))
     open_values = [float(total / length) if length else 1.0 for total, length in _outcomes(true, said)]
-    assert any(isclose(_value(true, said) or 0.0, one, abs_tol=1e-9) for one in open_values)
-    assert any(isclose(anls_score(true, said), one, abs_tol=1e-9) for one in open_values)
+    assert any(isclose(_value(true, said) or 0.0, value, abs_tol=1e-9) for value in open_values)
+    assert any(isclose(anls_score(true, said), value, abs_tol=1e-9) for value in open_values)
 
 
 @UNTIMED
@@ -133,8 +133,8 @@ def test_any_nested_value_scores_as_one_of_its_best_matchings_does(true: object,
 def test_the_order_of_items_changes_nothing(true: object, said: object, order: Random) -> None:
     def shuffled(value: object) -> object:
         if isinstance(value, dict):
-            return {key: shuffled(one) for key, one in value.items()}
-        return order.sample([shuffled(one) for one in value], len(value)) if isinstance(value, list) else value
+            return {key: shuffled(part) for key, part in value.items()}
+        return order.sample([shuffled(part) for part in value], len(value)) if isinstance(value, list) else value
 
     assert _value([true], [said]) == pytest.approx(_value([shuffled(true)], [shuffled(said)]))
 
@@ -223,20 +223,20 @@ def _outcomes(true: object, said: object) -> set[tuple[Fraction, int]]:
     if isinstance(true, dict) and isinstance(said, dict):
         keys = [_outcomes(true[key], said.get(key)) for key in true]
         made_up = sum(max(1, _leaves(said[key])) for key in said.keys() - true.keys())
-        return {(sum((t for t, _ in one), Fraction()), made_up + sum(n for _, n in one)) for one in product(*keys)}
+        return {(sum((t for t, _ in part), Fraction()), made_up + sum(n for _, n in part)) for part in product(*keys)}
     if isinstance(true, list) and isinstance(said, list):
         return set().union(*(_matchings(true, said, cells) for cells in _choices(true, said)))
     if true is None:
         return {(Fraction(said in (None, "", [], {})), longer)}
     if isinstance(true, (dict, list)) or said is None or isinstance(said, (dict, list)):
         return {(Fraction(), longer)}
-    own, other = (" ".join(str(one).lower().split()) for one in (true, said))
-    wrong, most = Levenshtein.distance(own, other), max(len(own), len(other), 1)
+    own, counterpart = (" ".join(str(text).lower().split()) for text in (true, said))
+    wrong, most = Levenshtein.distance(own, counterpart), max(len(own), len(counterpart), 1)
     return {(1 - Fraction(wrong, most) if 2 * wrong <= most else Fraction(), 1)}
 
 
 def _choices(true: list[object], said: list[object]) -> list[tuple[tuple[Fraction, int], ...]]:
-    cells = [sorted(_outcomes(one, other)) for one in true for other in said]
+    cells = [sorted(_outcomes(part, counterpart)) for part in true for counterpart in said]
     assume(prod(map(len, cells)) <= 16)
     return list(product(*cells))
 

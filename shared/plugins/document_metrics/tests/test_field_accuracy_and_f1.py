@@ -201,11 +201,11 @@ def test_a_param_that_is_no_flag_is_refused() -> None:
 @given(true=ITEMS, said=ITEMS)
 def test_no_other_matching_of_items_has_a_higher_sum_of_f1(true: list[object], said: list[object]) -> None:
     """Every matching is tried; of the best ones that with the most right fields counts."""
-    own, other = ([_filled(item) for item in side if _filled(item)] for side in (true, said))
+    own, second = ([_filled(item) for item in side if _filled(item)] for side in (true, said))
     best = max(
         (sum(_f1(own[row], said) for row, said in pairs), sum(_shared(own[row], said) for row, said in pairs))
-        for rows in permutations(range(len(own)), min(len(own), len(other)))
-        for chosen in permutations(other, min(len(own), len(other)))
+        for rows in permutations(range(len(own)), min(len(own), len(second)))
+        for chosen in permutations(second, min(len(own), len(second)))
         for pairs in [list(zip(rows, chosen, strict=True))]
     )
     assert _sample(FieldF1(), said, true)["right"] == best[1]
@@ -217,11 +217,11 @@ def test_the_order_of_keys_and_items_changes_no_count(true: object, said: object
     def shuffled(value: object) -> object:
         if isinstance(value, dict):
             return {key: shuffled(value[key]) for key in order.sample(list(value), len(value))}
-        return order.sample([shuffled(one) for one in value], len(value)) if isinstance(value, list) else value
+        return order.sample([shuffled(item) for item in value], len(value)) if isinstance(value, list) else value
 
     names = ("right", "predicted", "expected")
-    one, other = _sample(FieldF1(), said, true), _sample(FieldF1(), shuffled(said), shuffled(true))
-    assert [one[name] for name in names] == [other[name] for name in names]
+    first, second = _sample(FieldF1(), said, true), _sample(FieldF1(), shuffled(said), shuffled(true))
+    assert [first[name] for name in names] == [second[name] for name in names]
 
 
 @given(document=DOCUMENTS)

@@ -103,16 +103,16 @@ def test_similarity_allows_one_edit_in_ten_characters_of_the_longer_text(
 @pytest.mark.parametrize("rule", RULES)
 @given(true=FIELDS, said=FIELDS)
 def test_many_pairs_are_judged_as_one_by_one(rule: str, true: list[Scalar], said: list[Scalar]) -> None:
-    expected = [[is_right(rule, one, other, Work()) for other in said] for one in true]
+    expected = [[is_right(rule, first, second, Work()) for second in said] for first in true]
     assert right_pairs(rule, true, said, Work()).tolist() == expected
 
 
 @given(true=SCALARS, said=SCALARS)
 def test_what_similarity_or_equality_accepts_cer_accepts_too(true: object, said: object) -> None:
     """At least 0.9 of the longer text is at most 15 edits in a hundred of the shorter one."""
-    one, other = read_scalar(true), read_scalar(said)
-    if one and other:
-        judged = [is_right(rule, one, other, Work()) for rule in ("exact", "similarity", "cer")]
+    first, second = read_scalar(true), read_scalar(said)
+    if first and second:
+        judged = [is_right(rule, first, second, Work()) for rule in ("exact", "similarity", "cer")]
         assert judged == sorted(judged)
 
 

@@ -184,8 +184,8 @@ def test_an_entity_of_the_document_is_not_read_from_disk(tmp_path: Path) -> None
 class _Script(Config):
     """The costs of the script, on whole trees."""
 
-    def rename(self, one: TableNode, other: TableNode) -> float:
-        mine, its = one.label, other.label
-        if (mine.tag, mine.colspan, mine.rowspan) != (its.tag, its.colspan, its.rowspan):
+    def rename(self, first: TableNode, second: TableNode) -> float:
+        label, other_label = first.label, second.label
+        if (label.tag, label.colspan, label.rowspan) != (other_label.tag, other_label.colspan, other_label.rowspan):
             return 1.0
-        return Levenshtein.normalized_distance(mine.content, its.content)
+        return Levenshtein.normalized_distance(label.content, other_label.content)

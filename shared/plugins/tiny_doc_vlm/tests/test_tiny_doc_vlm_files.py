@@ -63,7 +63,7 @@ def test_an_unknown_version_is_refused_with_the_list_of_known_ones(version: str)
 
 
 def test_every_gguf_file_starts_with_its_magic_and_a_version() -> None:
-    for version, name in (one for one in WEIGHTS if one[1].endswith(".gguf")):
+    for version, name in (file for file in WEIGHTS if file[1].endswith(".gguf")):
         assert struct.unpack("<4sI", tiny.path(name, version).read_bytes()[:8]) == (b"GGUF", 3), (version, name)
 
 

@@ -119,13 +119,13 @@ def test_where_there_is_room_long_answers_come_first_and_every_kind_of_them_in_t
 def test_under_the_system_prompt_absent_fields_are_asked_for_without_a_rule_of_their_own() -> None:
     rng = random.Random(6)
     asked = [
-        one
+        exchange
         for _ in range(60)
-        for one in ask_page(compose_page(rng), ALL_HABITS, rng, budget_tokens=300, has_system_prompt=True)
+        for exchange in ask_page(compose_page(rng), ALL_HABITS, rng, budget_tokens=300, has_system_prompt=True)
     ]
-    assert {one.kind for one in asked} >= {"absent", "field"}
-    assert not any(ABSENT_RULE in _text(one.question) for one in asked)
-    assert all("not stated" in _text(one.answer) for one in asked if one.kind == "absent")
+    assert {exchange.kind for exchange in asked} >= {"absent", "field"}
+    assert not any(ABSENT_RULE in _text(exchange.question) for exchange in asked)
+    assert all("not stated" in _text(exchange.answer) for exchange in asked if exchange.kind == "absent")
 
 
 def test_the_system_prompt_that_training_knows_is_the_one_that_the_platform_ships() -> None:
@@ -146,9 +146,9 @@ def test_the_first_habits_ask_in_the_first_words_and_the_answers_are_the_dataset
     for _ in range(10):
         page = compose_page(rng)
         known = {(question.wordings()[0], question.answer) for question in ask(page)}
-        for one in ask_page(page, FIRST_HABITS, rng, budget_tokens=400):
-            question = _text(one.question).removesuffix("<end_of_utterance>\nAssistant: ")
-            assert (question, _text(one.answer).removesuffix("<end_of_utterance>")) in known
+        for exchange in ask_page(page, FIRST_HABITS, rng, budget_tokens=400):
+            question = _text(exchange.question).removesuffix("<end_of_utterance>\nAssistant: ")
+            assert (question, _text(exchange.answer).removesuffix("<end_of_utterance>")) in known
 
 
 def test_a_budget_too_small_for_any_question_still_asks_one() -> None:

@@ -62,11 +62,11 @@ def test_an_engine_of_full_precision_may_differ_in_one_answer_of_a_hundred_and_o
 
 
 def test_one_engine_is_no_comparison_unless_no_more_were_asked_for() -> None:
-    one, two = (Engine(label=name, kind="llamacpp") for name in ("one", "two"))
+    first, second = (Engine(label=name, kind="llamacpp") for name in ("one", "two"))
     for answers in ({}, {"one": ["1"]}):
-        (said,) = parity.what_is_wrong([one, two], answers)
+        (said,) = parity.what_is_wrong([first, second], answers)
         assert said.startswith("Nothing was compared")
-    assert parity.what_is_wrong([one], {"one": ["1"]}) == []
+    assert parity.what_is_wrong([first], {"one": ["1"]}) == []
 
 
 def test_questions_are_drawn_equally_from_every_suite() -> None:
