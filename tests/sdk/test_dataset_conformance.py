@@ -78,19 +78,20 @@ def test_a_dataset_that_changes_between_readings_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "breach"),
+    "dataset",
     [
-        (_of(), "there is no sample"),
-        (_of(Sample(key="a", question=""), Sample(key="a", question="")), "'a' comes twice"),
-        (_of(Sample(key="", question="")), "its key is empty"),
-        (_of(Sample(key="a", question="\ud800")), "lone surrogate"),
-        (_of(Sample(key="a", question="", references=("a\0",))), "NUL"),
-        (_of(Sample(key="a", question="", references=["x"])), "not a tuple of strings"),  # type: ignore[arg-type]
-        (_of(Sample(key="a", question="", metadata={"x": float("nan")})), "metadata is not JSON"),
-        (_of(Sample(key="a", question="", images=(Image(data=b"GIF89a"),))), "no PNG, JPEG or WEBP"),
-        (_of(Sample(key="a", question="", images=(Image(path=Path("/no/such/file")),))), "cannot be read"),
+        _of(),
+        _of(Sample(key="a", question=""), Sample(key="a", question="")),
+        _of(Sample(key="", question="")),
+        _of(Sample(key="a", question="\ud800")),
+        _of(Sample(key="a", question="", references=("a\x00",))),
+        _of(Sample(key="a", question="", references=["x"])),
+        _of(Sample(key="a", question="", metadata={"x": float("nan")})),
+        _of(Sample(key="a", question="", images=(Image(data=b"GIF89a"),))),
+        _of(Sample(key="a", question="", images=(Image(path=Path("/no/such/file")),))),
     ],
 )
-def test_every_breach_is_named(dataset: type[Good], breach: str) -> None:
-    with pytest.raises(PluginFailure, match=breach):
+def test_every_breach_is_named(dataset: type[Good], wording: Wording) -> None:
+    with pytest.raises(PluginFailure) as refused:
         check_dataset(dataset, DatasetSource())
+    wording(refused.value)

@@ -46,26 +46,31 @@ def test_a_number_that_nobody_can_hold_is_refused_as_text_too(number: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        ("", "not JSON"),
-        ("{", "not JSON"),
-        ('{"a": 1, "a": 2}', "'a' appears twice"),
-        ("[NaN]", "NaN is no JSON number"),
-        ("-Infinity", "-Infinity is no JSON number"),
-        ("1e999", "out of range"),
-        (r'"\u0000"', "NUL"),
-        (r'{"\u0000": 1}', "NUL"),
-        (r'"\ud800"', "lone surrogate"),
-        ("[" * 65 + "]" * 65, "nested too deeply"),
-        ("[" * 100_000, "nested too deeply"),
-        ("9" * 5000, "not JSON"),
-        (b"\xff", "not JSON"),
+        "",
+        "{",
+        '{"a": 1, "a": 2}',
+        "[NaN]",
+        "-Infinity",
+        "1e999",
+        '"\\u0000"',
+        '{"\\u0000": 1}',
+        '"\\ud800"',
+        "[" * 65 + "]" * 65,
+        "[" * 100000,
+        "9" * 5000,
+        b"\xff",
+    ],
+    ids=[
+        *("empty", "half", "duplicate key", "NaN", "infinity", "range", "NUL", "NUL in a key", "surrogate"),
+        *("65 levels", "100000 levels", "5000 digits", "no UTF-8"),
     ],
 )
-def test_what_the_rfc_does_not_allow_is_refused(text: str | bytes, reason: str) -> None:
-    with pytest.raises(InvalidInput, match=reason):
+def test_what_the_rfc_does_not_allow_is_refused(text: str | bytes, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         parse_json(text)
+    wording(refused.value)
 
 
 def test_an_object_is_wanted_where_one_is_wanted(wording: Wording) -> None:

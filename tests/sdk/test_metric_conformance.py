@@ -128,36 +128,36 @@ def test_a_metrics_own_cases_are_checked_too(wording: Wording) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "breach"),
+    "metric",
     [
-        (Same(description=replace(DESCRIPTION, source=" ")), "says nothing of its source"),
-        (Same(description=replace(DESCRIPTION, range=(1.0, 0.0))), "is empty"),
-        (Same(description=replace(DESCRIPTION, range=(0.0, 2.0))), "range other than"),
-        (Same(description=replace(DESCRIPTION, aggregation="pooled")), "not combined as a mean"),
-        (Same(change=_raise_on_nul), "embedded null byte"),
-        (Same(change=_raise_on_one), "too few"),
-        (Same(change=_raise_on_nothing), "nothing"),
-        (Same(change=lambda measures, _: replace(measures, reasons=[])), "reasons has 0 entries"),
-        (Same(change=lambda measures, _: replace(measures, reasons=[None] * len(measures))), "without a reason"),
-        (Same(change=lambda measures, _: replace(measures, reasons=["why"] * len(measures))), "a value and a reason"),
-        (Same(change=lambda measures, _: _statistics(measures, count=[1.0] * len(measures))), "unscored but has"),
-        (Same(change=lambda measures, _: _statistics(measures, right=[float("nan")] * len(measures))), "not finite"),
-        (Same(change=_first(float("inf"))), "value of sample 0 is not finite"),
-        (Same(change=_first(2.0)), "outside the declared range"),
-        (Same(change=_first(-1.0)), "outside the declared range"),
-        (Same(change=_first(0.5)), "neither 0 nor 1"),
-        (Same(change=_share_of_batch), "measured otherwise in batches of 1"),
-        (Same(change=_by_place), "measured otherwise in reversed order"),
-        (Same(combine=_pollute), "combine changes the sums"),
-        (Same(combine=_crash), "combine raises ZeroDivisionError"),
-        (Same(combine=lambda sums: sums["right"]), "where the mean of"),
-        (Same(combine=lambda sums: None), "combine gives None for a group of"),
-        (Same(combine=lambda sums: float("nan")), "combine gives nan for a group of"),
-        (Same(combine=lambda sums: sums["right"] / max(sums["count"], 1)), "for a group without scored samples"),
+        Same(description=replace(DESCRIPTION, source=" ")),
+        Same(description=replace(DESCRIPTION, range=(1.0, 0.0))),
+        Same(description=replace(DESCRIPTION, range=(0.0, 2.0))),
+        Same(description=replace(DESCRIPTION, aggregation="pooled")),
+        Same(change=_raise_on_nul),
+        Same(change=_raise_on_one),
+        Same(change=_raise_on_nothing),
+        Same(change=lambda measures, _: replace(measures, reasons=[])),
+        Same(change=lambda measures, _: replace(measures, reasons=[None] * len(measures))),
+        Same(change=lambda measures, _: replace(measures, reasons=["why"] * len(measures))),
+        Same(change=lambda measures, _: _statistics(measures, count=[1.0] * len(measures))),
+        Same(change=lambda measures, _: _statistics(measures, right=[float("nan")] * len(measures))),
+        Same(change=_first(float("inf"))),
+        Same(change=_first(2.0)),
+        Same(change=_first(-1.0)),
+        Same(change=_first(0.5)),
+        Same(change=_share_of_batch),
+        Same(change=_by_place),
+        Same(combine=_pollute),
+        Same(combine=_crash),
+        Same(combine=lambda sums: sums["right"]),
+        Same(combine=lambda sums: None),
+        Same(combine=lambda sums: float("nan")),
+        Same(combine=lambda sums: sums["right"] / max(sums["count"], 1)),
     ],
 )
-def test_a_breach_is_named(metric: Same, breach: str) -> None:
-    assert breach in "; ".join(breaches_of(metric))
+def test_a_breach_is_named(metric: Same, wording: Wording) -> None:
+    wording("; ".join(breaches_of(metric))[:200])
 
 
 def test_a_metric_that_scores_nothing_needs_cases_of_its_own(wording: Wording) -> None:

@@ -51,22 +51,23 @@ def test_three_kinds_of_images_are_accepted(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    "data",
     [
-        (b"", "empty"),
-        (b"hello, I am no image at all", "no PNG, JPEG or WEBP"),
-        (_encoded("GIF"), "no PNG, JPEG or WEBP"),
-        (_encoded("BMP"), "no PNG, JPEG or WEBP"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no PNG, JPEG or WEBP"),
-        (_encoded()[:-20], "broken"),
-        (_encoded("JPEG")[:300], "broken"),
-        (_png_header(0, 0), r"broken|no PNG"),
+        b"",
+        b"hello, I am no image at all",
+        _encoded("GIF"),
+        _encoded("BMP"),
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        _encoded()[:-20],
+        _encoded("JPEG")[:300],
+        _png_header(0, 0),
     ],
     ids=["nothing", "text", "gif", "bmp", "svg", "cut png", "cut jpeg", "empty png"],
 )
-def test_what_is_no_image_is_refused(data: bytes, message: str) -> None:
-    with pytest.raises(InvalidImage, match=message):
+def test_what_is_no_image_is_refused(data: bytes, wording: Wording) -> None:
+    with pytest.raises(InvalidImage) as refused:
         check(data, LIMITS)
+    wording(refused.value)
 
 
 def test_an_image_with_too_many_bytes_is_refused_unread() -> None:

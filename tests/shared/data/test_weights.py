@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import vlmhyperbench_tiny_doc_vlm
 from tests.support.wording import Wording
 from vlmhyperbench.data.weights import locate, verify
 from vlmhyperbench.domain.specs import ModelFile
@@ -29,22 +30,23 @@ def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "error", "message"),
+    ("location", "error"),
     [
-        ("weights/w.gguf", InvalidInput, "no absolute path"),
-        ("/no/such/w.gguf", NotFound, "does not exist"),
-        (f"{TINY}/files/0.1/q2.gguf", NotFound, "does not exist"),
-        (f"{TINY}/files", NotFound, "does not exist"),
-        (f"{TINY}/../../pyproject.toml", InvalidInput, "outside"),
-        (f"{TINY}//etc/passwd", InvalidInput, "outside"),
-        ("package:no-such-package/w.gguf", NotFound, "'no-such-package' is not installed"),
-        ("package:../etc/w.gguf", NotFound, "is not installed"),
-        ("package:json.decoder/w.gguf", NotFound, "is not installed"),
+        ("weights/w.gguf", InvalidInput),
+        ("/no/such/w.gguf", NotFound),
+        (f"{TINY}/files/0.1/q2.gguf", NotFound),
+        (f"{TINY}/files", NotFound),
+        (f"{TINY}/../../pyproject.toml", InvalidInput),
+        (f"{TINY}//etc/passwd", InvalidInput),
+        ("package:no-such-package/w.gguf", NotFound),
+        ("package:../etc/w.gguf", NotFound),
+        ("package:json.decoder/w.gguf", NotFound),
     ],
 )
-def test_what_cannot_be_found_says_why(location: str, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_what_cannot_be_found_says_why(location: str, error: type[Exception], wording: Wording) -> None:
+    with pytest.raises(error) as refused:
         locate(location)
+    wording(refused.value, PACKAGE=Path(vlmhyperbench_tiny_doc_vlm.__file__).parent)
 
 
 def test_a_file_with_the_pinned_hash_is_returned(tmp_path: Path) -> None:

@@ -81,36 +81,36 @@ def test_an_answer_of_a_million_characters_and_control_characters_is_kept(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    "row",
     [
-        ({**ROW, "score": 1}, "score: Extra inputs are not permitted"),
-        ({"key": "a"}, "text: Field required"),
-        ({"text": "a"}, "key: Field required"),
-        ({**ROW, "key": ""}, "key: String should have at least 1 character"),
-        ({**ROW, "key": 7}, "key: Input should be a valid string"),
-        ({**ROW, "repeat": "1"}, "repeat: Input should be a valid integer"),
-        ({**ROW, "repeat": True}, "repeat: Input should be a valid integer"),
-        ({**ROW, "repeat": -1}, "repeat: Input should be greater than or equal to 0"),
-        ({**ROW, "prompt_tokens": 1.5}, "prompt_tokens: Input should be a valid integer"),
-        ({**ROW, "latency_ms": -0.1}, "latency_ms: Input should be greater than or equal to 0"),
-        ({**ROW, "reported": {"acc": "1"}}, "reported.acc: Input should be a valid number"),
-        ({**ROW, "reported": {"acc": None}}, "reported.acc: Input should be a valid number"),
-        ({**ROW, "references": "a"}, "references: Input should be a valid list"),
-        ({**ROW, "text": None}, "there is neither a text nor an error"),
-        ({**ROW, "key": "a\0"}, "'key' holds a NUL character"),
-        ({**ROW, "text": "\ud800"}, "'text' holds half of a surrogate pair"),
-        ({**ROW, "metadata": {"a": ["\ud800"]}}, "'metadata' holds half of a surrogate pair"),
-        ({**ROW, "reported": {"acc": float("nan")}}, "NaN is no JSON number"),
+        {**ROW, "score": 1},
+        {"key": "a"},
+        {"text": "a"},
+        {**ROW, "key": ""},
+        {**ROW, "key": 7},
+        {**ROW, "repeat": "1"},
+        {**ROW, "repeat": True},
+        {**ROW, "repeat": -1},
+        {**ROW, "prompt_tokens": 1.5},
+        {**ROW, "latency_ms": -0.1},
+        {**ROW, "reported": {"acc": "1"}},
+        {**ROW, "reported": {"acc": None}},
+        {**ROW, "references": "a"},
+        {**ROW, "text": None},
+        {**ROW, "key": "a\x00"},
+        {**ROW, "text": "\ud800"},
+        {**ROW, "metadata": {"a": ["\ud800"]}},
+        {**ROW, "reported": {"acc": float("nan")}},
     ],
 )
 def test_a_line_that_is_not_of_the_form_is_refused_with_its_place(
-    tmp_path: Path, row: dict[str, object], complaint: str
+    tmp_path: Path, row: dict[str, object], wording: Wording
 ) -> None:
     path = write_lines(tmp_path / "a.jsonl", HEADER, row)
     with pytest.raises(InvalidInput) as refused:
         list(read_answers(path).answers)
     assert refused.value.message.startswith(f"{path}:2")
-    assert complaint in refused.value.message
+    wording(refused.value.message)
 
 
 @pytest.mark.parametrize(

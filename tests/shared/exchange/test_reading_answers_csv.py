@@ -75,23 +75,24 @@ def test_removed_apostrophes_are_counted(tmp_path: Path, wording: Wording) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    "text",
     [
-        ("id;answer\n", r"answers\.csv:1: the column 'model_answer' is missing; the column 'answer' is not known"),
-        ("id;model_answer;id\n", "the column 'id' comes twice"),
-        ("id;model_answer\na;b;c\n", r"answers\.csv:2: the row has 3 cells"),
-        ("id;model_answer\n;b\n", r"answers\.csv:2: the id is empty"),
-        ('id;model_answer\na;"b\nc;d\n', r"answers\.csv:2: a quote of the row that begins here is never closed"),
-        ("id;model_answer;latency_ms\na;b;fast\n", "latency_ms is no number: 'fast'"),
-        ("id;model_answer;latency_ms\na;b;-1\n", "latency_ms is no number: '-1'"),
-        ("id;model_answer;prompt_tokens\na;b;1.5\n", "prompt_tokens is no whole number"),
-        ("id;model_answer\na;b\na;c\n", r"answers\.csv:3: the sample 'a' is answered already at .*:2"),
-        ("id;model_answer\n", "holds no answers"),
+        "id;answer\n",
+        "id;model_answer;id\n",
+        "id;model_answer\na;b;c\n",
+        "id;model_answer\n;b\n",
+        'id;model_answer\na;"b\nc;d\n',
+        "id;model_answer;latency_ms\na;b;fast\n",
+        "id;model_answer;latency_ms\na;b;-1\n",
+        "id;model_answer;prompt_tokens\na;b;1.5\n",
+        "id;model_answer\na;b\na;c\n",
+        "id;model_answer\n",
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+def test_a_file_that_makes_no_sense_is_refused_with_its_line(tmp_path: Path, text: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         answers(write(tmp_path / "answers.csv", text), "answers-csv")
+    wording(refused.value)
 
 
 @given(st.lists(st.lists(_text, min_size=2, max_size=3), min_size=1, max_size=4), st.sampled_from("\t,;"))

@@ -67,16 +67,11 @@ def test_what_nobody_knows_is_refused_with_what_could_be_read(tmp_path: Path, co
     assert all(name in refused.value.cure for name in FORMATS)
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ('{\n  "results": {', "results, not its samples"),
-        ('{"custom_id": "a", "method": "POST", "body": {}}', "a batch's input"),
-    ],
-)
-def test_the_wrong_file_of_a_tool_is_named(tmp_path: Path, content: str, complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+@pytest.mark.parametrize("content", ['{\n  "results": {', '{"custom_id": "a", "method": "POST", "body": {}}'])
+def test_the_wrong_file_of_a_tool_is_named(tmp_path: Path, content: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         read(write(tmp_path / "a", content))
+    wording(refused.value)
 
 
 def test_a_file_that_is_not_there_a_format_that_is_none_and_an_option_of_another_are_refused(
@@ -128,17 +123,12 @@ def test_surrogates_are_joined_or_replaced_and_nul_stays_only_in_the_answer(tmp_
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"custom_id": "a\0"}, "the id 'a\\\\x00' is empty, longer"),
-        ({"custom_id": "\ud800"}, "the id '\\\\ud800' is empty, longer"),
-        ({"custom_id": ""}, "the id '' is empty, longer"),
-        ({"custom_id": "a" * 1001}, "longer than 500 characters"),
-    ],
+    "changes", [{"custom_id": "a\x00"}, {"custom_id": "\ud800"}, {"custom_id": ""}, {"custom_id": "a" * 1001}]
 )
-def test_an_id_that_cannot_be_stored_is_refused(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+def test_an_id_that_cannot_be_stored_is_refused(tmp_path: Path, changes: dict[str, object], wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         answers(write_lines(tmp_path / "a", {**BATCH, **changes}), "openai-batch")
+    wording(refused.value)
 
 
 def test_a_reference_with_nul_is_refused(tmp_path: Path) -> None:

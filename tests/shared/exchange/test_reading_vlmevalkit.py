@@ -88,25 +88,26 @@ def test_model_and_dataset_are_not_guessed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    "text",
     [
-        ("index\tquestion\n1\tx\n", r"a\.tsv:1: the column 'prediction' is missing"),
-        ("prediction\tquestion\n", r"a\.tsv:1: the column 'index' is missing"),
-        ("index\tprediction\tindex\n", "the column 'index' comes twice"),
-        ("index\tprediction\n1\tx\ty\n", r"a\.tsv:2: the row has 3 cells, and the header 2"),
-        ("index\tprediction\n1\tx\n2\n", r"a\.tsv:3: the row has 1 cells"),
-        ('index\tprediction\n1\tx\n2\t"y\n3\tz\n', r"a\.tsv:3: a quote of the row that begins here is never closed"),
-        ('index\tprediction\n1\t"x" y\n', r"a\.tsv:2: text follows the closing quote"),
-        ('index\tprediction\n1\tx "y"\n', r"a\.tsv:2: a quote stands inside a cell without quotes"),
-        ("index\tprediction\n\tx\n", r"a\.tsv:2: the index is empty"),
-        ("index\tprediction\n1\tx\n2\ty\n1\tz\n", r"a\.tsv:4: the sample '1' is answered already at .*a\.tsv:2"),
-        ("index\tprediction\n", "holds no answers"),
-        ("", "the column 'index' is missing"),
+        "index\tquestion\n1\tx\n",
+        "prediction\tquestion\n",
+        "index\tprediction\tindex\n",
+        "index\tprediction\n1\tx\ty\n",
+        "index\tprediction\n1\tx\n2\n",
+        'index\tprediction\n1\tx\n2\t"y\n3\tz\n',
+        'index\tprediction\n1\t"x" y\n',
+        'index\tprediction\n1\tx "y"\n',
+        "index\tprediction\n\tx\n",
+        "index\tprediction\n1\tx\n2\ty\n1\tz\n",
+        "index\tprediction\n",
+        "",
     ],
 )
-def test_a_table_that_makes_no_sense_is_refused_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+def test_a_table_that_makes_no_sense_is_refused_with_its_line(tmp_path: Path, text: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         answers(write(tmp_path / "a.tsv", text), "vlmevalkit")
+    wording(refused.value)
 
 
 def test_cells_of_a_workbook_are_read_as_pandas_writes_them_into_tsv(tmp_path: Path) -> None:

@@ -52,20 +52,20 @@ def test_what_a_judge_says_of_decoding_is_laid_over_its_own_defaults(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    "params",
     [
-        ("  prompt: judge-same-answer\n", "target"),
-        (WISE + "  repeats: 3\n", "repeats"),
-        (WISE + "  labels: {yes: 2}\n", "labels"),
-        (WISE + "  extractor: chioce\n", "chioce"),
-        (WISE.replace("simulated", "simulatd"), "Did you mean simulated"),
-        (WISE.replace("judge-same-answer", "judge-same"), "judge-same-answer"),
+        "  prompt: judge-same-answer\n",
+        WISE + "  repeats: 3\n",
+        WISE + "  labels: {yes: 2}\n",
+        WISE + "  extractor: chioce\n",
+        WISE.replace("simulated", "simulatd"),
+        WISE.replace("judge-same-answer", "judge-same"),
     ],
 )
-def test_what_is_wrong_with_a_judge_is_said(tmp_path: Path, params: str, message: str) -> None:
+def test_what_is_wrong_with_a_judge_is_said(tmp_path: Path, params: str, wording: Wording) -> None:
     with pytest.raises(RegistryErrors) as refused:
         resolve(tmp_path, params)
-    assert message in " ".join(f"{error} {error.cure}" for error in refused.value.errors)
+    wording("\n".join(map(str, refused.value.errors)))
 
 
 def test_a_run_that_may_stop_is_not_judged(tmp_path: Path, wording: Wording) -> None:

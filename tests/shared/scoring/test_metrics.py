@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.scoring.metrics import Policy, open_answering, open_failing, open_metric
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
@@ -42,22 +43,25 @@ def test_params_are_keywords_and_the_pinned_profile_wins_over_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error"),
     [
-        ({"class_path": "exact_mach"}, NotFound, "Did you mean exact_match"),
-        ({"class_path": "no_such_module:Metric"}, PluginFailure, "cannot be imported"),
-        ({"profile": "nonsense"}, InvalidInput, "has no profile 'nonsense'"),
-        ({"params": {"nonsense": 1}}, InvalidInput, "refuses its params"),
-        ({"params": {"strip_punct": "no"}}, InvalidInput, "strip_punct is true or false, not 'no'"),
-        ({"version": "2.0.0"}, Conflict, "pins the metric exact_match 2.0.0, but 1.0.0 is installed"),
-        ({"class_path": f"{__name__}:Broken"}, PluginFailure, "cannot be constructed: no weights"),
-        ({"class_path": f"{__name__}:Indescribable"}, PluginFailure, "cannot describe itself: no table"),
-        ({"class_path": f"{__name__}:Indescribable", "params": {"known": True}}, InvalidInput, "lacks its table"),
+        ({"class_path": "exact_mach"}, NotFound),
+        ({"class_path": "no_such_module:Metric"}, PluginFailure),
+        ({"profile": "nonsense"}, InvalidInput),
+        ({"params": {"nonsense": 1}}, InvalidInput),
+        ({"params": {"strip_punct": "no"}}, InvalidInput),
+        ({"version": "2.0.0"}, Conflict),
+        ({"class_path": f"{__name__}:Broken"}, PluginFailure),
+        ({"class_path": f"{__name__}:Indescribable"}, PluginFailure),
+        ({"class_path": f"{__name__}:Indescribable", "params": {"known": True}}, InvalidInput),
     ],
 )
-def test_a_metric_that_cannot_be_had_says_why(changes: dict[str, object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_a_metric_that_cannot_be_had_says_why(
+    changes: dict[str, object], error: type[Exception], wording: Wording
+) -> None:
+    with pytest.raises(error) as refused:
         open_metric(EXACT.model_copy(update=changes))
+    wording(refused.value)
 
 
 def test_failures_have_the_worst_value_even_where_unreadable_answers_are_excluded() -> None:

@@ -61,20 +61,20 @@ def test_a_value_that_keeps_to_the_schema_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    "value",
     [
-        ({"_id": 1}, "total: Field required"),
-        ({"total": 1}, "_id: Field required"),
-        ({"total": -1, "_id": 1}, "total: Input should be greater than or equal to 0"),
-        ({"total": True, "_id": 1}, "total: Value error, a number is wanted"),
-        ({"total": 1, "_id": 1, "odd": 1}, "odd: Extra inputs are not permitted"),
-        ({"total": 1, "_id": 1, "items": []}, "items: List should have at least 1 item"),
-        ({"total": 1, "_id": 1, "class": "letter"}, "class: Input should be 'invoice'"),
-        ([], "the value: Input should be a valid dictionary"),
+        {"_id": 1},
+        {"total": 1},
+        {"total": -1, "_id": 1},
+        {"total": True, "_id": 1},
+        {"total": 1, "_id": 1, "odd": 1},
+        {"total": 1, "_id": 1, "items": []},
+        {"total": 1, "_id": 1, "class": "letter"},
+        [],
     ],
 )
-def test_a_complaint_names_the_place(value: Any, said: str) -> None:
-    assert said in (complaint(INVOICE, value) or "")
+def test_a_complaint_names_the_place(value: Any, wording: Wording) -> None:
+    wording(complaint(INVOICE, value) or "")
 
 
 @given(INVOICES | VALUES)
@@ -110,36 +110,34 @@ def test_a_part_that_many_refer_to_is_made_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    "schema",
     [
-        ("text", "no object at schema"),
-        ({"type": "thing"}, "no type that is known at schema"),
-        ({"properties": {}}, "no type that is known at schema"),
-        ({"type": "object", "patternProperties": {}}, "has patternProperties at schema, which is not supported"),
-        ({"type": "array", "items": {"type": "string", "minimum": 1}}, "has minimum at schema.items"),
-        ({"oneOf": []}, "no type"),
-        ({"anyOf": []}, "empty anyOf at schema"),
-        ({"enum": []}, "lists something other"),
-        ({"enum": [[1]]}, "lists something other"),
-        ({"type": "object", "properties": []}, "of a wrong form"),
-        ({"type": "object", "required": ["a"], "additionalProperties": False}, "requires and forbids a at schema"),
-        ({"type": "object", "required": "a"}, "of a wrong form"),
-        (
-            {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}},
-            "both properties and",
-        ),
-        ({"$ref": "#"}, "refers to itself by '#'"),
-        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "refers to itself"),
-        ({"$ref": "https://example.org/x.json"}, "outside of itself"),
-        ({"$ref": 5}, "outside of itself"),
-        ({"$ref": "#/$defs/none"}, "has no '#/\\$defs/none'"),
-        ({"type": "string", "pattern": "("}, "cannot be used"),
-        ({"type": "string", "minLength": "x"}, "cannot be used"),
+        "text",
+        {"type": "thing"},
+        {"properties": {}},
+        {"type": "object", "patternProperties": {}},
+        {"type": "array", "items": {"type": "string", "minimum": 1}},
+        {"oneOf": []},
+        {"anyOf": []},
+        {"enum": []},
+        {"enum": [[1]]},
+        {"type": "object", "properties": []},
+        {"type": "object", "required": ["a"], "additionalProperties": False},
+        {"type": "object", "required": "a"},
+        {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"$ref": "https://example.org/x.json"},
+        {"$ref": 5},
+        {"$ref": "#/$defs/none"},
+        {"type": "string", "pattern": "("},
+        {"type": "string", "minLength": "x"},
     ],
 )
-def test_what_is_no_schema_or_not_supported_is_refused_with_its_place(schema: Any, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_what_is_no_schema_or_not_supported_is_refused_with_its_place(schema: Any, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         schema_type(schema)
+    wording(refused.value)
 
 
 def test_a_schema_that_is_nested_without_end_is_refused(wording: Wording) -> None:
