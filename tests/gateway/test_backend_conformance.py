@@ -66,7 +66,7 @@ def test_translation_is_pure_and_total(backend: Backend) -> None:
     check_translation(backend)
 
 
-def test_llama_cpp_gives_several_choices_and_goes_on_after_the_end_where_it_is_asked_to() -> None:
+def test_llama_cpp_gives_several_choices_and_ignores_the_end_token_on_request() -> None:
     files = {"weights": str(path("tiny-doc-vlm-f16.gguf"))}
     load = LoadRequest(
         model="tiny", backend_class="llamacpp", files=files, engine_params={"n_ctx": 512, "parallel": 2, "threads": 1}

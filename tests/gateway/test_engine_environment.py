@@ -37,22 +37,22 @@ def test_an_adapter_that_is_not_allowed_is_not_imported(stranger: Path) -> None:
         assert "VLMHB_ALLOWED_ADAPTERS" in answer.body.decode(), "the cure names the setting"
 
 
-def test_an_adapter_of_another_s_package_is_used_where_the_environment_allows_it(stranger: Path) -> None:
+def test_an_adapter_of_another_package_is_used_if_the_environment_allows_it(stranger: Path) -> None:
     allowed = EngineEnvironment(adapters=("stranger-adapter",), variables={"MARK": "from-environment"})
     with GatewayProcess(env={"PYTHONPATH": str(stranger), **allowed.to_variables()}) as process:
         answer = process.load(LoadRequest(model="m", backend_class="stranger"))
         assert answer.status == 200, answer.body
         pid = answer.json()["engine"]["pid"]  # type: ignore[index, call-overload]
-        found = psutil.Process(pid).environ()
-        assert found["MARK"] == "from-environment"
-        assert ENVIRONMENT_VARIABLE not in found
+        variables = psutil.Process(pid).environ()
+        assert variables["MARK"] == "from-environment"
+        assert ENVIRONMENT_VARIABLE not in variables
         refused = process.load(LoadRequest(model="m", backend_class="simulated", replace=True))
         assert refused.error_code() == "adapter_not_allowed", "the value says all that is allowed"
 
 
 @pytest.mark.parametrize("module", ["vlmhyperbench_gateway", "vlmhyperbench_gateway.bodies"])
 @pytest.mark.parametrize("text", ["{", "[]", '{"python": "python"}', '{"adapters": [], "rights": "all"}'])
-def test_an_environment_that_is_malformed_is_refused_at_the_start(module: str, text: str) -> None:
+def test_a_malformed_environment_is_refused_at_the_start(module: str, text: str) -> None:
     environment = {**os.environ, "VLMHB_GATEWAY_KEY": KEY, ENVIRONMENT_VARIABLE: text}
     argv = [sys.executable, "-m", module]
     ended = subprocess.run(argv, env=environment, input="", capture_output=True, text=True, check=False)

@@ -22,23 +22,23 @@ def _chunk(**delta: object) -> bytes:
 @given(
     st.lists(st.sampled_from([b"data: 1\n\n", b": note\n\n", b"data: two\nid: 3\n\n", b"data: x\r\n\r\n"])), st.data()
 )
-def test_events_are_the_same_however_the_bytes_are_cut(events: list[bytes], data: st.DataObject) -> None:
+def test_events_do_not_depend_on_how_the_bytes_are_split(events: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(events)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     splitter = EventSplitter()
-    found: list[bytes] = []
+    received: list[bytes] = []
     for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        found += splitter.feed(whole[start:end])
-    assert found == [event.replace(b"\r\n", b"\n") for event in events]
+        received += splitter.feed(whole[start:end])
+    assert received == [event.replace(b"\r\n", b"\n") for event in events]
     assert splitter.end() == b""
 
 
-def test_a_byte_order_mark_before_a_stream_means_nothing() -> None:
+def test_a_byte_order_mark_before_a_stream_is_ignored() -> None:
     splitter = EventSplitter()
     assert splitter.feed(b"\xef\xbb\xbfdata: 1\n\n") == [b"data: 1\n\n"]
 
 
-def test_what_never_ended_is_handed_out_at_the_end() -> None:
+def test_an_incomplete_event_is_returned_at_the_end() -> None:
     splitter = EventSplitter()
     assert splitter.feed(b"data: 1\n\ndata: 2") == [b"data: 1\n\n"]
     assert splitter.end() == b"data: 2"
@@ -72,12 +72,12 @@ def test_times_count_from_arrival_and_only_tokens_count() -> None:
     }
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     performance = Meter(received_ns=0, sent_ns=0).performance(5 * MS, UNKNOWN)
     assert (performance["latency_ms"], performance["ttft_ms"], performance["tpot_ms"]) == (5.0, None, None)
 
 
-def test_the_block_travels_as_a_chunk_of_the_same_answer_before_the_end() -> None:
+def test_performance_is_a_chunk_of_the_same_answer_before_the_end() -> None:
     passage = _passage(Meter(received_ns=0))
     events = [_chunk(content="a"), b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n', DONE]
     passed = passage.take(events, 2).removesuffix(DONE)
@@ -88,12 +88,12 @@ def test_the_block_travels_as_a_chunk_of_the_same_answer_before_the_end() -> Non
     assert passage.take([_chunk(content="no")], 3) == passage.end() == b""
 
 
-def test_what_is_right_passes_byte_by_byte_and_the_rest_is_taken_out() -> None:
+def test_requested_choices_pass_unchanged_and_others_are_removed() -> None:
     passage = _passage(Meter(received_ns=0), asked=2)
     odd = b'data: {"id" : "a","choices":[ {"index":1, "delta":{"content":"\xc3\xa9 \xef\xbf\xbd NaN"}}]}\n\n'
     assert passage.take([b": ping\n\n", odd], 1) == b": ping\n\n" + odd
-    beside = b'data: {"choices":[{"index":2,"delta":{"content":"no"}},{"index":0,"delta":{"content":"yes"}}]}\n\n'
-    passed = json.loads(payload_of(passage.take([beside], 1)))
+    mixed = b'data: {"choices":[{"index":2,"delta":{"content":"no"}},{"index":0,"delta":{"content":"yes"}}]}\n\n'
+    passed = json.loads(payload_of(passage.take([mixed], 1)))
     assert [choice["index"] for choice in passed["choices"]] == [0]
     assert passage.take([_chunk(content="no").replace(b'"delta"', b'"index": 7, "delta"')], 1) == b""
     usage = b'data: {"choices":[],"usage":{"completion_tokens":-1,"prompt_tokens":3}}\n\n'

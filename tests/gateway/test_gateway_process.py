@@ -94,7 +94,7 @@ def _when(gateway: GatewayProcess, is_so: Callable[[dict[str, JsonValue]], bool]
     raise AssertionError(f"the status stays {status}")
 
 
-def test_the_key_opens_as_header_and_as_bearer_and_health_needs_none(gateway: GatewayProcess) -> None:
+def test_the_key_is_accepted_as_header_and_as_bearer_and_health_needs_none(gateway: GatewayProcess) -> None:
     for headers in ({"X-API-Key": KEY}, {"Authorization": f"Bearer {KEY}"}, {"Authorization": f"bearer {KEY}"}):
         assert gateway.call("GET", "/v1/model/status", headers=headers).status == 200
     assert gateway.call("GET", "/health", headers={}).status == 200
@@ -131,7 +131,7 @@ def test_an_image_below_the_data_root_is_sent_as_data(gateway: GatewayProcess) -
         assert gateway.chat(_request(data)).status == 400, data
 
 
-def test_over_the_limit_of_requests_in_flight_it_answers_429() -> None:
+def test_requests_above_the_maximum_in_flight_are_answered_429() -> None:
     load = {"model": "sim", "backend_class": "simulated"}
     settings = GatewaySettings(key=KEY, max_in_flight=0)
     with TestClient(make_app(settings), headers={"X-API-Key": KEY}) as client:
@@ -141,7 +141,7 @@ def test_over_the_limit_of_requests_in_flight_it_answers_429() -> None:
     assert refused.headers["retry-after"] == "1"
 
 
-def test_a_client_that_goes_away_is_in_flight_no_more(gateway: GatewayProcess) -> None:
+def test_the_request_of_a_client_that_disconnects_is_no_longer_in_flight(gateway: GatewayProcess) -> None:
     _load(gateway, ttft_ms=3_600_000)
     waiting = [_open_stream(gateway) for _ in range(2)]
     for link in waiting:
@@ -186,7 +186,7 @@ def test_an_unknown_adapter_is_refused_with_the_nearest_name(gateway: GatewayPro
     assert "simulated" in answer.body.decode()
 
 
-def test_the_engines_environment_has_the_loads_secrets_and_no_others(gateway: GatewayProcess) -> None:
+def test_the_engine_s_environment_has_the_secrets_of_the_load_and_no_others(gateway: GatewayProcess) -> None:
     status = _load(gateway, env={"HF_TOKEN": SECRET})
     environment = Path(f"/proc/{status['engine']['pid']}/environ").read_bytes()
     assert b"HF_TOKEN=" + SECRET.encode() in environment
@@ -195,7 +195,7 @@ def test_the_engines_environment_has_the_loads_secrets_and_no_others(gateway: Ga
     gateway.unload()
 
 
-def test_a_secret_in_the_engines_last_words_is_masked(gateway: GatewayProcess) -> None:
+def test_a_secret_in_the_end_of_the_engine_s_output_is_masked(gateway: GatewayProcess) -> None:
     request = LoadRequest(
         model="sim",
         backend_class="simulated",
@@ -253,7 +253,7 @@ def test_errors_of_the_engine_pass_with_their_status(gateway: GatewayProcess) ->
     assert (answer.status, answer.error_code()) == (429, "simulated_failure")
 
 
-def test_a_cut_answer_is_an_error_and_not_a_short_answer(gateway: GatewayProcess) -> None:
+def test_a_truncated_answer_is_an_error_and_not_a_short_answer(gateway: GatewayProcess) -> None:
     _load(gateway, failure_rate=1.0, failure="cut")
     assert gateway.chat(_request()).status == 502
     assert "error" in json.loads(gateway.chat(_request(stream=True)).events()[-1])
@@ -267,7 +267,7 @@ def test_a_remote_error_never_shows_the_key(gateway: GatewayProcess) -> None:
         assert SECRET not in gateway.call("GET", "/v1/model/status").body.decode()
 
 
-def test_an_endpoint_that_refuses_the_key_is_no_failure_of_the_server(gateway: GatewayProcess) -> None:
+def test_a_key_that_an_endpoint_refuses_is_invalid_input(gateway: GatewayProcess) -> None:
     with SimulatedProcess(Simulation(), api_key="sk-the-right-key") as engine:
         params: dict[str, JsonValue] = {"url": engine.url, "api_key_secret": "K"}
         wrong = LoadRequest(model="m", backend_class="openai", engine_params=params, env={"K": SECRET}, replace=True)
@@ -277,13 +277,13 @@ def test_an_endpoint_that_refuses_the_key_is_no_failure_of_the_server(gateway: G
         assert SECRET not in answer.body.decode()
 
 
-def test_another_model_than_the_loaded_one_is_unknown_by_openai_s_word(gateway: GatewayProcess) -> None:
+def test_another_model_than_the_loaded_one_is_refused_with_openai_s_code(gateway: GatewayProcess) -> None:
     _load(gateway)
     answer = gateway.chat({**_request(), "model": "another"})
     assert (answer.status, answer.error_code()) == (404, "model_not_found")
 
 
-def test_a_url_on_this_machine_needs_leave() -> None:
+def test_a_url_on_this_machine_must_be_allowed() -> None:
     with SimulatedProcess(Simulation()) as engine, GatewayProcess() as strict:
         request = LoadRequest(model="m", backend_class="openai", engine_params={"url": engine.url})
         answer = strict.load(request)
@@ -338,7 +338,9 @@ def test_the_real_engine_answers_in_the_schema_and_reads_an_image(gateway: Gatew
 
 
 @pytest.mark.parametrize(("arguments", "key", "status"), [((), "", 2), ((), "short", 2), (("--port", "taken"), KEY, 2)])
-def test_a_gateway_that_cannot_start_says_why(arguments: tuple[str, ...], key: str, status: int) -> None:
+def test_the_error_of_a_gateway_that_cannot_start_has_the_reason(
+    arguments: tuple[str, ...], key: str, status: int
+) -> None:
     argv = [sys.executable, "-m", "vlmhyperbench_gateway", *arguments]
     ended = subprocess.run(
         argv, env={**os.environ, "VLMHB_GATEWAY_KEY": key}, capture_output=True, text=True, check=False
@@ -347,7 +349,7 @@ def test_a_gateway_that_cannot_start_says_why(arguments: tuple[str, ...], key: s
     assert ended.stderr
 
 
-def test_a_port_in_use_is_said() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         argv = [sys.executable, "-m", "vlmhyperbench_gateway", "--port", str(taken.getsockname()[1])]
         environment = {**os.environ, "VLMHB_GATEWAY_KEY": KEY}
@@ -356,7 +358,7 @@ def test_a_port_in_use_is_said() -> None:
     assert "cannot listen" in ended.stderr
 
 
-def test_many_streams_pass_at_once(gateway: GatewayProcess) -> None:
+def test_many_streams_pass_concurrently(gateway: GatewayProcess) -> None:
     _load(gateway, tokens=8)
 
     async def ask() -> list[GatewayResponse]:

@@ -55,7 +55,7 @@ def _ask(gateway: GatewayProcess, poison: Poison, *, stream: bool) -> GatewayRes
 
 
 @pytest.mark.parametrize("poison", WHOLE.values(), ids=WHOLE)
-def test_a_whole_answer_passes_as_the_rule_says(gateway: GatewayProcess, poison: Poison) -> None:
+def test_a_whole_answer_passes_by_the_rules(gateway: GatewayProcess, poison: Poison) -> None:
     answer = _ask(gateway, poison, stream=False)
     if poison.outcome.error is not None:
         assert (answer.status, answer.error_code()) == (
@@ -69,7 +69,7 @@ def test_a_whole_answer_passes_as_the_rule_says(gateway: GatewayProcess, poison:
 
 
 @pytest.mark.parametrize("poison", STREAMS.values(), ids=STREAMS)
-def test_a_stream_passes_as_the_rule_says(gateway: GatewayProcess, poison: Poison) -> None:
+def test_a_stream_passes_by_the_rules(gateway: GatewayProcess, poison: Poison) -> None:
     answer = _ask(gateway, poison, stream=True)
     events = [json.loads(event) for event in answer.events() if event != "[DONE]"]
     stated = [event["error"] for event in events if event.get("error")]
@@ -88,8 +88,8 @@ def _read_carelessly(documents: list[dict[str, JsonValue]], part: str) -> Outcom
     text, usage = "", {}
     for document in documents:
         for choice in document.get("choices") or ():  # type: ignore[union-attr]
-            said = choice.get(part) or {"content": choice.get("text")}  # type: ignore[union-attr]
-            text += said.get("content") or said.get("refusal") or ""  # type: ignore[union-attr, operator]
+            message = choice.get(part) or {"content": choice.get("text")}  # type: ignore[union-attr]
+            text += message.get("content") or message.get("refusal") or ""  # type: ignore[union-attr, operator]
         usage = document.get("usage") if isinstance(document.get("usage"), dict) else usage  # type: ignore[assignment]
     return Outcome(
         text=text, prompt_tokens=usage.get("prompt_tokens"), completion_tokens=usage.get("completion_tokens")

@@ -40,7 +40,7 @@ def _lines(folder: Path, *requests: JsonObject) -> Path:
     return path
 
 
-def test_a_full_disk_is_said_as_what_it_is(tmp_path: Path) -> None:
+def test_a_full_disk_has_its_own_code(tmp_path: Path) -> None:
     order = {
         "backend_class": "llamacpp",
         "requests": str(_lines(tmp_path, _request("x" * 100_000))),
@@ -88,7 +88,7 @@ def test_an_error_that_an_adapter_raises_on_purpose_keeps_its_code(
     assert _answer(json.dumps(order), ["doors"])["code"] == code
 
 
-def test_every_body_lies_where_the_table_says(tmp_path: Path) -> None:
+def test_every_body_is_at_the_offset_of_the_table(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(PNG)
     out = tmp_path / "bodies.bin"
     out.write_bytes(b"before")
@@ -121,7 +121,7 @@ def test_a_request_that_cannot_be_translated_leaves_nothing_behind(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["absent", "text"])
-def test_an_image_that_is_missing_or_none_is_refused_by_ordinal(tmp_path: Path, kind: str) -> None:
+def test_an_image_that_is_missing_or_invalid_is_refused_with_the_ordinal(tmp_path: Path, kind: str) -> None:
     (tmp_path / "text").write_bytes(b"hello")
     requests = _lines(tmp_path, _request("a", "sha256:abc"))
     with pytest.raises(RequestRefused) as caught:
@@ -129,7 +129,7 @@ def test_an_image_that_is_missing_or_none_is_refused_by_ordinal(tmp_path: Path, 
     assert caught.value.code == {"absent": "image_missing", "text": "invalid_image"}[kind]
 
 
-def test_an_adapter_that_needs_the_gateway_gets_its_requests_unchanged(tmp_path: Path) -> None:
+def test_requests_that_are_measured_at_the_gateway_are_written_unchanged(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write_bodies(_Helped(), _lines(tmp_path, _request("a", top_k=3)), out, {})
     assert json.loads(out.read_bytes()) == _request("a", top_k=3)

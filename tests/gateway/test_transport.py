@@ -103,7 +103,7 @@ async def test_an_interim_answer_is_skipped() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_answer_that_nobody_read_to_its_end_closes_its_connection() -> None:
+async def test_an_answer_that_is_not_read_to_its_end_closes_its_connection() -> None:
     script = _Script(COUNTED, COUNTED)
     async with _client(script) as client:
         async with client.request("GET", "/") as response:

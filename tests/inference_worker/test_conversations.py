@@ -31,7 +31,7 @@ def asked(ordinal, question, page="a", *, system=None, repeat=0):
     )
 
 
-def test_questions_about_one_page_are_turns_and_others_are_not():
+def test_questions_about_the_same_page_are_turns_of_a_conversation():
     requests = [asked(0, "q0"), asked(1, "q1", "b"), asked(2, "q2"), asked(3, "q3"), asked(4, "q4", system="s")]
     talks = converse(requests, turns=2)
     assert [(request.ordinal, request.conversation, request.turn) for request in talks] == [
@@ -43,12 +43,12 @@ def test_questions_about_one_page_are_turns_and_others_are_not():
     ]
 
 
-def test_repeats_are_conversations_of_their_own():
+def test_repeats_are_separate_conversations():
     talks = converse([asked(0, "q"), asked(1, "r"), asked(2, "q", repeat=1)], turns=3)
     assert [(request.conversation, request.turn) for request in talks] == [(0, 0), (0, 1), (1, 0)]
 
 
-def test_a_later_turn_says_everything_before_it_but_shows_the_page_once():
+def test_a_later_turn_has_all_earlier_messages_and_the_page_once():
     first, second, third = converse(
         [asked(0, "q0", system="s"), asked(1, "q1", system="s"), asked(2, "q2", system="s")], turns=9
     )
@@ -65,7 +65,7 @@ def test_a_later_turn_says_everything_before_it_but_shows_the_page_once():
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_places_of_answers_are_where_an_engine_s_body_has_its_empty_strings(tmp_path, ascii_only):
+def test_answers_are_inserted_at_the_empty_strings_of_an_engine_s_body(tmp_path, ascii_only):
     talks = converse([asked(0, 'é "" '), asked(1, '"q"'), asked(2, "")], turns=3)
     bodies = [json.dumps(json.loads(marked(request)), ensure_ascii=ascii_only).encode() for request in talks]
     path = tmp_path / "bodies.bin"
@@ -87,12 +87,12 @@ def test_places_of_answers_are_where_an_engine_s_body_has_its_empty_strings(tmp_
     assert [message["content"] for message in json.loads(filled)["messages"][1::2]] == ["answer 0", "answer 1"]
 
 
-def test_a_question_that_says_a_mark_is_refused():
+def test_a_question_that_holds_a_mark_is_refused():
     talks = converse([asked(0, "q0"), asked(7, "what is @@the answer to turn 0@@?")], turns=2)
     with pytest.raises(InvalidInput, match="Sample 7"):
         marked(talks[1])
-    [alone] = converse([talks[1]], turns=2)
-    assert json.loads(marked(alone)) == alone.request
+    [single] = converse([talks[1]], turns=2)
+    assert json.loads(marked(single)) == single.request
 
 
 def test_a_body_that_leaves_an_answer_out_is_refused(tmp_path, wording):

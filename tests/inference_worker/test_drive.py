@@ -133,8 +133,8 @@ async def rows_of(job: ClaimedJob) -> list[tuple[int, str]]:
     """Ordinal and error of every row, `ok` where there is none."""
     statement = text("SELECT ordinal, COALESCE(error_code, status) FROM fact WHERE run_id = :run ORDER BY ordinal")
     async with job.runtime.database.transaction() as session:
-        found = await session.execute(statement, {"run": job.run_id})
-        return [(row[0], row[1]) for row in found]
+        rows = await session.execute(statement, {"run": job.run_id})
+        return [(row[0], row[1]) for row in rows]
 
 
 async def until_answered(job: ClaimedJob) -> None:
@@ -163,7 +163,7 @@ async def stopping(
         yield
 
 
-async def test_the_one_answer_of_a_segment_that_an_engine_that_lives_broke_is_an_error_row(
+async def test_a_single_broken_answer_of_an_engine_that_is_alive_is_an_error_row(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     # Slower than a segment lasts: each has one row.
@@ -174,7 +174,7 @@ async def test_the_one_answer_of_a_segment_that_an_engine_that_lives_broke_is_an
     assert await rows_of(job) == [(0, "ok"), (1, "connection_lost")]
 
 
-async def test_an_endpoint_that_breaks_everything_from_the_first_request_on_is_as_good_as_none(
+async def test_an_endpoint_that_breaks_every_answer_from_the_first_on_counts_as_lost(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     async with await start_server(Simulation(fail_every=1, failure="reset")) as server:
@@ -184,7 +184,7 @@ async def test_an_endpoint_that_breaks_everything_from_the_first_request_on_is_a
     assert await rows_of(job) == []
 
 
-async def test_what_an_engine_that_was_killed_left_unanswered_has_no_row(
+async def test_requests_that_a_killed_engine_did_not_answer_have_no_row(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     job, served = await claimed(runtime, 1000), await start(managed(ttft_ms=40))
@@ -204,7 +204,7 @@ async def test_what_an_engine_that_was_killed_left_unanswered_has_no_row(
     assert {error for _, error in rows} == {"ok"}
 
 
-async def test_an_endpoint_that_goes_away_burns_nothing_of_what_is_left(
+async def test_the_remaining_requests_of_a_lost_endpoint_have_no_error_rows(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     async with await start_server(Simulation(ttft_ms=40)) as server:
@@ -223,7 +223,7 @@ async def test_an_endpoint_that_goes_away_burns_nothing_of_what_is_left(
     assert {error for _, error in rows} == {"ok"}
 
 
-async def test_a_door_that_opens_with_nobody_behind_it_is_no_endpoint(
+async def test_an_endpoint_that_accepts_connections_and_closes_them_counts_as_lost(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     """A forwarded port accepts connections when what it forwards to is gone."""
@@ -243,7 +243,7 @@ async def test_a_door_that_opens_with_nobody_behind_it_is_no_endpoint(
     assert await rows_of(job) == []
 
 
-async def test_a_proxy_that_has_lost_its_engine_is_no_endpoint(start: Start) -> None:
+async def test_a_proxy_without_its_engine_counts_as_lost(start: Start) -> None:
     is_gone = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
@@ -257,7 +257,7 @@ async def test_a_proxy_that_has_lost_its_engine_is_no_endpoint(start: Start) -> 
         assert not await endpoint.is_alive()
 
 
-async def test_an_endpoint_that_does_one_thing_at_a_time_is_not_gone_while_it_is_busy(start: Start) -> None:
+async def test_an_endpoint_that_serves_one_request_at_a_time_is_not_lost_while_it_is_busy(start: Start) -> None:
     is_busy, has_ended = asyncio.Event(), asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
@@ -273,7 +273,7 @@ async def test_an_endpoint_that_does_one_thing_at_a_time_is_not_gone_while_it_is
         has_ended.set()
 
 
-async def test_what_was_sent_when_a_job_stops_is_answered_however_slow(
+async def test_requests_in_flight_when_a_job_stops_are_answered_however_slow(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     async with await start_server(Simulation(ttft_ms=5500)) as server:
@@ -285,7 +285,7 @@ async def test_what_was_sent_when_a_job_stops_is_answered_however_slow(
     assert await rows_of(job) == [(0, "ok"), (1, "ok")]
 
 
-async def test_what_hangs_when_a_job_stops_times_out_and_has_its_row(
+async def test_a_request_that_hangs_when_a_job_stops_times_out_and_has_its_row(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     async with await start_server(Simulation(ttft_ms=600_000)) as server:
@@ -297,7 +297,7 @@ async def test_what_hangs_when_a_job_stops_times_out_and_has_its_row(
 
 
 @pytest.mark.parametrize("how", ["cancelled", "draining"])
-async def test_to_cancel_or_to_drain_a_job_that_stops_ends_it_at_once(
+async def test_a_stopping_job_that_is_cancelled_or_drained_ends_at_once(
     runtime: Runtime, start: Start, tmp_path: Path, how: str
 ) -> None:
     async with await start_server(Simulation(ttft_ms=600_000)) as server:
@@ -310,7 +310,7 @@ async def test_to_cancel_or_to_drain_a_job_that_stops_ends_it_at_once(
     assert await rows_of(job) == []
 
 
-async def test_what_was_sent_to_an_engine_that_is_lost_while_the_job_stops_has_its_row(
+async def test_requests_in_flight_to_an_engine_that_is_lost_while_the_job_stops_have_rows(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     """There is no next attempt that would ask again."""

@@ -1,4 +1,4 @@
-"""An endpoint whose answers are none: rows of its failures, not of a model that said nothing.
+"""An endpoint with invalid answers: their rows are failures of the infrastructure, not empty answers of a model.
 
 The fixtures and helpers are those of `test_drive`.
 """
@@ -30,7 +30,7 @@ DONE_ALONE = STREAMS["[DONE] alone"].data
 OTHER = WHOLE["another choice beside"].data
 
 
-async def test_what_is_no_answer_is_committed_as_the_infrastructures_failure_among_good_rows(
+async def test_an_invalid_answer_is_a_row_with_a_failure_of_the_infrastructure(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     stream = respond(DONE_ALONE, media_type="text/event-stream")

@@ -58,7 +58,7 @@ async def test_a_sample_that_an_endpoint_forbids_is_an_error_row_among_the_other
     assert await rows_of(job) == [(n, "http_403" if n == 3 else "ok") for n in range(6)]
 
 
-async def test_samples_that_are_forbidden_one_after_the_other_are_error_rows_where_others_were_answered(
+async def test_consecutive_forbidden_samples_are_error_rows_if_others_were_answered(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     last = SEGMENT_ROWS + 40  # of which the last segment has nothing else
@@ -81,7 +81,7 @@ async def test_an_endpoint_that_refuses_the_key_ends_the_job_without_a_row(
     assert await rows_of(job) == []
 
 
-async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committed(
+async def test_a_revoked_key_ends_the_job_after_its_answers_are_committed(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     good, asked = 40, 2 * SEGMENT_ROWS + 1
@@ -97,7 +97,7 @@ async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committ
 
 
 @pytest.mark.parametrize("number_of_403", [1, 2])
-async def test_a_filter_that_is_quicker_than_the_first_answer_says_nothing_of_the_key(
+async def test_a_filter_that_responds_before_the_first_answer_does_not_count_as_a_refused_key(
     runtime: Runtime, start: Start, tmp_path: Path, number_of_403: int
 ) -> None:
     filtered = asyncio.Event()

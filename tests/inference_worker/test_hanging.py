@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 TIMEOUT_S = 2.0
 
 
-async def test_a_sample_that_hangs_for_longer_than_the_limit_of_stalling_is_an_error_row_and_its_job_is_done(
+async def test_a_sample_that_hangs_longer_than_the_stall_limit_is_an_error_row_and_its_job_is_done(
     runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
     async with await start_server(Simulation(ttft_ms=600_000)) as server:

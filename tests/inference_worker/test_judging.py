@@ -1,4 +1,4 @@
-"""The samples of a judge: one per answer and order; an answer that there is none of keeps its place."""
+"""The samples of a judge: one per answer and order; a missing answer becomes a sample with an error."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_images_are_shown_where_the_judge_wants_them() -> None:
     assert [image.sha256 for image in sample.images] == ["a" * 64]
 
 
-def test_what_failed_or_was_never_asked_keeps_its_place() -> None:
+def test_an_answer_that_failed_or_is_missing_becomes_a_sample_with_an_error() -> None:
     once = JUDGING.model_copy(update={"swap": False})
     samples = list(judged_samples(answers((0, "error", None), (2, "ok", "")), once, 3))
     assert [(sample.index, sample.error) for sample in samples] == [(0, NO_ANSWER), (1, NO_ANSWER), (2, None)]
 
 
-def test_an_answer_that_no_judge_can_read_keeps_its_place() -> None:
+def test_an_answer_that_is_too_long_for_a_judge_becomes_a_sample_with_an_error() -> None:
     once = JUDGING.model_copy(update={"swap": False})
     samples = list(judged_samples(answers((0, "ok", "x" * MAX_CHARS), (1, "ok", "x")), once, 2))
     assert [sample.error for sample in samples] == [TOO_LONG, None]

@@ -26,5 +26,5 @@ GPUS = [Gpu(no=no, uuid=f"GPU-{letter}{no}00", name="x", memory_bytes=80) for no
         ("MIG-8", []),
     ],
 )
-def test_a_worker_offers_what_its_engine_sees(chosen: str | None, left: list[int]) -> None:
+def test_a_worker_offers_the_devices_that_its_engine_sees(chosen: str | None, left: list[int]) -> None:
     assert [gpu.no for gpu in visible(GPUS, chosen, parents={"MIG-7": "GPU-b200"})] == left

@@ -40,11 +40,11 @@ def run_of(target: EndpointTarget, *, metrics: tuple[MetricSpec, ...] = (), trie
 
 async def facts(runtime: Runtime) -> list[tuple[str | None, str | None]]:
     async with runtime.database.transaction() as session:
-        found = await session.execute(text("SELECT failure, error FROM fact ORDER BY run_id, phase, ordinal"))
-        return [(row[0], row[1]) for row in found]
+        rows = await session.execute(text("SELECT failure, error FROM fact ORDER BY run_id, phase, ordinal"))
+        return [(row[0], row[1]) for row in rows]
 
 
-async def test_the_probe_asks_as_the_samples_are_asked_and_is_no_row(ask: Ask, runtime: Runtime) -> None:
+async def test_a_probe_is_sent_as_the_samples_are_and_has_no_row(ask: Ask, runtime: Runtime) -> None:
     async with refusing() as served:
         [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Complete)
@@ -63,7 +63,7 @@ async def test_a_configuration_error_ends_the_job_at_once_and_for_good(ask: Ask,
     assert await facts(runtime) == []
 
 
-async def test_a_judge_is_probed_too_and_its_verdicts_are_missing(ask: Ask, runtime: Runtime) -> None:
+async def test_a_judge_is_probed_too_and_a_refused_one_has_no_verdicts(ask: Ask, runtime: Runtime) -> None:
     async with refusing() as served, refusing(lambda _: UNKNOWN_MODEL) as judge:
         outcomes = await ask(run_of(target_of(served), metrics=judged_by(target_of(judge))))
     assert [type(outcome) for outcome in outcomes] == [Complete, Failed]
@@ -71,7 +71,7 @@ async def test_a_judge_is_probed_too_and_its_verdicts_are_missing(ask: Ask, runt
     assert await facts(runtime) == [(None, None)]
 
 
-async def test_a_refusal_without_a_known_word_is_the_configuration_s_where_nothing_passes(ask: Ask) -> None:
+async def test_an_unknown_refusal_is_a_configuration_error_if_no_probe_passes(ask: Ask) -> None:
     async with refusing(lambda _: UNHEARD_OF) as served:
         [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Failed)
@@ -85,7 +85,7 @@ async def test_a_probe_that_is_refused_for_its_prompt_lets_the_samples_be_asked(
     assert len(served.bodies) == 2
 
 
-async def test_a_probe_that_finds_the_server_busy_says_nothing(ask: Ask, runtime: Runtime) -> None:
+async def test_a_probe_of_a_busy_server_decides_nothing(ask: Ask, runtime: Runtime) -> None:
     async with refusing(lambda _: BUSY) as served:
         [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Complete)
@@ -93,7 +93,7 @@ async def test_a_probe_that_finds_the_server_busy_says_nothing(ask: Ask, runtime
     assert failure == "infrastructure"
 
 
-async def test_rows_keep_what_the_server_said_without_control_characters(ask: Ask, runtime: Runtime) -> None:
+async def test_rows_have_the_server_s_message_without_control_characters(ask: Ask, runtime: Runtime) -> None:
     odd = Refusal(
         **{**{name: getattr(BUSY, name) for name in BUSY.__slots__}, "body": '{"error": "\\u001b[31m no\\n"}'}
     )

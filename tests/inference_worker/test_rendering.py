@@ -35,9 +35,9 @@ async def test_a_template_with_a_loop_is_rendered_like_one_without_in_the_order_
         "{% for w in metadata.words %}{{ w }}{% endfor %} {{ question }} {{ metadata.at }}", system_prompt="é"
     )
     assert not is_linear(spec)
-    found = await render_prompts(spec, _samples("x", "y\nz", "\N{SNOWMAN}"))
-    assert [prompt.user for prompt in found] == ["ab x 0", "ab y\nz 1", "ab \N{SNOWMAN} 2"]
-    assert {prompt.system for prompt in found} == {"é"}
+    prompts = await render_prompts(spec, _samples("x", "y\nz", "\N{SNOWMAN}"))
+    assert [prompt.user for prompt in prompts] == ["ab x 0", "ab y\nz 1", "ab \N{SNOWMAN} 2"]
+    assert {prompt.system for prompt in prompts} == {"é"}
     assert await render_prompts(spec, []) == []
 
 
@@ -68,7 +68,7 @@ async def test_a_template_that_never_ends_or_needs_all_memory_is_refused_in_time
     assert (raised.value.code, bool(raised.value.cure)) == ("prompt", True)
 
 
-async def test_what_a_sample_lacks_is_said_from_the_child_too() -> None:
+async def test_a_field_that_a_sample_lacks_is_named_by_the_child_too() -> None:
     spec = _prompt("{% for w in metadata.wrds %}{% endfor %}")
     with pytest.raises(InvalidInput, match="'words'") as raised:
         await render_prompts(spec, _samples("x"))

@@ -20,13 +20,13 @@ def request(**changes):
     return chat_request(**{**given, **changes})
 
 
-def test_an_image_stands_before_the_question_and_by_its_hash():
+def test_an_image_precedes_the_question_and_is_named_by_its_hash():
     parts = request()["messages"][0]["content"]
     assert [part["type"] for part in parts] == ["image_url", "text"]
     assert parts[0]["image_url"] == {"url": "sha256:" + "a" * 64, "media_type": "image/png"}
 
 
-def test_an_endpoint_s_options_rename_leave_out_and_add_and_are_part_of_the_hash():
+def test_an_endpoint_s_options_rename_omit_and_add_fields_and_change_the_hash():
     options = EndpointOptions(
         max_tokens_field="max_completion_tokens", omit=("temperature",), extra_body={"enable_thinking": False}
     )
@@ -46,11 +46,11 @@ def test_a_system_prompt_is_a_message_of_its_own():
     assert messages[0] == {"role": "system", "content": "Be brief."}
 
 
-def test_what_decoding_leaves_open_is_not_sent():
+def test_options_that_decoding_does_not_set_are_not_sent():
     assert not {"top_p", "top_k", "min_p", "seed", "stop", "response_format"} & set(request())
 
 
-def test_repeats_of_a_seeded_sample_get_seeds_of_their_own():
+def test_repeats_of_a_seeded_sample_have_different_seeds():
     decoding = Decoding(temperature=1.0, seed=7, n=3)
     assert [request(decoding=decoding, repeat=i)["seed"] for i in range(3)] == [7, 8, 9]
 

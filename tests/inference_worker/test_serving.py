@@ -73,7 +73,7 @@ async def fleet():
     await fleet.discard()
 
 
-async def test_an_engine_with_a_server_of_its_own_is_measured_there(start):
+async def test_an_engine_with_its_own_server_is_measured_at_that_server(start):
     serving = await start(target(tokens=3))
     assert serving.measured.through == "engine"
     assert serving.measured.url.startswith("http://127.0.0.1:")
@@ -90,23 +90,23 @@ async def test_closing_ends_the_engine(start):
     assert not psutil.pid_exists(pid)
 
 
-async def test_an_engine_that_was_killed_is_missed(start):
+async def test_a_killed_engine_is_noticed(start):
     serving = await start(target())
     os.kill(serving.engine.pid, signal.SIGKILL)
     await until_missed(serving)
 
 
-async def test_an_engine_that_does_not_start_says_why(start):
+async def test_the_error_of_an_engine_that_does_not_start_has_the_reason(start):
     with pytest.raises(Unavailable, match="simulated"):
         await start(target(crash_at_start=True))
 
 
-async def test_a_parameter_that_the_engine_does_not_know_is_the_user_s_mistake(start):
+async def test_a_parameter_that_the_engine_does_not_know_is_invalid_input(start):
     with pytest.raises(InvalidInput, match="ttft"):
         await start(target(ttft=3))
 
 
-async def test_a_model_file_that_is_another_one_is_refused_before_anything_starts(start, tmp_path):
+async def test_a_model_file_with_another_hash_is_refused_before_anything_starts(start, tmp_path):
     path = tmp_path / "w.gguf"
     path.write_bytes(b"other")
     file = ModelFile(role="weights", location=str(path), sha256="0" * 64)
@@ -167,16 +167,16 @@ async def an_order_under_way(serving, folder):
 
 
 def children(module):
-    found = []
+    running = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # it ended meanwhile
             if module in child.cmdline():
-                found.append(child)
-    return found
+                running.append(child)
+    return running
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_cancelled_order_for_bodies_costs_only_itself(start, tmp_path, times):
+async def test_a_cancelled_order_for_bodies_does_not_affect_the_next_one(start, tmp_path, times):
     serving = await start(target())
     async with an_order_under_way(serving, tmp_path) as (order, writing):
         [child] = children(BODIES)
@@ -198,7 +198,7 @@ async def test_a_cancelled_order_for_bodies_costs_only_itself(start, tmp_path, t
     assert len(children(BODIES)) == 1
 
 
-async def test_an_order_whose_child_was_killed_costs_only_itself(start, tmp_path):
+async def test_an_order_whose_child_was_killed_does_not_affect_the_next_one(start, tmp_path):
     serving = await start(target())
     async with an_order_under_way(serving, tmp_path) as (order, _):
         [child] = children(BODIES)
@@ -259,7 +259,7 @@ async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_w
     assert fleet.resident == ["d"]
 
 
-async def test_a_target_whose_end_was_cancelled_is_ended_by_the_next(fleet, options):
+async def test_a_target_whose_unload_was_cancelled_is_unloaded_for_the_next_target(fleet, options):
     first = await fleet.acquire(wanted(target()), options)
     ending = asyncio.create_task(fleet.discard())
     await asyncio.sleep(0)
@@ -272,15 +272,15 @@ async def test_a_target_whose_end_was_cancelled_is_ended_by_the_next(fleet, opti
     assert len(children("vlmhyperbench_gateway")) == 1
 
 
-async def test_every_process_of_a_target_carries_the_mark_by_which_orphans_are_found(start, tmp_path):
+async def test_every_process_of_a_target_has_the_label_by_which_orphan_processes_are_identified(start, tmp_path):
     serving = await start(target())
     await serving.bodies.write(order_of(rendered(tmp_path), tmp_path / "bodies.bin"))
-    found = [psutil.Process(serving.engine.pid), *children("vlmhyperbench_gateway"), *children(BODIES)]
-    assert len(found) == 3
-    assert {process.environ().get(MARK) for process in found} == {"worker-1"}
+    processes = [psutil.Process(serving.engine.pid), *children("vlmhyperbench_gateway"), *children(BODIES)]
+    assert len(processes) == 3
+    assert {process.environ().get(MARK) for process in processes} == {"worker-1"}
 
 
-async def test_nothing_is_left_of_a_start_that_was_cancelled(start):
+async def test_a_cancelled_start_leaves_no_process(start):
     async def runs():
         return bool(children("vlmhyperbench_gateway"))
 
@@ -295,6 +295,6 @@ async def test_nothing_is_left_of_a_start_that_was_cancelled(start):
     await eventually(is_gone, "the gateway is gone")
 
 
-async def test_the_secrets_of_a_local_engine_are_no_keys(start):
+async def test_secrets_of_a_local_engine_are_not_sent_as_keys(start):
     serving = await start(target(), TOKEN="hf-123")
     assert (serving.measured.headers, serving.measured.secrets) == ({}, {})

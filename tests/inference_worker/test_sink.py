@@ -93,13 +93,13 @@ def test_times_count_from_the_schedule_and_end_with_the_last_token(seal):
     assert fact.tpot_ns == 5 * MS
 
 
-def test_a_key_that_an_endpoint_repeats_is_in_no_answer_and_a_short_one_hides_nothing(seal):
+def test_a_key_that_an_endpoint_repeats_is_masked_in_answers_unless_it_is_short(seal):
     _, rows = seal([record(0, text="Bearer sk-a-long-secret", reasoning="sk-a-long-secret?"), record(1)])
     assert rows["text"].to_list() == ["Bearer ********", "12.50"]
     assert rows["reasoning"].to_list() == ["********?", None]
 
 
-def test_a_key_stays_in_no_error_whole_cut_or_short(seal):
+def test_a_key_is_masked_in_errors_whether_whole_cut_or_short(seal):
     failed = {"status": "error", "http_status": 400}
     _, rows = seal(
         [
@@ -116,12 +116,12 @@ def test_a_key_stays_in_no_error_whole_cut_or_short(seal):
     assert rows["finish_reason"][2] == "********"
 
 
-def test_tokens_that_nobody_saw_count_as_tokens_and_take_no_time(seal):
+def test_tokens_without_events_count_as_tokens_and_take_no_time(seal):
     sealed, _ = seal([record(0, completion_tokens=600)])
     assert (sealed.rows[0].completion_tokens, sealed.rows[0].tpot_ns) == (600, 5 * MS)
 
 
-def test_a_chunk_keeps_what_was_asked_beside_what_was_answered(seal):
+def test_a_chunk_has_the_requests_next_to_the_answers(seal):
     sealed, chunk = seal([record(0), record(1)])
     assert chunk.columns == list(CHUNK_COLUMNS)
     assert chunk["user_prompt"].to_list() == ["What is the total?"] * 2
@@ -134,7 +134,7 @@ def test_chunks_of_a_phase_are_numbered(seal):
     assert [seal([record(i)])[0].chunk.no for i in range(3)] == [0, 1, 2]
 
 
-def test_a_failed_request_has_no_times_and_says_whose_failure_it_was(seal):
+def test_a_failed_request_has_no_times_and_has_its_kind_of_failure(seal):
     sealed, chunk = seal(
         [record(0, status="error", http_status=422, error="http_422: the prompt is too long"), record(1, **LOST)]
     )
@@ -147,13 +147,13 @@ def test_a_failed_request_has_no_times_and_says_whose_failure_it_was(seal):
     assert chunk["failure"].to_list() == ["model", "infrastructure"]
 
 
-def test_what_a_dead_engine_could_not_answer_leaves_no_row(seal):
+def test_requests_that_a_lost_engine_did_not_answer_leave_no_row(seal):
     sealed, _ = seal([record(0), record(1, **LOST)], keep_unanswered=False)
     assert [fact.ordinal for fact in sealed.rows] == [0]
     assert seal([record(2, **LOST)], keep_unanswered=False)[0] is None
 
 
-def test_the_window_ends_with_whatever_ended_last(seal):
+def test_the_window_ends_with_the_last_end_of_a_request(seal):
     late = {"status": "timeout", "last_event_ns": None, "event_ns": [], "event_kind": [], "event_tokens": []}
     sealed, _ = seal([record(0), record(1, **late, stream_end_ns=900 * MS, error="timeout: slow")])
     assert (sealed.first_sent_ns, sealed.last_end_ns) == (101 * MS, 900 * MS)
@@ -176,7 +176,7 @@ SKIPPED = {**LOST, "status": "skipped", "error": "conversation_ended: the turn b
         ([SKIPPED], None),
     ],
 )
-def test_a_key_is_refused_where_all_that_was_asked_is(seal, rows, refusal):
+def test_a_key_counts_as_refused_if_all_requests_of_a_segment_are_refused(seal, rows, refusal):
     sealed, _ = seal([record(place, **changes) for place, changes in enumerate(rows)])
     assert len(sealed.rows) == len(rows)
     assert (sealed.refusal and sealed.refusal.http_status) == refusal
@@ -187,7 +187,7 @@ def test_a_segment_that_is_not_the_announced_file_is_refused(seal):
         seal([record(0)], sha256="0" * 64)
 
 
-def test_a_sample_that_cannot_be_asked_becomes_an_error_row(seal, tmp_path):
+def test_a_sample_that_cannot_be_read_becomes_an_error_row(seal, tmp_path):
     sealed = seal.sink.unreadable([(planned(4), "image 0 is no image")], phase=1)
     chunk = polars.read_parquet(tmp_path / "storage" / sealed.chunk.storage_key)
     assert chunk["error"].to_list() == ["unreadable_sample: image 0 is no image"]

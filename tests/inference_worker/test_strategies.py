@@ -75,12 +75,12 @@ def _spec(name: str, *, package: PluginRef | None = None, **params: int | str) -
 
 
 async def test_a_plugin_sees_key_question_and_metadata_and_no_answers() -> None:
-    found = await render_prompts(_spec("Steps", steps=2), SAMPLES)
-    assert [prompt.user for prompt in found] == [
+    prompts = await render_prompts(_spec("Steps", steps=2), SAMPLES)
+    assert [prompt.user for prompt in prompts] == [
         "first\nline ['k0', 'ticket', '0', '1']",
         "second ['k1', 'ticket', '0', '1']",
     ]
-    assert {prompt.system for prompt in found} == {"Think."}
+    assert {prompt.system for prompt in prompts} == {"Think."}
     assert await render_prompts(_spec("Steps"), []) == []
 
 
@@ -123,7 +123,7 @@ async def test_a_plugin_that_fails_is_named_with_the_sample(name: str, named: st
     assert raised.value.code == "prompt"
 
 
-async def test_a_plugin_that_refuses_a_sample_is_heard() -> None:
+async def test_the_error_of_a_plugin_that_refuses_a_sample_is_raised() -> None:
     with pytest.raises(InvalidInput) as raised:
         await render_prompts(_spec("Refuses"), SAMPLES)
     assert raised.value.cure == "Add one."

@@ -56,12 +56,12 @@ async def test_a_process_that_is_gone_is_no_error():
 
 def test_the_machine_is_described():
     devices = [DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="H100", memory_bytes=80)]
-    found = machine(devices)
-    assert found["devices"] == [{"kind": "gpu", "name": "H100", "memory_bytes": 80}]
-    assert kind_of_machine(found).endswith(" threads, H100")
-    assert found["cpu_cores"] >= 1
-    assert found["memory_total_bytes"] > 0
-    assert found["kernel"]
+    described = machine(devices)
+    assert described["devices"] == [{"kind": "gpu", "name": "H100", "memory_bytes": 80}]
+    assert kind_of_machine(described).endswith(" threads, H100")
+    assert described["cpu_cores"] >= 1
+    assert described["memory_total_bytes"] > 0
+    assert described["kernel"]
 
 
 def test_a_table_that_is_made_while_a_sample_is_taken_has_whole_rows(monkeypatch):
@@ -89,18 +89,18 @@ def watched(power_w: list[float | None]) -> Watch:
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.0])
-def test_the_energy_of_a_window_is_that_of_all_of_it(seconds):
+def test_the_energy_of_a_window_covers_the_whole_window(seconds):
     watch = watched([300.0] * 10)
     assert watch.summary(0, round(seconds * 1e9)).energy_accelerator_j == pytest.approx(300 * seconds)
 
 
-def test_where_power_is_not_known_for_much_of_a_window_its_energy_is_not():
+def test_the_energy_of_a_window_is_unknown_if_too_many_power_samples_are_missing():
     assert watched([300.0] * 5 + [None] * 5).summary(0, 1_000_000_000).energy_accelerator_j is None
     assert watched([300.0] * 5).summary(0, 1_000_000_000).energy_accelerator_j is None
     assert watched([300.0]).summary(0, 100_000_000).energy_accelerator_j is None
 
 
-def test_a_gpu_that_does_not_tell_leaves_no_sum_of_the_others(monkeypatch):
+def test_a_sum_over_gpus_is_unknown_if_one_of_them_does_not_report_it(monkeypatch):
     def power(handle: int) -> int:
         if handle:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)

@@ -29,7 +29,7 @@ SAMPLES = [ManifestSample(index=i, key=str(i), question="q", error="gone" if i =
         pytest.param([0], 9, {2, 3, 4, 5}, {0}, id="never-more-than-there-are"),
     ],
 )
-def test_what_counts_nowhere_warms_no_cache_for_what_is_measured(
+def test_uncounted_requests_take_samples_that_are_not_measured_first(
     measured: list[int], count: int, first: set[int], then: set[int]
 ) -> None:
     work = Work(spec=run_spec(), samples=SAMPLES, missing=measured)
@@ -38,7 +38,7 @@ def test_what_counts_nowhere_warms_no_cache_for_what_is_measured(
     assert len(drawn) == len(set(drawn))
 
 
-def test_what_counts_nowhere_is_drawn_from_the_whole_data_set_and_the_same_again() -> None:
+def test_uncounted_requests_are_drawn_from_the_whole_dataset_in_a_reproducible_order() -> None:
     samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(100)]
     first, again = (Work(spec=run_spec(), samples=samples, missing=list(range(100))).uncounted[:20] for _ in range(2))
     assert first == again

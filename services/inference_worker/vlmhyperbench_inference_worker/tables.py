@@ -1,4 +1,4 @@
-"""Write the files of a load plan that lie beside the bodies: the rendered requests, `plan.json` and the tables."""
+"""Write the files of a load plan next to the bodies: the rendered requests, `plan.json` and the tables."""
 
 from __future__ import annotations
 
