@@ -1,4 +1,4 @@
-"""What the simulated engine declares is what it plans to send, event by event; pure, no clock."""
+"""The simulated engine plans every event as its simulation declares; pure, without a clock."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ REQUEST: dict[str, JsonValue] = {
 }
 
 
-def _answer(simulation: Simulation, **more: JsonValue) -> PlannedAnswer:
-    return answer(simulation, {**REQUEST, **more}, request_digest(b"x", simulation.seed))
+def _answer(simulation: Simulation, **fields: JsonValue) -> PlannedAnswer:
+    return answer(simulation, {**REQUEST, **fields}, request_digest(b"x", simulation.seed))
 
 
 def _tokens_at(made: PlannedAnswer) -> list[tuple[float, str, int]]:
@@ -37,7 +37,7 @@ def _tokens_at(made: PlannedAnswer) -> list[tuple[float, str, int]]:
 
 
 def _events(made: PlannedAnswer) -> list[str]:
-    """The body without its chunks' frames, cut into events."""
+    """Return the events of the body, without the frames of its chunks."""
     rest = b"".join(write.data for write in made.writes).partition(b"\r\n\r\n")[2]
     body = b""
     while (size := int(rest.partition(b"\r\n")[0], 16)) > 0:
@@ -51,7 +51,7 @@ def _payloads(made: PlannedAnswer) -> list[dict[str, Any]]:
 
 
 def _sent(made: PlannedAnswer) -> tuple[bytes, list[tuple[str, int]]]:
-    """All bytes, and all events."""
+    """Return all bytes, and all events."""
     return b"".join(write.data for write in made.writes), [event for write in made.writes for event in write.events]
 
 
@@ -72,7 +72,7 @@ def test_every_stream_has_the_same_truth(name: str) -> None:
         sent += count
 
 
-def test_a_split_event_counts_with_its_last_byte_and_is_cut_inside_a_character() -> None:
+def test_a_split_event_has_the_instant_of_its_last_byte_and_is_cut_inside_a_character() -> None:
     made = _answer(STREAMS["split_character"])
     assert [(write.offset_ns / MS, len(write.events)) for write in made.writes[1:4]] == [
         (96.0, 0),
@@ -93,7 +93,7 @@ def test_words_are_drawn_from_millions(alphabet: Alphabet) -> None:
     assert all(word.removesuffix(" ").isascii() == (alphabet == "ascii") for word in words)
 
 
-def test_what_is_no_token_lies_in_the_middle_of_the_waits() -> None:
+def test_comments_and_empty_events_are_sent_in_the_middle_of_the_waits() -> None:
     empty, comments = _answer(STREAMS["empty_deltas"]), _answer(STREAMS["comments"])
     for made in (empty, comments):
         assert [write.offset_ns / MS for write in made.writes[:5]] == [0.0, 50.0, 100.0, 105.0, 110.0]
@@ -101,28 +101,28 @@ def test_what_is_no_token_lies_in_the_middle_of_the_waits() -> None:
     assert _events(comments).count(": keep-alive") == 32
 
 
-def test_lines_can_end_in_two_characters() -> None:
+def test_lines_can_end_in_crlf() -> None:
     data = b"".join(write.data for write in _answer(STREAMS["crlf"]).writes)
     assert b"data: [DONE]\r\n\r\n" in data
     assert b"\n\n" not in data
 
 
-def test_every_event_can_say_how_many_tokens_there_are() -> None:
+def test_every_event_can_state_the_number_of_tokens_so_far() -> None:
     running = [payload["usage"]["completion_tokens"] for payload in _payloads(_answer(STREAMS["running_usage"]))[:8]]
     assert running == [4, 8, 12, 16, 20, 24, 28, 32]
 
 
-def test_the_last_token_can_bring_the_end() -> None:
+def test_the_event_of_the_last_token_can_state_reason_and_usage() -> None:
     made = _answer(STREAMS["finish_with_last"])
     last = _payloads(made)[-1]
     assert (last["choices"][0]["finish_reason"], last["usage"]["completion_tokens"]) == ("stop", 32)
     assert last["choices"][0]["delta"]["content"]
     assert [write.offset_ns / MS for write in made.writes[-2:]] == [410.0, 710.0]
-    unasked = _answer(dataclasses.replace(STREAMS["finish_with_last"], usage="never"))
-    assert "usage" not in _payloads(unasked)[-1]
+    without_usage = _answer(dataclasses.replace(STREAMS["finish_with_last"], usage="never"))
+    assert "usage" not in _payloads(without_usage)[-1]
 
 
-def test_reasoning_can_have_the_other_name() -> None:
+def test_reasoning_can_have_its_other_name() -> None:
     deltas = _deltas(_answer(STREAMS["renamed_reasoning"]))
     assert [list(delta) for delta in deltas[:17]] == [["reasoning"]] * 16 + [["content"]]
 
@@ -145,21 +145,21 @@ def test_the_last_tokens_can_be_a_tool_call() -> None:
     st.sampled_from(get_args(RoleChunk)),
     st.integers(0, 50),
 )
-def test_the_quick_way_writes_what_the_general_one_does(
-    tokens: int, ttft: float, role: RoleChunk, thought: int
+def test_the_fast_path_for_plain_streams_writes_the_same_bytes(
+    tokens: int, ttft: float, role: RoleChunk, reasoning: int
 ) -> None:
     plain = Simulation(
-        ttft_ms=ttft, gap_ms=1.5, tokens=tokens, role_chunk=role, reasoning_tokens=thought, usage="always"
+        ttft_ms=ttft, gap_ms=1.5, tokens=tokens, role_chunk=role, reasoning_tokens=reasoning, usage="always"
     )
-    # Where two events share a write, only the instants differ.
+    # A simulation with two events per write takes the general path; only its instants differ.
     general = dataclasses.replace(plain, events_per_write=2, tokens_per_event=1)
     assert _sent(_answer(plain)) == _sent(_answer(general))
     assert _tokens_at(_answer(plain)) == [
-        (ttft + 1.5 * token, "reasoning" if token < thought else "content", 1) for token in range(tokens)
+        (ttft + 1.5 * token, "reasoning" if token < reasoning else "content", 1) for token in range(tokens)
     ]
 
 
-def test_a_role_chunk_comes_where_it_is_declared() -> None:
+def test_a_role_chunk_is_sent_as_declared() -> None:
     at_headers = _answer(STREAMS["role_at_headers"]).writes[0]
     assert (at_headers.offset_ns, at_headers.events) == (0, (("role", 0),))
     with_first = _answer(STREAMS["role_with_first"]).writes[1]
@@ -171,13 +171,13 @@ def test_the_first_half_can_be_reasoning() -> None:
     assert kinds == ["reasoning"] * 16 + ["content"] * 16
 
 
-def test_tokens_share_events_and_events_share_writes() -> None:
+def test_an_event_can_hold_several_tokens_and_a_write_several_events() -> None:
     assert _tokens_at(_answer(STREAMS["four_tokens_per_event"]))[1] == (140.0, "content", 4)
     together = _answer(STREAMS["four_events_per_write"]).writes[1]
     assert together.events == (("content", 1),) * 4
 
 
-def test_usage_comes_as_late_as_declared() -> None:
+def test_usage_is_sent_as_late_as_declared() -> None:
     last = _answer(STREAMS["late_tail"]).writes[-1]
     assert last.offset_ns == (100 + 31 * 10 + 300) * MS
     assert last.events == (("usage", 0),)
@@ -188,7 +188,7 @@ def test_at_zero_model_time_the_answer_is_one_write() -> None:
     assert len(_answer(Simulation()).writes) == 1
 
 
-def test_usage_is_sent_where_it_is_asked_for() -> None:
+def test_usage_is_sent_if_the_request_includes_it() -> None:
     assert "usage" not in _payloads(_answer(Simulation()))[-1]
     usage = _payloads(_answer(Simulation(tokens=3), stream_options={"include_usage": True}))[-1]["usage"]
     assert usage == {"prompt_tokens": 2 + 64, "completion_tokens": 3, "total_tokens": 69}
@@ -202,13 +202,13 @@ def test_max_tokens_cuts_the_answer() -> None:
     assert len(body["choices"][0]["message"]["content"].split()) == 2
 
 
-def test_a_declared_answer_is_given_word_by_word() -> None:
+def test_a_declared_answer_is_sent_word_by_word() -> None:
     made = _answer(Simulation(answer='{"total":  "1.00"}'))
     texts = [chunk["choices"][0]["delta"].get("content", "") for chunk in _payloads(made)]
     assert "".join(texts) == '{"total":  "1.00"}'
 
 
-def test_a_whole_answer_leaves_when_its_last_token_would() -> None:
+def test_a_whole_answer_is_sent_at_the_instant_of_its_last_token() -> None:
     made = _answer(TRUTH, stream=False)
     assert [write.offset_ns for write in made.writes] == [410 * MS]
 
@@ -235,9 +235,9 @@ def test_a_failure_is_a_status_a_reset_or_a_cut() -> None:
     assert b"[DONE]" not in short.writes[0].data
 
 
-def test_a_simulation_is_read_from_parameters() -> None:
-    read = parse_simulation({"stream": "late_tail", "tokens": 8})
-    assert (read.tail_ms, read.tokens) == (300.0, 8)
+def test_a_simulation_is_parsed_from_parameters() -> None:
+    parsed = parse_simulation({"stream": "late_tail", "tokens": 8})
+    assert (parsed.tail_ms, parsed.tokens) == (300.0, 8)
     assert parse_simulation({}) == Simulation()
     assert (parse_simulation({"seed": None}).seed, parse_simulation({"seed": 3}).seed) == (None, 3)
 

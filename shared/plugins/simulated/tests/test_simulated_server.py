@@ -1,4 +1,4 @@
-"""The timed server on a real socket: what it records is what it sent, and it never sends early."""
+"""The timed server on a real socket: it records every send, and never sends early."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def _exchange(port: int, *requests: bytes) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("name", ["plain", *STREAMS])
-async def test_nothing_is_sent_before_its_instant(name: str) -> None:
+async def test_no_write_is_sent_before_its_instant(name: str) -> None:
     stream = STREAMS.get(name, QUICK)
     simulation = dataclasses.replace(
         stream, ttft_ms=4.0, gap_ms=2.0, tail_ms=stream.tail_ms / 100, fail_every=0, record=True
@@ -79,16 +79,16 @@ async def test_nothing_is_sent_before_its_instant(name: str) -> None:
                 assert sent_ns >= record.received_ns + write.offset_ns
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps what a socket receives")
-async def test_a_request_has_come_when_its_bytes_have_not_when_they_are_read() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has receive timestamps")
+async def test_a_request_arrives_with_its_bytes_and_not_when_they_are_read() -> None:
     waited_ns = []
     async with await start_server(QUICK) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        # The kernel begins to stamp some time after it was first asked to.
+        # The kernel begins to stamp some time after the first socket asked for stamps.
         for _ in range(20):
             sent_ns = time.monotonic_ns()
             writer.write(_post())
-            # Nobody reads while the one thread of this process does something else.
+            # The server shares the only thread of this process, so it cannot read meanwhile.
             threading.Event().wait(0.02)
             await _read(reader)
             waited_ns.append(server.records[len(server.records) - 1].received_ns - sent_ns)
@@ -96,7 +96,7 @@ async def test_a_request_has_come_when_its_bytes_have_not_when_they_are_read() -
     assert any(abs(waited) < 10 * MS for waited in waited_ns)
 
 
-async def test_small_writes_leave_at_once() -> None:
+async def test_small_writes_are_sent_at_once() -> None:
     async with await start_server(QUICK) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(_post())
@@ -108,7 +108,7 @@ async def test_small_writes_leave_at_once() -> None:
 
 @pytest.mark.parametrize(("seed", "answers"), [(None, 3), (7, 1)])
 @pytest.mark.parametrize("streams", [True, False])
-async def test_a_request_that_is_repeated_gets_another_answer_unless_there_is_a_seed(
+async def test_a_repeated_request_gets_another_answer_unless_there_is_a_seed(
     seed: int | None, answers: int, streams: bool
 ) -> None:
     body = BODY if streams else BODY.replace(b"true", b"false")
@@ -117,7 +117,7 @@ async def test_a_request_that_is_repeated_gets_another_answer_unless_there_is_a_
         assert len({record.answer.text for record in server.records}) == answers
 
 
-async def test_the_record_tells_every_event_that_was_sent() -> None:
+async def test_the_record_has_every_event_that_was_sent() -> None:
     async with await start_server(QUICK) as server:
         request_id = "x-request-id: abc"
         await _exchange(server.port, _post(headers=[request_id]))
@@ -135,7 +135,7 @@ async def test_the_record_tells_every_event_that_was_sent() -> None:
         assert len(server.records) == 0
 
 
-def test_too_many_records_push_the_oldest_out_and_are_counted() -> None:
+def test_the_oldest_records_are_dropped_and_counted() -> None:
     records = Records(max_writes=7)
     for number in range(4):
         made = PlannedAnswer(status=200, writes=(Write(0, b""),) * 3)
@@ -165,7 +165,7 @@ async def test_a_reset_closes_the_connection_without_an_answer() -> None:
         writer.close()
 
 
-async def test_requests_in_pieces_and_in_a_row_are_answered_in_order() -> None:
+async def test_requests_in_pieces_and_pipelined_requests_are_answered_in_order() -> None:
     async with await start_server(Simulation(tokens=2)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         two = _post() + b"GET /v1/models HTTP/1.1\r\n\r\n"
@@ -177,7 +177,7 @@ async def test_requests_in_pieces_and_in_a_row_are_answered_in_order() -> None:
         writer.close()
 
 
-async def test_what_is_no_chat_request_is_refused() -> None:
+async def test_a_request_that_is_no_chat_request_is_refused() -> None:
     async with await start_server(Simulation()) as server:
         answers = await _exchange(
             server.port, _post(b"{"), _post(b"[]"), _post(b"{}"), b"GET /nowhere HTTP/1.1\r\n\r\n"
@@ -189,7 +189,7 @@ async def test_what_is_no_chat_request_is_refused() -> None:
         assert long[0] == 431
 
 
-async def test_a_client_that_waits_for_leave_to_send_gets_it() -> None:
+async def test_a_client_that_expects_100_continue_gets_it() -> None:
     async with await start_server(Simulation(tokens=1)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         head, _, body = _post(headers=["expect: 100-continue"]).partition(b"\r\n\r\n")
@@ -200,7 +200,7 @@ async def test_a_client_that_waits_for_leave_to_send_gets_it() -> None:
         writer.close()
 
 
-async def test_a_key_is_asked_for_where_one_is_set() -> None:
+async def test_the_key_is_required_if_it_is_set() -> None:
     async with await start_server(Simulation(tokens=1), api_key="right") as server:
         answers = await _exchange(
             server.port,
@@ -218,7 +218,7 @@ async def test_a_start_takes_as_long_as_declared() -> None:
         assert status == 503
 
 
-async def test_it_serves_on_a_unix_socket_too(tmp_path: Path) -> None:
+async def test_the_server_listens_on_a_unix_socket(tmp_path: Path) -> None:
     path = str(tmp_path / "engine")
     async with await start_server(Simulation(tokens=1), unix_socket=path):
         reader, writer = await asyncio.open_unix_connection(path)
@@ -227,21 +227,21 @@ async def test_it_serves_on_a_unix_socket_too(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_the_pacer_calls_in_order_of_the_instants_not_of_the_asking() -> None:
+async def test_the_pacer_calls_in_order_of_the_instants() -> None:
     loop = asyncio.get_running_loop()
     pacer = Pacer(loop)
-    done, seen = asyncio.Event(), []
+    done, called = asyncio.Event(), []
     now_ns = round(loop.time() * 1e9)
     pacer.at(now_ns + 6 * MS, done.set)
     for delay in (4, 1, 3):
-        pacer.at(now_ns + delay * MS, lambda delay=delay: seen.append(delay))  # type: ignore[misc]
+        pacer.at(now_ns + delay * MS, lambda delay=delay: called.append(delay))  # type: ignore[misc]
     async with asyncio.timeout(10):
         await done.wait()
     pacer.close()
-    assert seen == [1, 3, 4]
+    assert called == [1, 3, 4]
 
 
-def test_it_runs_as_a_process_of_its_own() -> None:
+def test_the_server_runs_in_a_separate_process() -> None:
     with SimulatedProcess(QUICK) as engine:
         answers = asyncio.run(_exchange(engine.port, _post()))
         assert answers[0][0] == 200
@@ -250,7 +250,7 @@ def test_it_runs_as_a_process_of_its_own() -> None:
         assert engine.records() == []
 
 
-def test_its_limits_are_of_all_tokens_and_never_early() -> None:
+def test_the_limits_count_all_writes_and_no_lateness_is_negative() -> None:
     limit = measure(2, gap_ms=2.0, tokens=5)
     assert limit.writes == 10
     assert 0 <= limit.late_p50_ms <= limit.late_p99_ms <= limit.late_max_ms
