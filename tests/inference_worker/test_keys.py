@@ -225,7 +225,7 @@ async def test_of_several_secrets_none_is_guessed(ask: Ask, secrets: Callable[..
     assert isinstance(outcome, Failed)
     assert outcome.permanent
     assert "HF_TOKEN, KEY" in outcome.message
-    assert "api_key_secret in the engine_params" in outcome.message
+    assert "api_key_secret" in outcome.message
     assert a.shown == set()
 
 
@@ -256,8 +256,7 @@ async def test_an_endpoint_that_is_given_no_key_and_wants_one_says_how_to_name_i
         [outcome] = await ask(run_of(at(a)))
     assert isinstance(outcome, Failed)
     assert outcome.permanent
-    assert "without a key" in outcome.message
-    assert "api_key_secret in the engine_params" in outcome.message
+    assert "api_key_secret" in outcome.message
 
 
 async def test_a_wrong_key_ends_the_run_at_its_first_try_and_is_named(ask: Ask, secrets: Callable[..., None]) -> None:

@@ -24,7 +24,7 @@ def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) 
     """
     rule, measured = failed.rule, serving.measured
     is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
-    means = "the endpoint was asked without a key and wants one" if is_keyless else rule.means
+    means = "the endpoint requires a key, and the target names none" if is_keyless else rule.means
     host = urlsplit(serving.status.engine_url or measured.url).netloc
     answer = FailureGroup(
         message=failed.message,
