@@ -44,7 +44,7 @@ def _check_metric(spec: RunSpec, wanted: str) -> None:
     labels = [metric.label for metric in spec.metrics]
     if wanted not in labels or any(map(is_judge, spec.metrics)):
         raise InvalidInput(
-            f"stop.metric: the run is scored by {', '.join(labels)}; its rule needs {wanted}, and no judge beside it.",
+            f"stop.metric: the run is scored by {', '.join(labels)}; its rule needs {wanted}, and no judge.",
             cure="Say what the run is now, with its metrics and its rule.",
         )
 

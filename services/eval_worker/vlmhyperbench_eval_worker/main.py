@@ -15,7 +15,7 @@ from vlmhyperbench_eval_worker.indexing import handle_index
 HANDLERS = {StepKind.INDEX: handle_index, StepKind.IMPORT: handle_import, StepKind.SCORE: handle_score}
 MAX_CHILDREN = 4
 SLOTS_PER_CHILD = 4
-"""A job that watches a run with a stop rule computes little, so that further jobs can run beside it."""
+"""A job that watches a run with a stop rule computes little, so further jobs can run at the same time."""
 
 
 def main() -> None:
