@@ -44,36 +44,23 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_its_line(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("target: {models: m}\ntask: t\n", "runs/x.yaml:1: target.models: there is no such key. Did you mean model"),
-        ("target: {models: m}\ntask: t\n", "runs/x.yaml:1: target.model: it is missing. Add it."),
-        ("task: t\n", "runs/x.yaml:1: target: it is missing. Add it."),
-        (
-            "target: {model: m}\ntask: t\ndecoding:\n  temperatures: 0\n",
-            "x.yaml:4: decoding.temperatures: there is no such",
-        ),
-        (
-            "target: {model: m}\ntask: t\ndecoding: {temperature: 3}\n",
-            "temperature: input should be less than or equal to",
-        ),
-        (
-            "target: {model: m}\ntask: t\ndescription: 7\n",
-            "description: input should be a valid string (it is 7). Put it",
-        ),
-        ("target: {model: m}\ntask: t\nmetrics: ['a b']\n", "x.yaml:3: metrics.0: it is no metric"),
-        (
-            "target: {model: m}\ntask: t\ndataset: {name: d, limits: 3}\n",
-            "dataset.limits: there is no such key. Did you mean limit",
-        ),
-        ("target: {model: m}\ntask: t\ndataset: 3\n", "x.yaml:3: dataset: input should be"),
-        ("target: {endpoint: 'http://h/v1'}\ntask: t\n", "x.yaml:1: target.model_name: it is missing"),
-        ("target: {model: m}\ntask: t\nsecrets: [../key]\n", "secrets.0: it is no name of a secret"),
-        ("target: m\ntask: t\n", "x.yaml:1: target: input should be a valid dictionary"),
+        "target: {models: m}\ntask: t\n",
+        "task: t\n",
+        "target: {model: m}\ntask: t\ndecoding:\n  temperatures: 0\n",
+        "target: {model: m}\ntask: t\ndecoding: {temperature: 3}\n",
+        "target: {model: m}\ntask: t\ndescription: 7\n",
+        "target: {model: m}\ntask: t\nmetrics: ['a b']\n",
+        "target: {model: m}\ntask: t\ndataset: {name: d, limits: 3}\n",
+        "target: {model: m}\ntask: t\ndataset: 3\n",
+        "target: {endpoint: 'http://h/v1'}\ntask: t\n",
+        "target: {model: m}\ntask: t\nsecrets: [../key]\n",
+        "target: m\ntask: t\n",
     ],
 )
-def test_a_wrong_value_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
-    assert any(message in error for error in errors_of(tmp_path, {"runs/x.yaml": text})), errors_of(tmp_path, {})
+def test_a_wrong_value_is_named_with_its_place(tmp_path: Path, text: str, wording: Wording) -> None:
+    wording("\n".join(map(str, errors_of(tmp_path, {"runs/x.yaml": text}))))
 
 
 def test_all_errors_of_all_files_come_at_once_and_none_twice(tmp_path: Path) -> None:
@@ -131,24 +118,21 @@ def test_the_name_in_a_file_is_the_name_of_the_file(tmp_path: Path, wording: Wor
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        (f"backends: [engine]\nfiles: {{w: a}}\nsha256: {{w: {SHA}}}\n", "either a path"),
-        (f"backends: [engine]\npath: x\npackage: y\nfiles: {{w: a}}\nsha256: {{w: {SHA}}}\n", "either a path"),
-        ("backends: [engine]\npath: x\nfiles: {w: a}\n", "name different roles: w"),
-        (f"backends: [engine]\npath: x\nfiles: {{w: a/../../b}}\nsha256: {{w: {SHA}}}\n", "leaves its folder: w"),
-        (
-            f"backends: [engine]\npath: x\nfiles: {{w: /etc/passwd}}\nsha256: {{w: {SHA}}}\n",
-            "files.w: a file of a model is given relative",
-        ),
-        ("backends: [engine]\npath: x\nfiles: {w: a}\nsha256: {w: abc}\n", "sha256.w: it is no SHA-256"),
-        ("backends: []\n", "backends: tuple should have at least 1 item"),
-        ("backends: [enigne]\n", "backends.0: There is no backend called 'enigne'. Did you mean engine"),
+        f"backends: [engine]\nfiles: {{w: a}}\nsha256: {{w: {SHA}}}\n",
+        f"backends: [engine]\npath: x\npackage: y\nfiles: {{w: a}}\nsha256: {{w: {SHA}}}\n",
+        "backends: [engine]\npath: x\nfiles: {w: a}\n",
+        f"backends: [engine]\npath: x\nfiles: {{w: a/../../b}}\nsha256: {{w: {SHA}}}\n",
+        f"backends: [engine]\npath: x\nfiles: {{w: /etc/passwd}}\nsha256: {{w: {SHA}}}\n",
+        "backends: [engine]\npath: x\nfiles: {w: a}\nsha256: {w: abc}\n",
+        "backends: []\n",
+        "backends: [enigne]\n",
     ],
 )
-def test_a_model_s_files_are_pinned_and_stay_in_their_folder(tmp_path: Path, text: str, message: str) -> None:
+def test_a_model_s_files_are_pinned_and_stay_in_their_folder(tmp_path: Path, text: str, wording: Wording) -> None:
     errors = errors_of(tmp_path, {"models/x.yaml": text})
-    assert any(message in error for error in errors), errors
+    wording("\n".join(map(str, errors)))
 
 
 def test_a_missing_folder_and_a_wrong_mode_are_refused(tmp_path: Path, wording: Wording) -> None:
@@ -237,69 +221,39 @@ def test_a_key_that_nothing_reads_is_refused(tmp_path: Path, file: str, text: st
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "message"),
+    ("file", "text"),
     [
-        (
-            "backends/x.yaml",
-            "default_backend_class: engines\n",
-            "x.yaml:1: default_backend_class: no backend is registered",
-        ),
-        ("backends/x.yaml", "description: x\n", "no backend is registered as 'x'"),
-        (
-            "backends/engine.yaml",
-            "default_adapter_package: pk\n",
-            "default_adapter_package: There is no package called",
-        ),
-        (
-            "backends/engine.yaml",
-            "specialized_adapters:\n  - {match_models: [a*], backend_class: x}\n",
-            "engine.yaml:2: ",
-        ),
-        (
-            "models/x.yaml",
-            "backends: [engine]\nbackend_class: x\n",
-            "x.yaml:2: backend_class: no backend is registered",
-        ),
-        (
-            "datasets/x.yaml",
-            "type: drwan\n",
-            "x.yaml:1: type: no dataset is registered as 'drwan'. Did you mean drawn?",
-        ),
-        ("datasets/x.yaml", "type: drawn\npath: s3://bucket/x\n", "x.yaml:2: path: 's3://bucket/x' is no folder"),
-        ("metrics/x.yaml", "class_path: x\nprofile: y\n", "class_path: no metric is registered as 'x'"),
-        ("reports/x.yaml", "class_path: x\n", "class_path: no report is registered as 'x'"),
-        ("reports/x.yaml", "class_path: html\nparams: {a: 1}\n", "x.yaml"),
-        ("prompts/x.yaml", "class_path: few-shots\n", "x.yaml:1: class_path: no prompt is registered as 'few-shots'"),
-        ("prompts/x.yaml", "class_path: few-shot\npackage: pk\n", "package: There is no package called 'pk'"),
-        ("prompts/x.yaml", "class_path: few-shot\nfixed_prompt: x\n", "x.yaml"),
-        ("prompts/x.yaml", "user_prompt: x\nparams: {a: 1}\n", "x.yaml"),
-        (
-            "prompts/x.yaml",
-            "user_prompt: x\ntype_mapping:\n  a: {system_prompt: '{{ x }}'}\n",
-            "x.yaml:3: type_mapping.a.",
-        ),
-        (
-            "tasks/x.yaml",
-            "dataset: d\nprompt: pp\nmetrics: [anls]\n",
-            "x.yaml:2: prompt: There is no prompt called 'pp'",
-        ),
-        ("tasks/x.yaml", "dataset: d\nprompt: p\nmetrics: [anls@paperr]\n", "no profile 'paperr'. Did you mean paper"),
-        ("tasks/x.yaml", "dataset: d\nprompt: p\nmetrics: ['anls:2.0.0']\n", "has the version 1.0.0, not 2.0.0"),
-        (
-            "tasks/x.yaml",
-            "dataset: d\nprompt: p\nmetrics: [anls]\nsupported_metrics: [cer]\n",
-            "not among its supported",
-        ),
-        ("tasks/x.yaml", TASK + "supported_metrics: [cer, x]\n", "supported_metrics.1: "),
-        ("tasks/x.yaml", TASK + "supported_reports: [html]\n", "not among its supported"),
-        ("tasks/x.yaml", TASK + "reports: [html]\nsupported_reports: [html, x]\n", "reports.1"),
-        ("tasks/x.yaml", TASK + "supported_backends: [x]\n", "supported_backends.0: "),
-        ("tasks/x.yaml", TASK + "scenarios: [x]\n", "scenarios.0: There is no scenario"),
+        ("backends/x.yaml", "default_backend_class: engines\n"),
+        ("backends/x.yaml", "description: x\n"),
+        ("backends/engine.yaml", "default_adapter_package: pk\n"),
+        ("backends/engine.yaml", "specialized_adapters:\n  - {match_models: [a*], backend_class: x}\n"),
+        ("models/x.yaml", "backends: [engine]\nbackend_class: x\n"),
+        ("datasets/x.yaml", "type: drwan\n"),
+        ("datasets/x.yaml", "type: drawn\npath: s3://bucket/x\n"),
+        ("metrics/x.yaml", "class_path: x\nprofile: y\n"),
+        ("reports/x.yaml", "class_path: x\n"),
+        ("reports/x.yaml", "class_path: html\nparams: {a: 1}\n"),
+        ("prompts/x.yaml", "class_path: few-shots\n"),
+        ("prompts/x.yaml", "class_path: few-shot\npackage: pk\n"),
+        ("prompts/x.yaml", "class_path: few-shot\nfixed_prompt: x\n"),
+        ("prompts/x.yaml", "user_prompt: x\nparams: {a: 1}\n"),
+        ("prompts/x.yaml", "user_prompt: x\ntype_mapping:\n  a: {system_prompt: '{{ x }}'}\n"),
+        ("tasks/x.yaml", "dataset: d\nprompt: pp\nmetrics: [anls]\n"),
+        ("tasks/x.yaml", "dataset: d\nprompt: p\nmetrics: [anls@paperr]\n"),
+        ("tasks/x.yaml", "dataset: d\nprompt: p\nmetrics: ['anls:2.0.0']\n"),
+        ("tasks/x.yaml", "dataset: d\nprompt: p\nmetrics: [anls]\nsupported_metrics: [cer]\n"),
+        ("tasks/x.yaml", TASK + "supported_metrics: [cer, x]\n"),
+        ("tasks/x.yaml", TASK + "supported_reports: [html]\n"),
+        ("tasks/x.yaml", TASK + "reports: [html]\nsupported_reports: [html, x]\n"),
+        ("tasks/x.yaml", TASK + "supported_backends: [x]\n"),
+        ("tasks/x.yaml", TASK + "scenarios: [x]\n"),
     ],
 )
-def test_every_reference_is_checked_before_anything_runs(tmp_path: Path, file: str, text: str, message: str) -> None:
+def test_every_reference_is_checked_before_anything_runs(
+    tmp_path: Path, file: str, text: str, wording: Wording
+) -> None:
     errors = errors_of(tmp_path, {file: text})
-    assert any(message in error for error in errors), errors
+    wording("\n".join(map(str, errors)))
 
 
 def test_errors_are_sorted_by_file_and_line_and_shown_on_lines() -> None:

@@ -219,23 +219,20 @@ supported_backends: [engine]
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    "fields",
     [
-        ({"target": {"model": "m", "backend": "vllm"}}, "target.backend: the model 'm' does not run on 'vllm'."),
-        ({"target": {"endpoint": "ftp://x", "model_name": "y"}}, "target.endpoint: "),
-        ({"target": {"endpoint": "http://user:pw@x/v1", "model_name": "y"}}, "target.endpoint: "),
-        (
-            {"target": {"endpoint": "http://x/v1", "model_name": "y", "backend_class": "openia"}},
-            "target.backend_class: no backend is registered as 'openia'. Did you mean openai?",
-        ),
-        ({"metrics": ["anls", "anls"]}, "metrics.1: the metric 'anls' is asked for twice."),
-        ({"metrics": ["anls@x"]}, "metrics.0: the metric 'anls' has no profile 'x'. There are inclusive, paper."),
-        ({"metrics": ["anls:9.9.9"]}, "metrics.0: the metric 'anls' has the version 1.0.0, not 9.9.9."),
-        ({"scenario": "offlin"}, "scenario: There is no scenario called 'offlin'. Did you mean offline?"),
+        {"target": {"model": "m", "backend": "vllm"}},
+        {"target": {"endpoint": "ftp://x", "model_name": "y"}},
+        {"target": {"endpoint": "http://user:pw@x/v1", "model_name": "y"}},
+        {"target": {"endpoint": "http://x/v1", "model_name": "y", "backend_class": "openia"}},
+        {"metrics": ["anls", "anls"]},
+        {"metrics": ["anls@x"]},
+        {"metrics": ["anls:9.9.9"]},
+        {"scenario": "offlin"},
     ],
 )
-def test_what_does_not_fit_is_refused(catalogue: Catalogue, fields: dict[str, object], message: str) -> None:
-    assert any(error.startswith(message) for error in _errors(catalogue, **fields)), _errors(catalogue, **fields)
+def test_what_does_not_fit_is_refused(catalogue: Catalogue, fields: dict[str, object], wording: Wording) -> None:
+    wording("\n".join(map(str, _errors(catalogue, **fields))))
 
 
 def test_two_profiles_of_one_metric_are_two_metrics(catalogue: Catalogue) -> None:
@@ -341,23 +338,20 @@ defaults:
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    "fields",
     [
-        ({"runs": ["rr"]}, "runs.0: There is no run called 'rr'. Did you mean r?"),
-        ({"runs": ["r", "r"]}, "runs.1: two runs are called 'r'."),
-        ({"runs": [{"target": {"model": "mm"}, "task": "t"}]}, "runs.0.target.model: There is no model called 'mm'."),
-        (
-            {"matrix": {"targets": [{"model": "m"}], "tasks": ["t"]}, "exclude": [{"task": "t"}]},
-            "exclude: every combination is excluded.",
-        ),
+        {"runs": ["rr"]},
+        {"runs": ["r", "r"]},
+        {"runs": [{"target": {"model": "mm"}, "task": "t"}]},
+        {"matrix": {"targets": [{"model": "m"}], "tasks": ["t"]}, "exclude": [{"task": "t"}]},
     ],
 )
 def test_what_is_wrong_with_an_experiment_is_said(
-    catalogue: Catalogue, fields: dict[str, object], message: str
+    catalogue: Catalogue, fields: dict[str, object], wording: Wording
 ) -> None:
     with pytest.raises(RegistryErrors) as raised:
         _experiment(catalogue, **fields)
-    assert str(raised.value).startswith(message)
+    wording(str(raised.value))
 
 
 def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue, wording: Wording) -> None:

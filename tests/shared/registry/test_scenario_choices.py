@@ -45,40 +45,19 @@ def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("scenario", "message"),
+    "scenario",
     [
-        ({"name": "x", "kind": "server"}, "scenario: a server scenario needs arrivals. Add"),
-        (
-            {"name": "single", "arrivals": {"rate_per_s": 1}},
-            "scenario: single_stream sends when an answer has come and has no arrivals; server has",
-        ),
-        (
-            {"name": "x", "kind": "server", "arrivals": {"rate_per_s": 1}, "requests": 1, "duration_s": 1},
-            "scenario: only server has a duration_s, in place of requests",
-        ),
-        (
-            {"name": "x", "kind": "server", "arrivals": {"rate_per_s": 1000}, "duration_s": 5000},
-            "scenario: 5,000,000 requests are more than 1,000,000. Shorten duration_s.",
-        ),
-        (
-            {"name": "x", "kind": "offline", "baseline_requests": 3},
-            "scenario: offline has no streams to compare with a baseline; multi_stream has",
-        ),
-        (
-            {"name": "x", "kind": "interactive"},
-            "scenario: interactive, and nothing else, has turns (2 or more) and may have think_s",
-        ),
-        (
-            {"name": "single", "think_s": 1},
-            "scenario: interactive, and nothing else, has turns (2 or more) and may have think_s",
-        ),
-        (
-            {"name": "x", "kind": "offline", "requests": 3},
-            "scenario: offline asks every sample once. Bound the dataset by its limit",
-        ),
+        {"name": "x", "kind": "server"},
+        {"name": "single", "arrivals": {"rate_per_s": 1}},
+        {"name": "x", "kind": "server", "arrivals": {"rate_per_s": 1}, "requests": 1, "duration_s": 1},
+        {"name": "x", "kind": "server", "arrivals": {"rate_per_s": 1000}, "duration_s": 5000},
+        {"name": "x", "kind": "offline", "baseline_requests": 3},
+        {"name": "x", "kind": "interactive"},
+        {"name": "single", "think_s": 1},
+        {"name": "x", "kind": "offline", "requests": 3},
     ],
 )
-def test_what_does_not_go_together_is_refused(tmp_path: Path, scenario: object, message: str) -> None:
+def test_what_does_not_go_together_is_refused(tmp_path: Path, scenario: object, wording: Wording) -> None:
     with pytest.raises(RegistryErrors) as refused:
         _spec(load(tmp_path), scenario)
-    assert any(str(error).startswith(message) for error in refused.value.errors), refused.value.errors
+    wording("\n".join(map(str, refused.value.errors)))

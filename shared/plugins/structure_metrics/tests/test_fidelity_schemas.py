@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_structure_metrics import keywords
 from vlmhyperbench_structure_metrics.schemas import DIALECT, read_schema
@@ -126,37 +127,35 @@ def test_values_of_the_draft(schema: Any, value: Any, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    "schema",
     [
-        ({"type": 5}, r"wrong at \$\.type: 5 is not valid"),
-        ({"properties": {"a": {"minimum": "x"}}}, r"wrong at \$\.properties\.a\.minimum"),
-        ({"items": [{}]}, r"wrong at \$\.items"),
-        ([], r"neither an object nor a boolean at \$"),
-        ("no JSON", "is not JSON"),
-        ({"minimum": float("nan")}, "is not JSON"),
-        ({"const": {1, 2}}, "a set is no JSON value"),
-        ({"$schema": "http://json-schema.org/draft-07/schema#"}, "of another draft"),
-        ({"items": {"$schema": DIALECT}}, r"names a dialect at \$\.items"),
-        ({"$ref": "#/a", "a": {"$schema": DIALECT, "pattern": "(a+)+$"}}, r"names a dialect at \$\.\$ref"),
-        ({"$ref": "#/a", "a": {"type": 5}}, r"wrong at \$\.\$ref\.type"),
-        ({"$ref": "#/a", "a": {"$id": 5}}, r"wrong at \$\.\$ref"),
-        ({"$ref": "#/a", "a": "text"}, r"neither an object nor a boolean at \$\.\$ref"),
-        ({"$ref": "#/a/b", "a": "text"}, r"refers to '#/a/b' at \$\.\$ref, which is not in it"),
-        ({"$ref": "#/a/b", "a": 5}, "which is not in it"),
-        ({"$ref": "#/a/b", "a": []}, "which is not in it"),
-        ({"$ref": "#none"}, "which is not in it"),
-        ({"allOf": [{"$ref": "https://example.com/schema"}]}, r"at \$\.allOf\[0\]\.\$ref, which is not in it"),
-        ({"$ref": DIALECT}, "which is not in it"),
-        (
-            {"properties": {"a": {"pattern": "(?=a)"}}},
-            r"At \$\.properties\.a of the JSON Schema: The pattern '\(\?=a\)'",
-        ),
-        ({"patternProperties": {r"(a)\1": {}}}, "cannot be run in linear time"),
+        {"type": 5},
+        {"properties": {"a": {"minimum": "x"}}},
+        {"items": [{}]},
+        [],
+        "no JSON",
+        {"minimum": float("nan")},
+        {"const": {1, 2}},
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        {"items": {"$schema": DIALECT}},
+        {"$ref": "#/a", "a": {"$schema": DIALECT, "pattern": "(a+)+$"}},
+        {"$ref": "#/a", "a": {"type": 5}},
+        {"$ref": "#/a", "a": {"$id": 5}},
+        {"$ref": "#/a", "a": "text"},
+        {"$ref": "#/a/b", "a": "text"},
+        {"$ref": "#/a/b", "a": 5},
+        {"$ref": "#/a/b", "a": []},
+        {"$ref": "#none"},
+        {"allOf": [{"$ref": "https://example.com/schema"}]},
+        {"$ref": DIALECT},
+        {"properties": {"a": {"pattern": "(?=a)"}}},
+        {"patternProperties": {"(a)\\1": {}}},
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_place(schema: Any, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said) as refused:
+def test_what_cannot_be_used_is_refused_with_its_place(schema: Any, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         read_schema(schema)
+    wording(refused.value)
     assert refused.value.code == "invalid_schema"
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_structure_metrics.patterns import finds
 
@@ -45,23 +46,12 @@ def test_a_pattern_is_searched_for(pattern: str, text: str, expected: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
-    [
-        ("(?=a)", r"invalid perl operator"),
-        ("(?<!a)b", r"invalid perl operator"),
-        (r"(a)\1", r"invalid escape sequence"),
-        ("a{1001}", r"invalid repetition size"),
-        ("(", r"missing \)"),
-        ("[]a]", "a class of nothing"),
-        ("[^]", "a class of nothing"),
-        (r"\ud83d\ude00", "half a character"),
-        ("\ud800", "surrogates not allowed"),
-        ("a\\", "trailing"),
-    ],
+    "pattern", ["(?=a)", "(?<!a)b", "(a)\\1", "a{1001}", "(", "[]a]", "[^]", "\\ud83d\\ude00", "\ud800", "a\\"]
 )
-def test_what_cannot_be_run_is_refused_with_a_reason(pattern: str, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said) as refused:
+def test_what_cannot_be_run_is_refused_with_a_reason(pattern: str, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         finds(pattern)
+    wording(refused.value)
     assert refused.value.code == "invalid_schema"
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
 from vlmhyperbench_sdk.types import JsonObject, Measures
@@ -91,36 +92,22 @@ def test_a_sample_may_bring_its_own_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "reason"),
-    [
-        ({"type": 5}, "invalid_schema: The JSON Schema is wrong at $.type"),
-        ("{", "invalid_schema: The JSON Schema is not JSON"),
-        ({"$ref": "http://example.com"}, "invalid_schema: The JSON Schema refers to 'http://example.com'"),
-        ({"pattern": "(?=a)"}, "invalid_schema: At $ of the JSON Schema: The pattern '(?=a)' cannot be run"),
-        ({"$ref": "#"}, "schema_loop: The JSON Schema refers to itself by '#' without end."),
-    ],
+    "schema", [{"type": 5}, "{", {"$ref": "http://example.com"}, {"pattern": "(?=a)"}, {"$ref": "#"}]
 )
-def test_a_schema_that_cannot_judge_leaves_its_sample_unscored(schema: Any, reason: str) -> None:
+def test_a_schema_that_cannot_judge_leaves_its_sample_unscored(schema: Any, wording: Wording) -> None:
     measures = StructuralFidelity().measure(
         ["null", "null"], [["null"]] * 2, metadata=[{"json_schema": schema}, {"json_schema": {"type": "null"}}]
     )
     assert measures.values == [None, 1.0]
-    assert (measures.reasons[0] or "").startswith(reason)
+    wording(measures.reasons[0] or "")
     assert not any(column[0] for column in measures.statistics.values())
 
 
-@pytest.mark.parametrize(
-    ("params", "said"),
-    [
-        ({"schema": {"type": 5}}, r"wrong at \$\.type"),
-        ({"schema": 5}, "neither an object nor a boolean"),
-        ({"opening": "("}, "opening of structural_fidelity is no bracket"),
-        ({"profile": "lax"}, "no profile 'lax'"),
-    ],
-)
-def test_wrong_params_are_refused(params: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+@pytest.mark.parametrize("params", [{"schema": {"type": 5}}, {"schema": 5}, {"opening": "("}, {"profile": "lax"}])
+def test_wrong_params_are_refused(params: dict[str, Any], wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         StructuralFidelity(**params)
+    wording(refused.value)
 
 
 def test_a_ladder_by_head() -> None:
