@@ -65,6 +65,7 @@ def compare(
     if markdown is not None:
         _write(markdown, sections_to_markdown("Comparison", sections(compared)))
     warnings = [f"{comparison.other.name}: {warning}" for comparison in compared for warning in comparison.warnings]
+    warnings = list(dict.fromkeys(warnings))  # runs of one comparison may share them
     if output.json:
         emit("comparison", {"comparisons": [rows(comparison) for comparison in compared]}, warnings=warnings)
     else:

@@ -15,6 +15,7 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.watch import state_of
 from vlmhyperbench.client import Client
 from vlmhyperbench.domain.short_ids import short
+from vlmhyperbench.domain.states import ExperimentState, RunState
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.base import Page
@@ -65,7 +66,7 @@ def ls(
 
 
 def _check_flags(what: str, **flags: str | None) -> None:
-    """Refuse flags that have no effect on this list.
+    """Refuse flags that have no effect on this list, and unknown states.
 
     Raises:
         InvalidInput: there is one.
@@ -76,6 +77,10 @@ def _check_flags(what: str, **flags: str | None) -> None:
             raise InvalidInput(
                 f"--{name} has no effect on a list of {what}.", cure=f"Leave out --{name}.", code="usage"
             )
+    states = {"runs": RunState, "experiments": ExperimentState}.get(what)
+    if states is not None and (state := flags["state"]) is not None and state.upper() not in states.__members__:
+        cure = f"Give one of {', '.join(name.lower() for name in states.__members__)}."
+        raise InvalidInput(f"--state {state!r} is not a state of {what}.", cure=cure, code="usage")
 
 
 def run_table(runs: Sequence[Run]) -> Table:

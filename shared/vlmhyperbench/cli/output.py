@@ -57,15 +57,22 @@ def print_error(error: VlmHyperBenchError, *, as_json: bool) -> None:
     if as_json:
         data = {"code": error.code, "message": error.message, "cure": error.cure, "errors": parts}
         emit("error", data)
-    count = f"{len(parts)} error{'s' if len(parts) > 1 else ''}:"
-    note(f"error: {count if parts else error.message}")
-    for part in parts:
-        location = ":".join(str(part[name]) for name in ("file", "line") if part[name])
-        field = f" {part['field']}:" if part["field"] else ""
-        cure = f" {part['cure']}" if part["cure"] else ""
-        note(f"  {location + ':' if location else '-'}{field} {part['message']}{cure}")
-    if error.cure and error.cure not in [part["cure"] for part in parts]:
-        note(f"  {error.cure}")
+    if len(parts) > 1:
+        note(f"error: {len(parts)} errors:")
+        for part in parts:
+            note(f"  {_located(part)} {part['cure'] or ''}".rstrip())
+        cures = [error.cure] if error.cure not in [part["cure"] for part in parts] else []
+    else:
+        note(f"error: {_located(parts[0]) if parts else error.message}")
+        cures = [parts[0]["cure"] if parts else "", error.cure]
+    for cure in dict.fromkeys(filter(None, cures)):
+        note(f"  {cure}")
+
+
+def _located(part: dict[str, Any]) -> str:
+    """Return the message of an error after its location and field, as far as these are known."""
+    location = ":".join(str(part[name]) for name in ("file", "line") if part[name])
+    return ": ".join(text for text in (location, part["field"], part["message"]) if text)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:

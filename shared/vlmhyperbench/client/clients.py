@@ -20,8 +20,8 @@ from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, 
 from vlmhyperbench.client.live import (
     CONNECTION_ERRORS,
     FIRST_PAUSE_S,
-    LONGEST_PAUSE_S,
     MAX_MESSAGE_BYTES,
+    MAX_PAUSE_S,
     Cursors,
     Deadline,
     Live,
@@ -209,7 +209,7 @@ class Client(Api):
                 if time.monotonic() - failing_since > give_up_s:
                     raise given_up(error, give_up_s) from error
             time.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
     def do(self, steps: Steps[T]) -> T:
         """Run a multi-call operation: send each call that it yields and pass the result back.
@@ -311,7 +311,7 @@ class AsyncClient(AsyncApi):
                 if time.monotonic() - failing_since > give_up_s:
                     raise given_up(error, give_up_s) from error
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
     async def do(self, steps: Steps[T]) -> T:
         """Run a multi-call operation: send each call that it yields and pass the result back.

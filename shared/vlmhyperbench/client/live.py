@@ -28,7 +28,7 @@ Live = Snapshot | LiveEvent | LiveProgress | LiveRefusal
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 _KEY_CURE = "Check VLMHB_API_KEY, or restart the stack."
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 _ENDS = frozenset(f"run.{state.lower()}" for state in RunState if state.is_terminal) | frozenset(
     f"experiment.{state.lower()}" for state in ExperimentState if state.is_terminal
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -65,6 +66,8 @@ class Lines:
     def __init__(self, names: Mapping[UUID, str]) -> None:
         self._names = names
         self._states: dict[UUID, str] = {}
+        self._waits: dict[UUID, str] = {}
+        """Run → its last printed wait, without the numbers, which change all the time."""
         self._next: dict[tuple[UUID, str], float] = {}
 
     def state(self, run_id: UUID, state: str) -> None:
@@ -74,10 +77,14 @@ class Lines:
             _note(f"{self._names.get(run_id, run_id)}: {state.lower()}")
 
     def progress(self, progress: Progress) -> None:
-        """Print the progress, unless a line was printed in the last few seconds."""
+        """Print the progress, unless a line was printed in the last few seconds; print a wait once."""
         if progress.waits_for is not None:
-            _note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
+            wait = re.sub(r"\d+", "", progress.waits_for)
+            if self._waits.get(progress.run_id) != wait:
+                self._waits[progress.run_id] = wait
+                _note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
             return
+        self._waits.pop(progress.run_id, None)
         key = (progress.run_id, progress.stage)
         is_done = progress.total is not None and progress.done >= progress.total
         due_at = self._next.get(key, 0.0)
@@ -212,7 +219,7 @@ def _speeds(speeds: Speeds | None) -> list[str]:
         ("latency", speeds.latency_p50_ms, speeds.latency_p99_ms),
     ):
         if p50 is not None and p99 is not None:
-            parts.append(f"{name} {p50:.0f}/{p99:.0f} ms")
+            parts.append(f"{name} p50/p99 {p50:.0f}/{p99:.0f} ms")
     return parts
 
 

@@ -24,7 +24,8 @@ from vlmhyperbench.load.live import LiveSpeeds
 from vlmhyperbench.load.neighbours import among_neighbours
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.load.record import read_record
-from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
+from vlmhyperbench.load.workload import Workload
+from vlmhyperbench.load.writing import MEASURED_PHASE, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine, SegmentLine
 from vlmhyperbench_sdk.memory import peak_rss_bytes

@@ -138,7 +138,8 @@ class LoadProcess:
         if not text:
             status = await self._child.wait()
             raise Unavailable(
-                f"The load generator ended with status {status}, without an end line: {self._log_tail()}",
+                f"The load generator ended with status {status}, without an end line. "
+                f"Its log ends with {self._log_tail()!r}.",
                 cure="Repeat the measurement; if that ends in the same way, report this message.",
             )
         line = parse_line(text)
@@ -148,7 +149,7 @@ class LoadProcess:
 
     def _log_tail(self) -> str:
         data = (self.record_folder / LOG_NAME).read_bytes()[-_LOG_TAIL_BYTES:]
-        return data.decode("utf-8", "replace").strip() or "it wrote no log."
+        return data.decode("utf-8", "replace").strip()
 
 
 def _encode(line: ReadyLine) -> bytes:

@@ -103,6 +103,12 @@ def test_an_api_that_does_not_answer_is_named_by_its_url(tmp_path: Path) -> None
     assert "VLMHB_API_URL" in done.stderr
 
 
+def test_an_unknown_state_is_refused_with_the_known_ones(tmp_path: Path, wording: Wording) -> None:
+    done = _run("ls", "experiments", "--state", "bogus", home=tmp_path)
+    assert done.returncode == 2
+    wording(done.stderr)
+
+
 def test_registry_entries_are_listed_shown_and_valid(tmp_path: Path) -> None:
     listed = _envelope(_run("registry", "ls", "experiments", "--json", home=tmp_path))
     assert "demo" in [entry["name"] for entry in listed["data"]]

@@ -34,7 +34,9 @@ def _progress(done: int, **fields: object) -> Progress:
 def test_progress_is_one_line_with_rate_and_time_left() -> None:
     assert describe(_progress(50, rate_per_s=12.34, eta_s=65.2)) == "inference 50/200 (25%) 12.3/s ETA 1:05"
     speeds = {"in_flight": 4, "output_tokens_per_s": 81.6, "ttft_p50_ms": 20.4, "ttft_p99_ms": 31.0}
-    assert describe(_progress(50, speeds=speeds)) == "inference 50/200 (25%) 4 in flight 82 tokens/s TTFT 20/31 ms"
+    assert (
+        describe(_progress(50, speeds=speeds)) == "inference 50/200 (25%) 4 in flight 82 tokens/s TTFT p50/p99 20/31 ms"
+    )
     taken = {"cpu_util_percent": 97.6, "memory_used_bytes": 2**33, "engine_rss_bytes": 62 * 2**20}
     assert describe(_progress(50, resources=taken)) == "inference 50/200 (25%) engine 62 MiB CPU 98 %"
     of_gpu = {"accelerator_memory_used_bytes": 2**33, "accelerator_util_percent": 81.2, "power_accelerator_w": 240.4}
@@ -131,8 +133,10 @@ def test_every_error_is_printed_with_its_location(capsys: pytest.CaptureFixture[
     errors = [RegistryError(file="a.yaml", line=2, field="task", message="m.", cure="c."), RegistryError(message="n.")]
     print_error(RegistryErrors(errors), as_json=True)
     captured = capsys.readouterr()
-    assert captured.err.splitlines() == ["error: 2 errors:", "  - n.", "  a.yaml:2: task: m. c."]
+    assert captured.err.splitlines() == ["error: 2 errors:", "  n.", "  a.yaml:2: task: m. c."]
     assert len(json.loads(captured.out)["data"]["errors"]) == 2
+    print_error(RegistryErrors(errors[:1]), as_json=False)
+    assert capsys.readouterr().err.splitlines() == ["error: a.yaml:2: task: m.", "  c."]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +265,13 @@ def test_an_open_run_that_is_paused_or_cancelling_has_that_state(changes: dict[s
     assert state_of(_shown_run(**{"state": "QUEUED", **changes})) == state
 
 
-def test_the_reason_why_a_run_waits_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reason_why_a_run_waits_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines({RUN: "mine"})
+    for reason in ("again in 19 s", "again in 18 s", "no worker"):
+        lines.progress(Progress(run_id=RUN, stage="waiting", done=0, waits_for=reason))
+    lines.progress(_progress(200))
     lines.progress(Progress(run_id=RUN, stage="waiting", done=0, waits_for="no worker"))
-    assert capsys.readouterr().err == "mine: waiting: no worker\n"
+    printed = capsys.readouterr().err.splitlines()
+    assert [printed[0], printed[1], printed[-1], len(printed)] == [
+        "mine: waiting: again in 19 s", "mine: waiting: no worker", "mine: waiting: no worker", 4,
+    ]  # fmt: skip

@@ -15,7 +15,8 @@ from vlmhyperbench.analysis.load_result import LoadResult, result_of
 from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.bodies import RequestContent
 from vlmhyperbench.load.presets import Preset, with_preset, with_preset_gates
-from vlmhyperbench.load.workload import Workload, check_load, write_load
+from vlmhyperbench.load.workload import Workload, check_load
+from vlmhyperbench.load.writing import write_load
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint
 

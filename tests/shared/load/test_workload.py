@@ -17,7 +17,8 @@ from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.bodies import Images, RequestContent, make_bodies, make_turns
 from vlmhyperbench.load.images import noise_png, parse_size, parse_sizes
 from vlmhyperbench.load.trace import TracedRequest, read_trace
-from vlmhyperbench.load.workload import check_load, write_load
+from vlmhyperbench.load.workload import check_load
+from vlmhyperbench.load.writing import write_load
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.load import Endpoint
 

@@ -75,7 +75,8 @@ def why_invalid(result: LoadResult) -> list[str]:
     for gate in result.gates:
         if not gate.ok:
             bound = "at least" if gate.is_least else "at most"
-            reasons.append(f"INVALID: {gate.name} is {gate.value}; it must be {bound} {gate.limit:g}.")
+            value = "unknown" if gate.value is None else f"{gate.value:.6g}"
+            reasons.append(f"INVALID: {gate.name} is {value}; it must be {bound} {gate.limit:g}.")
     return reasons
 
 

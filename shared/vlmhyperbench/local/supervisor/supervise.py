@@ -12,9 +12,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Protocol
 
 import psutil
 
@@ -23,8 +20,9 @@ from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.local.server import read_or_make_password, tail, write_private
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.servers import Server, WatchedServer
 from vlmhyperbench.local.supervisor.services import STAGES, Service, environment_of_services
-from vlmhyperbench.local.supervisor.supervised import FIRST_PAUSE_S, LONGEST_PAUSE_S, SupervisedService
+from vlmhyperbench.local.supervisor.supervised import SupervisedService
 from vlmhyperbench.local.valkey import Valkey
 from vlmhyperbench.settings import store
 
@@ -36,69 +34,8 @@ Report = Callable[[Mapping[str, str]], None]
 READY_S = 90.0
 _PREPARE = "vlmhyperbench.local.supervisor.prepare"
 _PREPARE_S = 120.0
-_WATCH_S = 1.0
 _GIVE_UP_RESTARTS = 3
 """Number of restarts of a service during start-up after which starting the stack is given up."""
-
-
-class _Server(Protocol):
-    """The common interface of PostgreSQL and Valkey."""
-
-    log: Path
-
-    @property
-    def pid(self) -> int | None: ...
-    def is_running(self) -> bool: ...
-    def start(self) -> str: ...
-    def stop(self) -> None: ...
-
-
-class _WatchedServer:
-    """A database server that is monitored, and restarted if it has died."""
-
-    def __init__(self, name: str, server: _Server, changed: Callable[[], None]) -> None:
-        self.name = name
-        self.server = server
-        self.restarts = 0
-        self.state = "starting"
-        self.since = datetime.now(UTC)
-        self._changed = changed
-
-    @property
-    def pid(self) -> int | None:
-        return self.server.pid
-
-    async def start(self) -> str:
-        url = await asyncio.to_thread(self.server.start)
-        self._enter("running")
-        return url
-
-    async def watch(self) -> None:
-        """Restart the server whenever it has died, until cancelled."""
-        pause = FIRST_PAUSE_S
-        while True:
-            await asyncio.sleep(_WATCH_S)
-            if self.server.is_running():
-                pause = FIRST_PAUSE_S
-                continue
-            log.warning("%s is gone; starting it again.", self.name)
-            self.restarts += 1
-            self._enter("restarting")
-            try:
-                await self.start()
-            except Unavailable as error:
-                log.warning("%s", error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_S)
-
-    async def stop(self) -> None:
-        await asyncio.to_thread(self.server.stop)
-        self._enter("stopped")
-
-    def _enter(self, state: str) -> None:
-        self.state = state
-        self.since = datetime.now(UTC)
-        self._changed()
 
 
 class Stack:
@@ -119,7 +56,7 @@ class Stack:
         self._report = report
         self._stages = stages
         self._services: list[list[SupervisedService]] = []
-        self._servers: list[_WatchedServer] = []
+        self._servers: list[WatchedServer] = []
         self._is_up = False
         self._fork_server = ForkServer(home.log_of("fork-server"))
 
@@ -165,9 +102,9 @@ class Stack:
         """Base URL of the API."""
         return f"http://{self._host}:{self._port}"
 
-    async def _serve(self, leaving: AsyncExitStack, name: str, server: _Server) -> str:
+    async def _serve(self, leaving: AsyncExitStack, name: str, server: Server) -> str:
         self._report({"event": "starting", "what": name})
-        watched = _WatchedServer(name, server, self._write_processes)
+        watched = WatchedServer(name, server, self._write_processes)
         self._servers.append(watched)
         leaving.push_async_callback(watched.stop)
         url = await watched.start()
@@ -251,7 +188,7 @@ class Stack:
         return environment_of_services(home=str(self._home.root), api_port=self._port)
 
     def _write_processes(self) -> None:
-        parts: list[_WatchedServer | SupervisedService | ForkServer] = [
+        parts: list[WatchedServer | SupervisedService | ForkServer] = [
             self._fork_server,
             *self._servers,
             *(service for stage in self._services for service in stage),

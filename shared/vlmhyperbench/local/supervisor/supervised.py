@@ -17,7 +17,7 @@ from vlmhyperbench.local.supervisor.services import Service
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
+MAX_PAUSE_S = 30.0
 HEALTHY_S = 30.0
 """Lifetime after which the back-off is reset: the child restarts after the first pause."""
 
@@ -67,7 +67,7 @@ class SupervisedService:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
         self._enter("stopped")
 
     async def stop(self) -> None:

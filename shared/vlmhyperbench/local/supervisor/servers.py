@@ -1,0 +1,80 @@
+"""PostgreSQL and Valkey as the supervisor keeps them running: monitored, and restarted if they have died."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.local.supervisor.supervised import FIRST_PAUSE_S, MAX_PAUSE_S
+
+log = logging.getLogger(__name__)
+
+_CHECK_INTERVAL_S = 1.0
+
+
+class Server(Protocol):
+    """The common interface of PostgreSQL and Valkey."""
+
+    log: Path
+
+    @property
+    def pid(self) -> int | None: ...
+    def is_running(self) -> bool: ...
+    def start(self) -> str: ...
+    def stop(self) -> None: ...
+
+
+class WatchedServer:
+    """A server that is monitored, and restarted with back-off if it has died."""
+
+    def __init__(self, name: str, server: Server, changed: Callable[[], None]) -> None:
+        self.name = name
+        self.server = server
+        self.restarts = 0
+        self.state = "starting"
+        self.since = datetime.now(UTC)
+        self._changed = changed
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, or None while it is stopped."""
+        return self.server.pid
+
+    async def start(self) -> str:
+        """Start the server and return its URL."""
+        url = await asyncio.to_thread(self.server.start)
+        self._enter("running")
+        return url
+
+    async def watch(self) -> None:
+        """Restart the server whenever it has died, until cancelled."""
+        pause = FIRST_PAUSE_S
+        while True:
+            await asyncio.sleep(_CHECK_INTERVAL_S)
+            if self.server.is_running():
+                pause = FIRST_PAUSE_S
+                continue
+            log.warning("%s has died and is restarted.", self.name)
+            self.restarts += 1
+            self._enter("restarting")
+            try:
+                await self.start()
+            except Unavailable as error:
+                log.warning("%s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, MAX_PAUSE_S)
+
+    async def stop(self) -> None:
+        """Stop the server."""
+        await asyncio.to_thread(self.server.stop)
+        self._enter("stopped")
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.since = datetime.now(UTC)
+        self._changed()
