@@ -81,7 +81,7 @@ def test_folding_takes_half_of_the_height(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["ttft", "provenance", "provenance-metrics"])
-def test_a_link_to_what_is_folded_unfolds_it(page: Page, address: str, target: str) -> None:
+def test_a_link_to_a_folded_part_unfolds_it(page: Page, address: str, target: str) -> None:
     _open(page, f"{address}#{target}")
     page.wait_for_function(
         "name => { const box = document.getElementById(name).getBoundingClientRect();"
@@ -150,7 +150,7 @@ def test_without_javascript_the_report_is_read_and_its_folds_open(browser: Brows
     context.close()
 
 
-def test_what_is_folded_is_printed(browser: Browser, address: str, tmp_path: Path) -> None:
+def test_folded_parts_are_printed(browser: Browser, address: str, tmp_path: Path) -> None:
     context = browser.new_context()
     page = context.new_page()
     page.goto(address)

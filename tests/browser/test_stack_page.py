@@ -55,7 +55,7 @@ PAGE = overview_page(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_overflows_and_the_style_is_let_in(browser: Browser, width: int, theme: str) -> None:
+def test_nothing_overflows_and_the_policy_allows_the_style(browser: Browser, width: int, theme: str) -> None:
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)  # type: ignore[arg-type]
     page = context.new_page()
     faults: list[str] = []

@@ -1,4 +1,4 @@
-"""What the reporter's tests share: a runtime over real servers."""
+"""Fixtures of the reporter's tests: a runtime over real servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def runtime(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIte
 
 @pytest.fixture(scope="module")
 def cpu() -> Iterator[CpuChildren]:
-    """One for all tests: what a child has imported stays imported."""
+    """Share the children between tests, so that their imports happen once."""
     children = CpuChildren()
     yield children
     children.close()

@@ -1,4 +1,4 @@
-"""Runs that were timed at once on one machine, read from a real database: whoever reads a report learns of it."""
+"""Runs that were timed at the same time on one machine, read from a real database: their reports say so."""
 
 from __future__ import annotations
 
@@ -103,9 +103,7 @@ async def test_runs_that_were_timed_at_once_are_invalid_and_each_names_the_other
         assert named in files[name].decode()
 
 
-async def test_a_measurement_that_the_database_does_not_know_counts_once_it_was_met(
-    runtime: Runtime, machine: str
-) -> None:
+async def test_a_neighbour_that_only_the_client_recorded_counts(runtime: Runtime, machine: str) -> None:
     _, other = await measured(runtime, machine, cores="23", name="apart")
     met = [{"mark": "0123456789abcdef", "pid": 7}, {"mark": other, "pid": 8}]
     first, _ = await measured(runtime, machine, cores="01", client={"beside": met})
@@ -132,7 +130,7 @@ async def test_an_inference_of_another_project_counts_and_is_not_named(runtime: 
     [{"machine": "elsewhere"}, {"start": 200}, {"start": 0, "end": 100}, {"cores": "23"}],
     ids=["on another machine", "afterwards", "before", "on cores of its own"],
 )
-async def test_what_was_apart_in_place_or_in_time_disturbs_nobody(
+async def test_inferences_on_other_cores_or_at_other_times_disturb_no_run(
     runtime: Runtime, machine: str, apart: dict[str, Any]
 ) -> None:
     first, _ = await measured(runtime, machine, cores="01")
@@ -140,15 +138,13 @@ async def test_what_was_apart_in_place_or_in_time_disturbs_nobody(
     assert await disturbers(runtime, first) == []
 
 
-async def test_who_shares_a_gpu_disturbs_whatever_its_cores(runtime: Runtime, machine: str) -> None:
+async def test_an_inference_on_the_same_gpu_disturbs_on_any_cores(runtime: Runtime, machine: str) -> None:
     first, _ = await measured(runtime, machine, cores="01", gpus=("x",))
     _, other = await measured(runtime, machine, cores="23", gpus=("x", "y"))
     assert await disturbers(runtime, first) == [other]
 
 
-async def test_a_neighbour_that_sends_still_disturbs_whoever_came_before_its_end(
-    runtime: Runtime, machine: str
-) -> None:
+async def test_a_neighbour_that_is_still_sending_disturbs_every_later_run(runtime: Runtime, machine: str) -> None:
     first, _ = await measured(runtime, machine)
     _, other = await measured(runtime, machine, start=150, end=None)
     assert await disturbers(runtime, first) == [other]
@@ -168,7 +164,7 @@ async def test_a_neighbour_that_was_killed_sent_until_its_claim_was_ended(
     assert await disturbers(runtime, first) == ([other] if is_disturbed else [])
 
 
-async def test_a_claim_that_never_sent_or_recorded_nothing_is_not_judged_and_disturbs_nobody(
+async def test_a_claim_without_sent_requests_or_records_has_no_verdict_and_disturbs_no_run(
     runtime: Runtime, machine: str
 ) -> None:
     old, _ = await measured(runtime, None, start=None, end=None)

@@ -1,4 +1,4 @@
-"""Reports that plugins write: bounded, checked, and whoever fails fails alone."""
+"""Reports that plugins write: bounded and checked; a plugin that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_a_plugin_writes_what_the_report_holds_into_a_file_of_its_own_name
     assert failed == []
 
 
-async def test_whoever_fails_fails_alone() -> None:
+async def test_a_writer_that_fails_does_not_affect_the_others() -> None:
     files, failed = await write_by_plugins(REPORT, [_spec("Breaks"), _spec("Title"), _spec("Absent")])
     assert [file.name for file in files] == ["report.title.txt"]
     assert [(writer.name, writer.code) for writer in failed] == [
@@ -131,12 +131,12 @@ async def test_whoever_fails_fails_alone() -> None:
         ("Long", "too_large"),
     ],
 )
-async def test_a_hostile_writer_costs_its_file_only(name: str, code: str) -> None:
+async def test_only_the_file_of_a_hostile_writer_is_missing(name: str, code: str) -> None:
     files, [failed] = await write_by_plugins(REPORT, [_spec(name)], bounds=SMALL)
     assert (files, failed.code) == ([], code)
 
 
-async def test_what_a_failed_writer_said_can_be_stored_and_shown() -> None:
+async def test_the_message_of_a_failed_writer_can_be_stored_and_shown() -> None:
     _, [failed] = await write_by_plugins(REPORT, [_spec("Shouts")])
     assert failed.message.encode()
     assert len(failed.message) <= 501
@@ -149,7 +149,7 @@ async def test_a_writer_that_ends_its_process_leaves_no_file() -> None:
     assert [writer.name for writer in failed] == ["leaves"]
 
 
-async def test_another_version_than_the_run_pins_is_not_used() -> None:
+async def test_a_version_that_the_run_does_not_pin_is_not_used() -> None:
     package = PackageRef(distribution="vlmhyperbench-sdk", version="9.9.9")
     files, [failed] = await write_by_plugins(REPORT, [_spec("Title", package=package)])
     assert (files, failed.code) == ([], "plugin_version")
@@ -160,14 +160,16 @@ async def test_a_writer_is_given_no_settings_of_the_platform() -> None:
     assert file.content == b"[]"
 
 
-async def test_a_folder_that_cannot_be_removed_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_that_cannot_be_removed_does_not_fail_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     files, failed = await write_by_plugins(REPORT, [_spec("Replaces")])
     assert ([file.content for file in files], failed) == ([b"x"], [])
 
 
-async def test_a_folder_that_cannot_be_made_costs_the_file_only(
+async def test_without_a_folder_only_the_file_of_the_writer_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))

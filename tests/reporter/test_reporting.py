@@ -174,7 +174,9 @@ async def test_a_run_gets_every_file_of_its_report(runtime: Runtime, cpu: CpuChi
     assert "page-" in files["report.md"].decode()
 
 
-async def test_the_scores_of_a_report_are_kept_with_its_run(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_the_scores_of_a_report_are_stored_with_its_run(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     report = json.loads((await _report(runtime, cpu, run_id))["report.json"])
     async with runtime.database.transaction() as session:
@@ -297,7 +299,7 @@ async def test_a_run_without_metrics_gets_a_report_of_its_speed(
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-async def test_a_page_that_storage_lacks_or_damaged_is_named_instead_of_shown(
+async def test_a_page_that_is_missing_or_damaged_in_storage_is_named_instead_of_shown(
     runtime: Runtime, cpu: CpuChildren, tmp_path: Path, *, is_gone: bool
 ) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
@@ -312,7 +314,9 @@ async def test_a_page_that_storage_lacks_or_damaged_is_named_instead_of_shown(
     assert 'class="nopage"' in page
 
 
-async def test_a_lost_claim_writes_nothing_and_is_told(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_a_lost_claim_writes_nothing_and_raises_fenced(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     job = await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id)
     job.claim_id = uuid4()
@@ -364,7 +368,7 @@ async def test_chunks_that_were_changed_in_storage_fail_the_job(
         await read_events(runtime, run_id, bundle.facts.drop(LONGEST_GAP), bundle.claims)
 
 
-async def test_gaps_need_no_clock_that_the_claims_share(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_gaps_need_no_common_clock_of_the_claims(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     bundle = await read_bundle(runtime, run_id)
     facts = bundle.facts.drop(LONGEST_GAP)
@@ -377,7 +381,7 @@ async def test_gaps_need_no_clock_that_the_claims_share(runtime: Runtime, cpu: C
     assert (events.grid, events.gap_counts.sum()) == (None, 5)
 
 
-async def test_a_run_in_which_nothing_was_timed_has_no_gaps(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_a_run_without_timed_requests_has_no_gaps(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     bundle = await read_bundle(runtime, run_id)
     kept = bundle.facts.drop(LONGEST_GAP).with_columns(is_reused=True)

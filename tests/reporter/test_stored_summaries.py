@@ -1,4 +1,4 @@
-"""A comparison states what its runs' summaries hold; one that is missing or of another version is computed anew."""
+"""A comparison uses the stored summaries of its runs; one that is missing or of another version is computed again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_comparison_takes_the_numbers_of_the_stored_summary(
     assert _row(replace(bundle, summary=to_json(marked)))["ok"] == 4711
 
 
-async def test_what_is_stored_and_what_is_computed_anew_is_the_same(
+async def test_a_stored_summary_equals_one_that_is_computed_again(
     runtime: Runtime, cpu: CpuChildren, tmp_path: Path
 ) -> None:
     bundle = await _reported(runtime, cpu, tmp_path)
@@ -52,7 +52,7 @@ async def test_what_is_stored_and_what_is_computed_anew_is_the_same(
     assert rows[0] == rows[1] == rows[2]
 
 
-async def test_a_run_that_ended_otherwise_since_its_summary_was_made_says_so(
+async def test_the_state_of_a_run_that_ended_after_its_summary_is_updated(
     runtime: Runtime, cpu: CpuChildren, tmp_path: Path
 ) -> None:
     bundle = await _reported(runtime, cpu, tmp_path)
@@ -65,7 +65,7 @@ def _damage(storage: Path) -> None:
     summary.write_bytes(b"cut short")
 
 
-async def test_a_damaged_summary_is_computed_anew(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+async def test_a_damaged_summary_is_computed_again(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     bundle = await _reported(runtime, cpu, tmp_path)
     _damage(Path(runtime.settings.storage_url))
     again = await read_bundle(runtime, UUID(bundle.id))

@@ -1,4 +1,4 @@
-"""What the worker hands to the child that makes a report, and gets back: values only, cheap to import and to pickle."""
+"""The values between the worker and the child that makes a report; they are cheap to import and to pickle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureFile:
-    """One Parquet file of measures, as SCORE wrote it, with what it is keyed by."""
+    """A Parquet file of per-sample scores, as SCORE wrote it, with the identity of its metric."""
 
     identity: JsonObject
     environment: str
@@ -24,7 +24,7 @@ class MeasureFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBundle:
-    """A run as it lies in database and storage."""
+    """The data of a run in database and storage."""
 
     id: str
     name: str
@@ -50,21 +50,21 @@ class RunBundle:
     judged: tuple[JudgeUse, ...]
     platform_version: str
     events: TokenEvents | None = None
-    alone: polars.DataFrame | None = None
+    baseline_rows: polars.DataFrame | None = None
     summary: bytes | None = None
-    """The stored `summary.json` of its newest report; None where it has none yet."""
+    """The stored `summary.json` of its newest report; None if it has no report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A report whose pictures of pages are still to come."""
+    """A report without the pictures of its pages."""
 
     images: tuple[str, ...]
-    """Content hashes of the pages that it wants to show."""
+    """Content hashes of the pages that it shows."""
     content: bytes
-    """The rest, pickled: only a child opens it, since what is inside needs libraries that a worker does without."""
+    """The pickled report; only a child opens it, because that needs libraries which the worker does not import."""
     headline: JsonObject | None = None
-    """The scores that are kept with a run, for lists; a comparison has none of its own."""
+    """The scores that are stored with a run, for lists; None for a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

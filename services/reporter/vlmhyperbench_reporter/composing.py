@@ -71,7 +71,7 @@ def compose_comparison(experiment_id: str, name: str, state: str, bundles: Seque
 
 
 def as_json(draft: Draft) -> bytes:
-    """Return what `report.json` holds: what writers of plugins are given."""
+    """Return the content of `report.json`, which plugins are given."""
     return write_json(_opened_draft(draft)[0])
 
 
@@ -82,9 +82,9 @@ def render(
 
     Args:
         draft: The report.
-        images: Content hash → bytes of a page; what is missing or no image is named instead of shown.
-        formats: Which of our own.
-        limitations: What became known since the report was made.
+        images: Content hash → bytes of a page; a page that is missing or no image is named instead of shown.
+        formats: The built-in formats.
+        limitations: Limitations that became known after the report was made.
     """
     document, drawings, tables = _opened_draft(draft)
     document = add_limitations(document, limitations)
@@ -116,7 +116,7 @@ def _parquet(name: str, content: bytes) -> ReportFile:
 
 
 def _reported(bundle: RunBundle) -> ReportedRun:
-    """Return a run that has ended, with the summary that was stored of it; without one it is computed now."""
+    """Return a run that has ended, with its stored summary, or with a new one if none is stored."""
     evidence = _evidence(bundle)
     summary = _stored(bundle) or summarise_run(evidence)
     ended = summary.ended(bundle.state, reason=bundle.reason, finished_at=bundle.finished_at)
@@ -124,7 +124,7 @@ def _reported(bundle: RunBundle) -> ReportedRun:
 
 
 def _stored(bundle: RunBundle) -> RunSummary | None:
-    """Return the stored summary; None where there is none, or one of another version."""
+    """Return the stored summary; None if there is none, or if it is of another version."""
     if bundle.summary is None:
         return None
     try:
@@ -166,7 +166,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         stopping=bundle.stopping,
         platform_version=bundle.platform_version,
         events=bundle.events,
-        baseline_rows=bundle.alone,
+        baseline_rows=bundle.baseline_rows,
     )
 
 
@@ -179,7 +179,7 @@ def _scored(
         for metric in spec.metrics
         if with_judges or not is_judge(metric)
     ]
-    opened = [found for metric, reader in wanted if (found := _opened(spec, metric, reader, files)) is not None]
+    opened = [metric for metric in (_opened(spec, metric, reader, files) for metric, reader in wanted) if metric]
     return name_metrics(opened)
 
 
@@ -193,15 +193,15 @@ def _opened(
         "version": spec.version,
         "extractor": extractor.label,
     }
-    found = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
-    if not found:
+    measured = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
+    if not measured:
         return None
-    measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in found], how="diagonal")
+    measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in measured], how="diagonal")
     return OpenedMetric(
         spec=spec,
         metric=open_answering(spec, on_invalid=run.on_invalid),
-        environment=found[0].environment,
+        environment=measured[0].environment,
         extractor=extractor.label,
-        evaluation_id=found[0].evaluation_id or "",
+        evaluation_id=measured[0].evaluation_id or "",
         measures=measures,
     )

@@ -1,4 +1,4 @@
-"""Let plugins write a finished report, each in a child with bounds; one that fails costs its own file and no other."""
+"""Let plugins write a finished report, each in a bounded child; if a plugin fails, only its own file is missing."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from vlmhyperbench_sdk.protocols import ReportWriter, WrittenReport
 from vlmhyperbench_sdk.types import JsonObject
 
 BOUNDS = ChildBounds(cpu_s=60, wall_s=120, file_bytes=MAX_REPORT_BYTES)
-"""What one writer may use."""
+"""Limits of a single writer."""
 _MAX_MESSAGE_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedWriter:
-    """A report that could not be written, and why."""
+    """A report that could not be written, with the reason."""
 
     name: str
     code: str
@@ -36,18 +36,18 @@ class FailedWriter:
 
     @property
     def in_words(self) -> str:
-        """What the report says of it."""
+        """The limitation that the other reports state."""
         return f"the report ‘{self.name}’ could not be written: {self.message}"
 
 
 async def write_by_plugins(
     report: bytes, writers: Sequence[ReportWriterSpec], *, bounds: ChildBounds = BOUNDS
 ) -> tuple[list[ReportFile], list[FailedWriter]]:
-    """Have every writer write a report, which is what `report.json` holds; return the files, and who failed."""
-    ended = [await _try(report, writer, bounds) for writer in writers]
+    """Pass the content of `report.json` to every writer; return the files, and the writers that failed."""
+    results = [await _try(report, writer, bounds) for writer in writers]
     return (
-        [file for file in ended if isinstance(file, ReportFile)],
-        [writer for writer in ended if isinstance(writer, FailedWriter)],
+        [file for file in results if isinstance(file, ReportFile)],
+        [writer for writer in results if isinstance(writer, FailedWriter)],
     )
 
 
@@ -65,50 +65,51 @@ async def _try(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> Re
 
 async def _write(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> WrittenReport:
     with tempfile.TemporaryDirectory(prefix="vlmhb-report-", ignore_cleanup_errors=True) as folder:
-        given, made = Path(folder) / "report.json", Path(folder) / "written"
-        await asyncio.to_thread(given.write_bytes, report)
-        asked = (spec.model_dump(mode="json"), str(given), str(made))
+        source, target = Path(folder) / "report.json", Path(folder) / "written"
+        await asyncio.to_thread(source.write_bytes, report)
+        arguments = (spec.model_dump(mode="json"), str(source), str(target))
         try:
-            said = await run_bounded(write_file, *asked, what=f"the report {spec.name!r}", bounds=bounds)
+            result = await run_bounded(write_file, *arguments, what=f"the report {spec.name!r}", bounds=bounds)
         except InvalidInput as error:
             if error.code != TOO_LARGE:
                 raise
-            message = f"The report writer {spec.name!r} needs more time, memory or bytes of a file than it may use."
+            message = f"The report writer {spec.name!r} exceeds its limit on time, memory or file size."
             raise PluginFailure(message, code=TOO_LARGE) from error
-        return await asyncio.to_thread(_read, made, said)
+        return await asyncio.to_thread(_read, target, result)
 
 
-def write_file(spec: JsonObject, given: str, made: str) -> list[str]:
+def write_file(spec: JsonObject, source: str, target: str) -> list[str]:
     """Write a report into a file, in a child; return the suffix and the media type.
 
     Raises:
         NotFound: the plugin is not installed.
         InvalidInput: it refuses its params or the report.
         Conflict: another version of it is installed than the run pins.
-        PluginFailure: it fails, or what it returns cannot be stored.
+        PluginFailure: it fails, or its file cannot be stored.
     """
     wanted = ReportWriterSpec.model_validate(spec)
     require_pinned(wanted.package, f"report {wanted.name!r}")
-    found = discovery.construct("reports", wanted.class_path, wanted.params, called=wanted.name)
+    writer = cast("ReportWriter", discovery.construct("reports", wanted.class_path, wanted.params, called=wanted.name))
+    report = json.loads(Path(source).read_bytes())
     try:
-        written = cast("ReportWriter", found).write(json.loads(Path(given).read_bytes()))
+        written = writer.write(report)
     except (VlmHyperBenchError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # only code of the plugin runs in this block, and it may raise anything
         message = f"The report writer {wanted.name!r} fails: {type(error).__name__}: {error}."
         raise PluginFailure(message) from error
     _check(written)
-    Path(made).write_bytes(written.content)
+    Path(target).write_bytes(written.content)
     return [written.suffix, written.media_type]
 
 
-def _read(made: Path, said: object) -> WrittenReport:
-    """Read what the child left; nothing that it says is believed unchecked."""
-    if made.is_symlink() or not made.is_file() or not isinstance(said, list) or len(said) != 2:
-        raise PluginFailure("The writer left no file.")
-    if made.stat().st_size > MAX_REPORT_BYTES:
-        raise PluginFailure(f"The writer left more than {MAX_REPORT_BYTES} bytes.")
-    written = WrittenReport(content=made.read_bytes(), suffix=said[0], media_type=said[1])
+def _read(target: Path, result: object) -> WrittenReport:
+    """Read the file of the child; the file and the child's result are checked, because a plugin made them."""
+    if target.is_symlink() or not target.is_file() or not isinstance(result, list) or len(result) != 2:
+        raise PluginFailure("The writer wrote no file.")
+    if target.stat().st_size > MAX_REPORT_BYTES:
+        raise PluginFailure(f"The writer wrote more than {MAX_REPORT_BYTES} bytes.")
+    written = WrittenReport(content=target.read_bytes(), suffix=result[0], media_type=result[1])
     _check(written)
     return written
 

@@ -1,4 +1,4 @@
-"""Read what a report says of a run from database and storage."""
+"""Read the data of a run's report from database and storage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NO_SAMPLES = polars.Schema(
 
 
 async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
-    """Read everything that a report says of a run.
+    """Read all data of a run's report.
 
     Raises:
         NotFound: there is no such run.
@@ -102,57 +102,59 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
         events=events,
-        alone=await _alone(runtime, run_id, run_phases),
+        baseline_rows=await _baseline_rows(runtime, run_id, run_phases),
         summary=await _summary(runtime.storage, files),
     )
 
 
 async def _summary(storage: Storage, files: Sequence[ArtifactView]) -> bytes | None:
-    """Read the summary of the run's newest report; None where there is none that is whole."""
+    """Read the summary of the run's newest report; None if it has none, or a damaged one."""
     file = next((file for file in files if file.kind == "summary"), None)
     if file is None:
         return None
     try:
         path = await storage.open(file.storage_key, file.sha256)
     except Damaged:
-        return None  # it is derived: the caller computes it anew
+        return None  # the caller computes it again from the facts
     return await asyncio.to_thread(path.read_bytes)
 
 
-async def _alone(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> polars.DataFrame | None:
-    """Read the requests that were asked one after the other, to tell what streams cost each other."""
-    phases = [phase.no for phase in found if phase.kind == "baseline" and phase.state is PhaseState.COMPLETE]
-    return await read_facts(runtime.database, runtime.storage, run_id, phases=phases, payload=False) if phases else None
+async def _baseline_rows(runtime: Runtime, run_id: UUID, of_run: Sequence[PhaseView]) -> polars.DataFrame | None:
+    """Read the rows of complete baseline phases, to compute the interference between streams."""
+    numbers = [phase.no for phase in of_run if phase.kind == "baseline" and phase.state is PhaseState.COMPLETE]
+    if not numbers:
+        return None
+    return await read_facts(runtime.database, runtime.storage, run_id, phases=numbers, payload=False)
 
 
 def _imported(claims: Sequence[evidence.ClaimOfJob], name: str) -> int:
-    """Sum up what IMPORT jobs counted, in this run or in the one whose answers it keeps."""
+    """Sum up a count of IMPORT jobs, of this run or of the run whose answers it reuses."""
     counts = [data.get(name) for data in _outcomes(claims, StepKind.IMPORT)]
     return sum(count for count in counts if isinstance(count, int))
 
 
 def _stopping(claims: Sequence[evidence.ClaimOfJob]) -> JsonObject | None:
-    """Return what SCORE says of a stop rule that was never certain."""
-    found = [data.get("stopping") for data in _outcomes(claims, StepKind.SCORE)]
-    return next((outcome for outcome in found if isinstance(outcome, dict)), None)
+    """Return the outcome of a stop rule that was never certain, from the SCORE jobs."""
+    outcomes = [data.get("stopping") for data in _outcomes(claims, StepKind.SCORE)]
+    return next((outcome for outcome in outcomes if isinstance(outcome, dict)), None)
 
 
 def _outcomes(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[JsonObject]:
-    """Return what the jobs of a kind told at their end, each once."""
-    outcomes = {found.job.id: found.job.outcome or {} for found in claims if found.job.kind is kind}
+    """Return the data of the outcomes of the jobs of a kind."""
+    outcomes = {held.job.id: held.job.outcome or {} for held in claims if held.job.kind is kind}
     return [data for outcome in outcomes.values() if isinstance(data := outcome.get("data"), dict)]
 
 
 async def _judged(
     runtime: Runtime,
     run: RunView,
-    found: Sequence[PhaseView],
+    run_phases: Sequence[PhaseView],
     answers: polars.DataFrame,
     claims: Sequence[ClaimEvidence],
 ) -> tuple[JudgeUse, ...]:
-    """Sum up what asking each judge took."""
+    """Sum up the requests, tokens and times of each judge."""
     uses = []
-    for phase in found:
+    for phase in run_phases:
         if phase.kind != "judge":
             continue
         rows = await read_facts(runtime.database, runtime.storage, run.id, phases=[phase.no], payload=_COUNTED)
@@ -175,8 +177,8 @@ def use_of_judge(
         metric: the judge.
         rows: its verdicts.
         answers: the rows that it judges, with `images`.
-        total: how many answers the run was to get.
-        claims: what the run's claims recorded.
+        total: the number of answers that the run requests.
+        claims: the run's claims.
     """
     judging = judging_of(metric)
     rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
@@ -211,15 +213,15 @@ def _with_shown_images(
 async def _behind(
     runtime: Runtime, facts: polars.DataFrame, known: Sequence[evidence.ClaimOfJob]
 ) -> list[evidence.ClaimOfJob]:
-    """Read the claims of other runs that measured what this one keeps."""
+    """Read the claims of other runs that measured the answers which this run reuses."""
     measured = {UUID(claim_id) for claim_id in facts["claim_id"].unique().to_list()}
-    other = sorted(measured - {found.claim.id for found in known})
+    other = sorted(measured - {held.claim.id for held in known})
     async with runtime.database.transaction() as session:
         return await evidence.of_claims(session, other) if other else []
 
 
 def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
-    """Name images by their hashes, count their pixels, and give a run that was never indexed the same columns."""
+    """Replace images by their hashes, add their pixels, and give a run that was never indexed the same columns."""
     if "images" in facts.columns:
         image = polars.element().struct
         hashes = polars.col("images").list.eval(image.field("sha256"))
@@ -232,22 +234,22 @@ def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
 async def _recorded(
     runtime: Runtime, claims: Sequence[evidence.ClaimOfJob], *, project_id: str
 ) -> tuple[ClaimEvidence, ...]:
-    """Say what claims recorded, and what else sent requests on their machines meanwhile."""
+    """Return what claims recorded, with the other inferences on their machines at the same time."""
     async with runtime.database.transaction() as session:
-        asking = [found.claim for found in claims if STEPS[found.job.kind].asks is not None]
+        asking = [held.claim for held in claims if STEPS[held.job.kind].asks is not None]
         others = await evidence.neighbours(session, asking)
-    return tuple(_claim(found, _disturbers(found, others, project_id)) for found in claims)
+    return tuple(_claim(held, _disturbers(held, others, project_id)) for held in claims)
 
 
 def _disturbers(
-    found: evidence.ClaimOfJob, others: Sequence[evidence.Neighbour], project_id: str
+    held: evidence.ClaimOfJob, others: Sequence[evidence.Neighbour], project_id: str
 ) -> tuple[Disturber, ...] | None:
-    own = evidence.sending_of(found.claim)
+    own = evidence.sending_of(held.claim)
     if own is None:
         return None
     known = {other.sending.claim_id for other in others}
-    told = (found.claim.client or {}).get("beside")
-    strangers = [other for other in told if other["mark"] not in known] if isinstance(told, list) else []
+    marks = (held.claim.client or {}).get("beside")
+    strangers = [other for other in marks if other["mark"] not in known] if isinstance(marks, list) else []
     return tuple(
         Disturber(claim_id=other.sending.claim_id, run_id=str(other.run_id), run_name=other.run_name)
         if other.project_id == project_id
@@ -257,12 +259,12 @@ def _disturbers(
     ) + tuple(Disturber(claim_id=other["mark"], run_id=None, run_name=None, is_stranger=True) for other in strangers)
 
 
-def _claim(found: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:
-    claim = found.claim
+def _claim(held: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:
+    claim = held.claim
     return ClaimEvidence(
         id=str(claim.id),
-        job=found.job.kind,
-        job_id=str(found.job.id),
+        job=held.job.kind,
+        job_id=str(held.job.id),
         host=claim.host,
         machine=claim.machine,
         engine=claim.engine,

@@ -1,4 +1,4 @@
-"""REPORT: read what a run or an experiment left behind, make the report in a child, store its files under the claim."""
+"""REPORT: read the data of a run or an experiment, make the report in a child, and store its files under the claim."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ log = logging.getLogger(__name__)
 FORMATS = ("markdown", "html", "json")
 _STEPS = 3
 _MAX_PAGES_BYTES = 256 * 1024 * 1024
-"""Read for one report, but for the last page."""
+"""Maximum size of the pages that a report reads; the last page may exceed it."""
 
 
 async def handle_report(job: ClaimedJob) -> Outcome:
-    """Do one REPORT job; what the report cannot be made from fails it for good."""
+    """Do a REPORT job; data from which no report can be made fails it for good."""
     await job.progress(done=0, total=_STEPS)
-    asked = await (_of_run(job) if job.job.scope == "run" else _of_experiment(job))
-    draft = asked.draft
+    requested = await (_of_run(job) if job.job.scope == "run" else _of_experiment(job))
+    draft = requested.draft
     await job.progress(done=1, total=_STEPS)
     if job.draining.is_set():
         return Preempted()
     pages = await _pages(job.runtime.storage, draft.images)
-    written, failed = await _written_by_plugins(job, asked)
+    written, failed = await _written_by_plugins(job, requested)
     limitations = [writer.in_words for writer in failed]
-    files = (*await job.run_cpu(render, draft, pages, formats=asked.formats, limitations=limitations), *written)
+    files = (*await job.run_cpu(render, draft, pages, formats=requested.formats, limitations=limitations), *written)
     await job.progress(done=2, total=_STEPS)
     stored = await asyncio.to_thread(_store, job, files)
     await _commit(job, list(zip(files, stored, strict=True)), draft.headline, failed)
@@ -52,24 +52,24 @@ async def handle_report(job: ClaimedJob) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A report, and the forms that are asked for."""
+class _Requested:
+    """A report with the formats in which it is to be written."""
 
     draft: Draft
     formats: Sequence[str]
-    """Of our own."""
+    """Built-in formats."""
     writers: Sequence[ReportWriterSpec]
-    """Plugins."""
+    """Formats of plugins."""
 
 
-async def _of_run(job: ClaimedJob) -> _Asked:
+async def _of_run(job: ClaimedJob) -> _Requested:
     (bundle,) = await _read(job, [job.run_id])
     wanted = bundle.spec.get("reports", FORMATS)
     formats = [name for name in FORMATS if isinstance(wanted, Sequence) and name in wanted]
-    return _Asked(draft=await job.run_cpu(compose_run, bundle), formats=formats, writers=_writers([bundle]))
+    return _Requested(draft=await job.run_cpu(compose_run, bundle), formats=formats, writers=_writers([bundle]))
 
 
-async def _of_experiment(job: ClaimedJob) -> _Asked:
+async def _of_experiment(job: ClaimedJob) -> _Requested:
     experiment_id = job.stream_id
     async with job.runtime.database.transaction() as session:
         experiment = await experiments.get(session, experiment_id)
@@ -77,32 +77,32 @@ async def _of_experiment(job: ClaimedJob) -> _Asked:
     if experiment is None:
         raise NotFound(f"There is no experiment {experiment_id}.")
     bundles = await _read(job, [run.id for run in members])
-    # The experiment itself ends with this report: what the reader is told is how its runs ended.
+    # The experiment ends only with this report, so the report states how its runs ended.
     state = experiment_state([run.state for run in members])
     draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, bundles)
-    return _Asked(draft=draft, formats=FORMATS, writers=_writers(bundles))
+    return _Requested(draft=draft, formats=FORMATS, writers=_writers(bundles))
 
 
 def _writers(bundles: Sequence[RunBundle]) -> list[ReportWriterSpec]:
-    """Return the plugins that runs ask for; of two with one name the later run's, so that no file has two writers."""
-    found: dict[str, ReportWriterSpec] = {}
+    """Return the plugins that runs request; of two with the same name that of the later run, so each file has one."""
+    writers: dict[str, ReportWriterSpec] = {}
     for bundle in bundles:
         wanted = bundle.spec.get("reports")
         for form in wanted if isinstance(wanted, Sequence) else ():
             if isinstance(form, Mapping):
                 writer = ReportWriterSpec.model_validate(form)
-                found[writer.name] = writer
-    return list(found.values())
+                writers[writer.name] = writer
+    return list(writers.values())
 
 
-async def _written_by_plugins(job: ClaimedJob, asked: _Asked) -> tuple[list[ReportFile], list[FailedWriter]]:
-    if not asked.writers:
+async def _written_by_plugins(job: ClaimedJob, requested: _Requested) -> tuple[list[ReportFile], list[FailedWriter]]:
+    if not requested.writers:
         return [], []
-    return await write_by_plugins(await job.run_cpu(as_json, asked.draft), asked.writers)
+    return await write_by_plugins(await job.run_cpu(as_json, requested.draft), requested.writers)
 
 
 async def _read(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]:
-    """Read the runs while a child imports what it will need."""
+    """Read the runs while a child imports the modules that it needs for the report."""
     _, bundles = await asyncio.gather(job.run_cpu(warm_up), _read_all(job, run_ids))
     return bundles
 
@@ -112,8 +112,8 @@ async def _read_all(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]
 
 
 async def _pages(storage: Storage, images: Sequence[str]) -> dict[str, bytes]:
-    """Read the pages that a report wants to show, up to a size; without one of them there is still a report."""
-    found: dict[str, bytes] = {}
+    """Read the pages of a report up to a total size; a damaged page is left out with a warning."""
+    pages: dict[str, bytes] = {}
     size = 0
     for sha256 in images:
         if size >= _MAX_PAGES_BYTES:
@@ -121,11 +121,11 @@ async def _pages(storage: Storage, images: Sequence[str]) -> dict[str, bytes]:
         try:
             path = await storage.open(image_key(sha256), sha256)
         except Damaged as error:
-            log.warning("The report shows one page less: %s", error)
+            log.warning("The report does not show a page: %s", error)
             continue
-        found[sha256] = await asyncio.to_thread(path.read_bytes)
-        size += len(found[sha256])
-    return found
+        pages[sha256] = await asyncio.to_thread(path.read_bytes)
+        size += len(pages[sha256])
+    return pages
 
 
 def _store(job: ClaimedJob, files: Sequence[ReportFile]) -> list[Stored]:
@@ -142,7 +142,7 @@ async def _commit(
     headline: JsonObject | None,
     failed: Sequence[FailedWriter],
 ) -> None:
-    """Reference the files, which lie in storage already, and keep a run's scores, in one fenced transaction."""
+    """Record the files, which are in storage already, and store a run's scores, in a single fenced transaction."""
     is_run = job.job.scope == "run"
     async with job.transaction() as session:
         if is_run and headline is not None:

@@ -1,4 +1,4 @@
-"""Doors into `composing` that cost nothing to import: the worker names them, a child runs them and pays."""
+"""Functions that a child runs: this module imports `composing` only when they are called, so the worker stays small."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 
 def warm_up() -> None:
     """Import what the next call needs, while the worker still reads the facts."""
-    import vlmhyperbench_reporter.composing  # noqa: F401
+    import vlmhyperbench_reporter.composing  # noqa: F401 -- the import itself is the purpose
 
 
 def compose_run(bundle: RunBundle) -> Draft:

@@ -115,7 +115,7 @@ def test_a_hovered_bin_is_named_as_in_the_table() -> None:
     assert to_plotly(figure)["data"][0]["text"] == ["1230 ms", "1231 ms"]
 
 
-def test_what_a_series_means_has_its_colour_in_both() -> None:
+def test_a_series_with_a_tone_has_its_colour_in_both_renderers() -> None:
     figure = next(figure for figure in FIGURES if figure.name == "stacked")
     colours = [LIGHT["s3"], LIGHT["s6"], LIGHT["s5"]]
     assert [trace["marker"]["color"] for trace in to_plotly(figure)["data"]] == colours
@@ -123,7 +123,7 @@ def test_what_a_series_means_has_its_colour_in_both() -> None:
     assert all(f"fig-fill-{name}" in to_svg(figure).inline for name in ("s3", "s6", "s5"))
 
 
-def test_a_hovered_interval_says_its_ends_and_its_series_where_there_are_several() -> None:
+def test_the_tooltip_of_an_interval_has_its_ends_and_its_series_if_there_are_several() -> None:
     one, two = to_plotly(FIGURES[0])["data"][0], to_plotly(FIGURES[1])["data"][0]
     assert one["text"] == ["&lt;b&gt;$x$&lt;/b&gt; &amp; 一: 0.5 (0.4 to 0.6)", "c: 0.9"]
     assert one["hovertemplate"] == "%{text}<extra></extra>"
@@ -136,7 +136,7 @@ def test_matplotlib_draws_the_figure_with_its_axis_named(figure: FigureSpec) -> 
 
 
 @every_figure
-def test_the_same_figure_gives_the_same_svg_which_says_in_words_what_it_shows(figure: FigureSpec) -> None:
+def test_the_same_figure_gives_the_same_svg_with_a_description(figure: FigureSpec) -> None:
     drawing = to_svg(figure)
     assert drawing == to_svg(figure)
     for text in (drawing.inline, drawing.file.decode()):
@@ -155,7 +155,7 @@ def test_an_inline_svg_has_no_style_no_fixed_colour_and_ids_of_its_own(figure: F
         assert not set(element.attrib.values()) & set(LIGHT.values())
 
 
-def test_labels_are_text_in_the_svg_whatever_they_look_like() -> None:
+def test_labels_that_look_like_markup_are_text_in_the_svg() -> None:
     assert "&lt;b&gt;$x$&lt;/b&gt; &amp; 一" in to_svg(FIGURES[0]).inline
 
 
@@ -167,7 +167,7 @@ def test_an_svg_file_carries_both_themes() -> None:
     assert 'width="' in file
 
 
-def test_the_box_of_a_curve_says_where_its_axis_lies() -> None:
+def test_the_box_of_a_curve_is_the_position_of_its_axis() -> None:
     left, right, low, _ = map(float, ElementTree.fromstring(to_svg(FIGURES[3]).inline).attrib["data-box"].split())
     assert low == 0
     assert 0 < left < right

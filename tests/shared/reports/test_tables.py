@@ -33,7 +33,7 @@ def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
     assert (rows[5]["status"], rows[5]["error"], rows[5]["model_answer"]) == ("error", "connection_lost", "")
 
 
-def test_what_a_spreadsheet_would_run_is_disarmed() -> None:
+def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe() -> None:
     texts = ["=1+1", "+1", "-1", "@x", "\tx", "＝1", "\u200b=1", "a;b\n'c", ""]
     rows = _read(answers_csv(evidence([fact(i, text, "yes") for i, text in enumerate(texts)])))
     assert [row["model_answer"] for row in rows] == [
@@ -42,23 +42,23 @@ def test_what_a_spreadsheet_would_run_is_disarmed() -> None:
     ]
 
 
-def test_an_answer_stays_one_cell_whatever_is_in_it() -> None:
+def test_an_answer_with_any_text_stays_a_single_cell() -> None:
     texts = ["a\rb", "a\r\nb", 'say "a"', "a;b", " a ", "договор 合同 🧾", "a\u2028b"]
     rows = _read(answers_csv(evidence([fact(i, text, "yes") for i, text in enumerate(texts)])))
     assert [row["model_answer"] for row in rows] == texts
 
 
-def test_an_empty_answer_is_told_from_none() -> None:
+def test_an_empty_answer_is_distinct_from_a_missing_one() -> None:
     content = answers_csv(evidence([fact(0, "", "yes"), fact(1, None, "yes")])).decode()
     assert [line.split(";")[:3] for line in content.splitlines()[1:]] == [["s0", '""', "ok"], ["s1", "", "error"]]
 
 
-def test_negative_numbers_are_numbers() -> None:
+def test_negative_numbers_get_no_apostrophe() -> None:
     (row,) = _read(answers_csv(evidence([fact(0, "yes", "yes", latency_ns=-1_500_000)])))
     assert row["latency_ms"] == "-1.5"
 
 
-def test_without_an_anchor_or_a_prompt_nothing_is_made_up() -> None:
+def test_without_an_anchor_or_a_prompt_cells_are_empty() -> None:
     run = evidence([fact(0, "yes", "yes", user_prompt=None)], claims=[claim(anchor_wall_ns=None)])
     (row,) = _read(answers_csv(run))
     assert (row["started_at"], row["prompt_sha256"]) == ("", "")
@@ -175,7 +175,7 @@ def test_a_run_without_metrics_has_files_of_headers() -> None:
     assert metrics_summary_csv([reported(run)]).decode().count("\n") == 1
 
 
-def test_a_run_without_answers_has_no_rows_but_one_for_everything() -> None:
+def test_a_run_without_answers_has_a_single_row_for_all_answers() -> None:
     run = evidence([], metrics=(ExactMatch(),))
     assert _read(answers_csv(run)) == _read(metrics_detailed_csv(run)) == []
     (row,) = _read(metrics_summary_csv([reported(run)]))

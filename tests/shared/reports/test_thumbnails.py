@@ -1,4 +1,4 @@
-"""Pictures of pages: small, re-encoded, and never a reason to fail."""
+"""Pictures of pages: small and encoded again; a page without a picture does not fail the report."""
 
 from __future__ import annotations
 
@@ -66,25 +66,25 @@ def test_all_pictures_together_fit_their_budget(monkeypatch: pytest.MonkeyPatch)
     assert sum(len(thumbnail.data) for thumbnail in found.values()) <= 2 * MAX_BYTES
 
 
-def test_what_is_no_image_has_no_picture() -> None:
+def test_content_that_is_no_image_has_no_picture() -> None:
     assert make_thumbnail(b"nothing") is None
     assert make_thumbnail(_encoded(_noise(50))[:-4000]) is None
     assert make_thumbnail(_encoded(Image.new("RGB", (8, 8)), "GIF")) is None
 
 
-def test_what_is_too_large_to_decode_has_no_picture() -> None:
+def test_an_image_that_is_too_large_to_decode_has_no_picture() -> None:
     small = _encoded(Image.new("RGB", (8, 8)))
     header = b"IHDR" + struct.pack(">II", 20_000, 4_001) + small[24:29]
     assert make_thumbnail(small[:12] + header + struct.pack(">I", zlib.crc32(header)) + small[33:]) is None
 
 
-def test_a_picture_that_was_made_is_taken_as_it_is() -> None:
+def test_a_thumbnail_is_read_unchanged() -> None:
     made = make_thumbnail(_encoded(_noise(900)))
     assert made is not None
     assert read_thumbnail(made.data) == made
 
 
-def test_what_is_no_such_picture_is_not_taken() -> None:
+def test_content_that_is_no_thumbnail_is_not_read() -> None:
     made = make_thumbnail(_encoded(_noise(300)))
     assert made is not None
     assert read_thumbnail(b"nothing") is None

@@ -1,4 +1,4 @@
-"""HTML, Markdown and JSON: complete, self-contained, and harmless whatever a model said."""
+"""HTML, Markdown and JSON: complete, self-contained, and harmless for any answer of a model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Parsed(HTMLParser):
             self.scripts.append(data)
 
 
-def test_the_forms_that_a_registry_takes_for_our_own_are_those_that_are_written() -> None:
+def test_the_built_in_formats_of_the_registry_are_those_that_are_written() -> None:
     assert {*WRITERS, "csv"} == BUILT_IN_REPORTS
 
 
@@ -130,7 +130,7 @@ EVERYTHING = _document(
 )
 
 
-def test_a_nul_in_an_answer_does_not_reach_what_is_read_as_text() -> None:
+def test_a_nul_in_an_answer_is_replaced_in_text_files() -> None:
     document = _document(Listing(title="an answer", text="a\0b"))
     assert b"\0" not in to_markdown(document, images=())
     assert "\0" not in _html(document)
@@ -165,7 +165,7 @@ def test_the_page_allows_its_style_and_two_scripts_by_their_hashes_and_no_reques
     }
 
 
-def test_every_figure_can_be_explored_from_what_lies_in_the_page() -> None:
+def test_the_page_holds_the_data_to_explore_every_figure() -> None:
     document = document_of(evidence())
     page = _html(document)
     embedded = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
@@ -189,7 +189,7 @@ def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
             assert value.startswith(("#", "data:image/webp;base64,")) or not value, (tag, value)
 
 
-def test_what_a_model_says_stays_text_in_the_page() -> None:
+def test_answers_stay_text_in_the_page() -> None:
     page = _html(EVERYTHING, {PAGES[0]: thumbnail()})
     parsed = _Parsed(page)
     assert [tag for tag, _ in parsed.tags].count("script") == 5
@@ -218,7 +218,7 @@ def test_the_page_fits_its_budget_with_every_image_and_sample_it_may_have() -> N
     assert page + sum(packed) < MAX_BYTES, "base 64 takes a third more, even where nothing can be compressed"
 
 
-def test_a_page_that_two_cases_show_lies_in_the_file_once() -> None:
+def test_a_page_that_two_cases_show_is_in_the_file_once() -> None:
     page = _html(document_of(evidence([fact(i, "no", "yes") for i in range(2)])), {PAGES[0]: thumbnail()})
     assert page.count(thumbnail().data_url) == 1
     assert page.count("<img data-again") == 1
@@ -248,7 +248,7 @@ def test_json_is_complete_and_has_the_headline_and_plotly_figures() -> None:
     assert run["spec"]["task"] == "document-qa"
 
 
-def test_markdown_refers_to_figures_and_pages_beside_it() -> None:
+def test_markdown_refers_to_figures_and_pages_in_its_folder() -> None:
     document = document_of(evidence([fact(i, "no", "yes") for i in range(4)]))
     text = to_markdown(document, images={PAGES[0]}).decode()
     assert "](latency.svg)" in text
@@ -256,7 +256,7 @@ def test_markdown_refers_to_figures_and_pages_beside_it() -> None:
     assert image_name(PAGES[1]) not in text
 
 
-def test_what_a_model_says_stays_text_in_markdown() -> None:
+def test_answers_stay_text_in_markdown() -> None:
     text = to_markdown(EVERYTHING, images={PAGES[0]}).decode()
     outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
     assert "<script" not in outside_code

@@ -1,4 +1,4 @@
-"""The table of formats in which a report is written: whoever writes a report goes through it."""
+"""The table of formats in which reports are written."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MEDIA_TYPES = {".md": "text/markdown", ".svg": "image/svg+xml", ".webp": "image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """What a writer is given."""
+    """The input of a writer."""
 
     document: Document
     drawings: Mapping[str, Drawing]
     """Figure's name → its drawing (`plots.to_svg`), for every figure."""
     thumbnails: Mapping[str, Thumbnail]
-    """An image's content hash → its picture; a missing one is named instead of shown."""
+    """An image's content hash → its picture; an image without a picture is named instead of shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ Writer = Callable[[Pages], Sequence[WrittenFile]]
 
 
 def write_report(pages: Pages, formats: Collection[str]) -> list[WrittenFile]:
-    """Return the files of a report in the formats that are asked for; one that nobody writes gives none."""
+    """Return the files of a report in the requested formats; a format of a plugin or a table gives none."""
     return [file for name, write in WRITERS.items() if name in formats for file in write(pages)]
 
 
@@ -63,4 +63,4 @@ def _markdown(pages: Pages) -> list[WrittenFile]:
 
 
 WRITERS: Mapping[str, Writer] = MappingProxyType({"html": _html, "json": _json, "markdown": _markdown})
-"""Name of a format, as a run's `reports` has it → what writes it."""
+"""Name of a format in a run's `reports` → its writer."""

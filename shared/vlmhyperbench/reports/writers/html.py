@@ -1,9 +1,9 @@
-"""Write a document as one self-contained HTML file: no request leaves it, and texts from models stay texts.
+"""Write a document as a self-contained HTML file that makes no request and in which texts from models stay texts.
 
-The policy allows one style sheet and two scripts, by their hashes, and images that lie in the page; every value is
-escaped by Jinja2. What the scripts add (filters, enlarging, reading values off curves, exploring a figure) is a
-convenience: everything is there without them, and on paper. Plotly lies compressed in the page and does not run before
-a reader explores a figure.
+The policy allows one style sheet and two scripts, by their hashes, and images that are in the page; Jinja2 escapes
+every value. The scripts only add convenience (filters, enlarging, reading values off curves, exploring a figure): the
+page is complete without them, and on paper. Plotly is compressed in the page and runs only when a reader explores a
+figure.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from vlmhyperbench.reports.writers.vendored import plotly
 from vlmhyperbench_sdk.types import JsonValue
 
 MAX_BYTES = 10_000_000
-"""Budget of a report, with all its images and samples."""
+"""Maximum size of a report, with all its images and samples."""
 OPEN_FIGURES = 1
-"""Figures of a chapter that are seen at once; the titles of the others unfold them."""
+"""Number of figures of a section that are not folded."""
 OPEN_CASES = 6
+"""Number of cases of a block that are not folded."""
 _EMPTY_STYLE = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
-"""Of an element without text: Plotly makes one and fills it by the CSSOM, which no policy governs."""
+"""Hash of an empty style element: Plotly makes one and fills it by the CSSOM, to which no policy applies."""
 
 
 def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]) -> bytes:
     """Return the page.
 
     Args:
-        document: what it says.
+        document: the report.
         drawings: figure's name → its drawing (`plots.to_svg`), for every figure.
-        thumbnails: an image's content hash → its picture; a missing one is named instead.
+        thumbnails: an image's content hash → its picture; an image without a picture is named instead.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_resource("report.html.j2"))
@@ -81,7 +82,7 @@ def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: 
 
 
 def embed(value: JsonValue) -> str:
-    """Write JSON that is safe inside a script element of any type: no tag, comment or line separator survives."""
+    """Write JSON that is safe in a script element of any type: tags, comments and line separators are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -118,19 +119,19 @@ def _embedded(document: Document) -> JsonValue:
 
 
 def _further(document: Document, thumbnails: Mapping[str, Thumbnail]) -> JsonValue:
-    """Pages that no case shows, for the samples."""
+    """Return the pages that only the table of samples shows."""
     return {image: thumbnails[image].data_url for image in document.further_images if image in thumbnails}
 
 
 def _packed_samples(document: Document) -> str:
-    """Write the samples as compressed JSON in base 64: of a run of 20,000 they take a tenth of their size."""
+    """Write the samples as compressed JSON in base 64; 20,000 samples take a tenth of their size."""
     tables = [block for section in document.sections for block in section.blocks if isinstance(block, SampleTable)]
     text = json.dumps([asdict(table) for table in tables], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(errors="replace"), mtime=0)).decode()
 
 
 def _first_time() -> Callable[[str], bool]:
-    """Return a function that says of each text whether it is new to it: a page lies in the file once."""
+    """Return a function that says whether it sees a text for the first time, so that a page is in the file once."""
     seen: set[str] = set()
 
     def is_first(text: str) -> bool:
@@ -150,16 +151,20 @@ def _is_estimate(cell: Cell) -> bool:
 
 
 def _interval_bar(estimate: Estimate) -> dict[str, float | None] | None:
-    """Place an interval on its scale, in hundredths of the width; None where there is nothing to draw."""
+    """Return the position of an interval on its scale, in percent of the width; None if nothing is drawn."""
     if estimate.scale is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return None
     low, high = estimate.scale
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return round(100 * min(1.0, max(0.0, (value - low) / (high - low))), 1)
 
-    zero = place(0.0) if low < 0 < high else None
-    return {"low": place(estimate.low), "at": place(estimate.value), "high": place(estimate.high), "zero": zero}
+    return {
+        "low": position(estimate.low),
+        "at": position(estimate.value),
+        "high": position(estimate.high),
+        "zero": position(0.0) if low < 0 < high else None,
+    }
 
 
 def _resource(name: str) -> str:

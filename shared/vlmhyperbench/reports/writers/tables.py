@@ -1,8 +1,7 @@
-"""The CSV files of a run, `;` separated: answers, measures in detail, summaries. They are written in bulk.
+"""The CSV files of a run, separated by `;`: answers, per-sample scores, aggregates.
 
-Text that a spreadsheet would run as a formula is prefixed with an apostrophe, which `exchange.answers_csv` takes away
-again; numbers stay numbers. What is missing is
-an empty cell; an answer that is an empty text is a quoted one.
+Text that a spreadsheet would run as a formula is prefixed with an apostrophe, which `exchange.answers_csv` removes;
+numbers stay numbers. A missing value is an empty cell; an empty answer is a quoted empty text.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ _IDENTITY = SUMMARY[: SUMMARY.index("n")]
 _COUNTS = ("n", "n_invalid")
 _GROUPS = ("doc_class", "question_type")
 _FORMULA = r"^'*[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
-"""How text begins that a spreadsheet runs: as a formula, in full width too, or behind what nobody sees.
+"""Text that a spreadsheet runs as a formula: it begins with an operator, also in full width or after invisible text.
 
-Apostrophes before it are the text's own: one more is put before them, so that taking one away gives the text again.
+Apostrophes before the operator belong to the text: one more is written before them, so that removing one restores it.
 """
 
 
@@ -110,7 +109,7 @@ def metrics_detailed_csv(run: RunEvidence) -> bytes:
     rows = polars.concat([part.select(key) for part in parts]).unique().join(samples, on=list(ROW)).sort(key)
     for part in parts:
         rows = rows.join(part, on=key, how="left", maintain_order="left")
-    found = rows.select(
+    columns = rows.select(
         "key",
         *_GROUPS,
         "field",
@@ -120,14 +119,14 @@ def metrics_detailed_csv(run: RunEvidence) -> bytes:
             [f"reason {no}" for no in range(len(parts))], separator="; ", ignore_nulls=True
         ),
     )
-    return _write(header, found.with_columns(polars.col("field", "metric_errors").replace("", None)))
+    return _write(header, columns.with_columns(polars.col("field", "metric_errors").replace("", None)))
 
 
 def metrics_summary_csv(runs: Sequence[ReportedRun], *, is_named: bool = False) -> bytes:
-    """Return one row per aggregate, group and metric; `is_named` puts the run's name first, for several runs.
+    """Return a row for each aggregate, group and metric; `is_named` adds a first column with the run's name.
 
-    `n` counts the answers that have a value, `n_invalid` those out of which nothing could be read. Who is to blame for
-    the rest stands in the report's denominators.
+    `n` counts the answers that have a value, `n_invalid` those that could not be read. The denominators of the report
+    say why the others have no value.
     """
     frames = [
         frame.select(polars.lit(run.name).alias("run"), *SUMMARY) if is_named else frame.select(*SUMMARY)
@@ -149,7 +148,7 @@ def _detail(scored: ScoredMetric, no: int) -> polars.DataFrame:
 
 
 def _groups(summary: RunSummary, key: str) -> polars.DataFrame:
-    """Scores with an interval: over everything, by groups and by fields."""
+    """Return scores with an interval: over all answers, by groups and by fields."""
     crossed = {crossing.columns: crossing.scores for crossing in summary.crossings}
     usual = {
         "general": summary.metrics,
@@ -189,7 +188,7 @@ def _row(aggregator: str, score: Score) -> tuple[str | int | float | None, ...]:
 
 
 def _by_id(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
-    """One sample is no group to draw an interval from: plain numbers over its repeats."""
+    """Return plain numbers over the repeats of each sample; a single sample has no interval."""
     none = polars.lit(None, dtype=polars.Float64)
     return describe(answers_of(run, scored), group_by=["key"]).select(
         aggregator=polars.lit("by_id"),
@@ -217,7 +216,7 @@ def _milliseconds(column: str) -> polars.Expr:
 
 
 def _prompt_hashes(facts: polars.DataFrame) -> polars.Series:
-    """Hash what was asked of the model, system prompt first; null where nothing was."""
+    """Hash the prompts of each request, the system prompt first; null without a prompt."""
     parts = polars.concat_str("system_prompt", "user_prompt", separator="\n", ignore_nulls=True)
     prompts = facts.select(parts.alias("prompt"))["prompt"].to_list()
     hashes = [hashlib.sha256(prompt.encode()).hexdigest() if prompt else None for prompt in prompts]
@@ -225,13 +224,13 @@ def _prompt_hashes(facts: polars.DataFrame) -> polars.Series:
 
 
 def csv_rows(rows: polars.DataFrame) -> bytes:
-    """Write rows without a header; text that begins as a formula or with a control character does is disarmed."""
+    """Write rows without a header; text that a spreadsheet would run as a formula gets an apostrophe."""
     text = polars.col(polars.String)
     safe = rows.with_columns(polars.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep())
     return safe.write_csv(separator=";", include_header=False).encode() if rows.width else b""
 
 
 def _write(header: Sequence[str], rows: polars.DataFrame) -> bytes:
-    """Write a header and rows; a score that an imported file reports gives a column whatever name it has."""
+    """Write a header and rows; names of columns may be any text, because imported files name their scores."""
     names = polars.DataFrame([header], schema={str(no): polars.String for no in range(len(header))}, orient="row")
     return csv_rows(names) + csv_rows(rows)

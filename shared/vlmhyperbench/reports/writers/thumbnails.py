@@ -1,4 +1,4 @@
-"""Pictures of pages for reports, large enough to read and within a budget; re-encoded, never the raw upload."""
+"""Pictures of pages for reports: readable, bounded in size, and always encoded again, never the raw upload."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from itertools import product
 from PIL import Image, UnidentifiedImageError
 
 MAX_COUNT = 30
-"""Pages of cases."""
+"""Maximum number of pages of cases."""
 MAX_FURTHER = 210
-"""Pages that only the table of samples shows; what they are shrunk from is bounded by `MAX_FURTHER_PIXELS`."""
+"""Maximum number of pages that only the table of samples shows; `MAX_FURTHER_PIXELS` bounds their originals."""
 MAX_BYTES = 80_000
 """Maximum size of one picture."""
 MAX_TOTAL_BYTES = MAX_COUNT * MAX_BYTES
 MAX_FURTHER_PIXELS = 20_000_000
 MAX_PIXELS = 80_000_000
-"""A page beyond that is not decoded; pages were checked against the run's own limits when they were indexed."""
+"""Larger pages are not decoded; the limits of the run were checked when pages were indexed."""
 _SIDES = (1600, 1200, 900, 640, 420, 240, 96)
-"""The last one fits whatever the picture shows."""
+"""Lengths of the longer side, tried in order; a picture of the last length always fits `MAX_BYTES`."""
 _QUALITIES = (75, 55)
 
 
@@ -40,8 +40,8 @@ class Thumbnail:
 
 
 def make_thumbnails(images: Mapping[str, bytes]) -> dict[str, Thumbnail]:
-    """Shrink pages in their order, by their names: `MAX_COUNT` of them, then more while they are small and few."""
-    found: dict[str, Thumbnail] = {}
+    """Shrink pages in their order: `MAX_COUNT` of them, then further ones while the bounds allow."""
+    pictures: dict[str, Thumbnail] = {}
     total = pixels = 0
     for no, (name, data) in enumerate(images.items()):
         pixels += _pixels(data) if no >= MAX_COUNT else 0
@@ -49,13 +49,13 @@ def make_thumbnails(images: Mapping[str, bytes]) -> dict[str, Thumbnail]:
             break
         picture = make_thumbnail(data)
         if picture is not None:
-            found[name] = picture
+            pictures[name] = picture
             total += len(picture.data)
-    return found
+    return pictures
 
 
 def _pixels(data: bytes) -> int:
-    """Read a picture's size without decoding it; what is none has none."""
+    """Return the number of pixels of a picture without decoding it; 0 for other content."""
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
             return image.width * image.height
@@ -64,7 +64,7 @@ def _pixels(data: bytes) -> int:
 
 
 def make_thumbnail(data: bytes) -> Thumbnail | None:
-    """Shrink a PNG, JPEG or WEBP until it fits, or return None for what is no such image or is too large to decode."""
+    """Shrink a PNG, JPEG or WEBP image until it fits; None for other content, or an image too large to decode."""
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
             if image.width * image.height > MAX_PIXELS:
@@ -77,7 +77,7 @@ def make_thumbnail(data: bytes) -> Thumbnail | None:
 
 
 def read_thumbnail(data: bytes) -> Thumbnail | None:
-    """Take a picture that `make_thumbnail` made as it is, or return None for anything else."""
+    """Read a picture that `make_thumbnail` wrote; None for other content."""
     if len(data) > MAX_BYTES:
         return None
     try:

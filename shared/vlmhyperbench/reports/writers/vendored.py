@@ -1,7 +1,7 @@
-"""The JavaScript of others that a page carries: one pinned file, and a reader that refuses any other.
+"""Third-party JavaScript of the HTML report: a pinned file, and a reader that refuses any other.
 
-`vendor/plotly-cartesian.min.js.gz` is the file of the package that `vendor/vendor.json` names, compressed; its licence
-lies beside it.
+`vendor/plotly-cartesian.min.js.gz` is the compressed file of the package that `vendor/vendor.json` names; its licence
+is in the same folder.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Vendored:
     """A script, compressed as pages carry it."""
 
     name: str
-    """Name of the package, as its registry knows it."""
+    """Name of the package in its registry."""
     version: str
     license: str
     sha256: str
-    """Of the script itself, in hexadecimal; browsers check it too, before they run it."""
+    """Hash of the script in hexadecimal; browsers check it before they run the script."""
     compressed: bytes
-    """The script by gzip."""
+    """The script, compressed by gzip."""
 
     @property
     def base64(self) -> str:
@@ -40,15 +40,15 @@ class Vendored:
         """Make sure that the script is the pinned one.
 
         Raises:
-            Conflict: it is another, or no gzip.
+            Conflict: it is another script, or not compressed by gzip.
         """
         try:
-            found = hashlib.sha256(gzip.decompress(self.compressed)).hexdigest()
+            sha256 = hashlib.sha256(gzip.decompress(self.compressed)).hexdigest()
         except (OSError, EOFError, zlib.error):
-            found = ""
-        if found != self.sha256:
+            sha256 = ""
+        if sha256 != self.sha256:
             raise Conflict(
-                f"The file of {self.name} {self.version} that lies in this installation is not the pinned one.",
+                f"The file of {self.name} {self.version} in this installation is not the pinned one.",
                 cure="Install vlmhyperbench again.",
             )
 

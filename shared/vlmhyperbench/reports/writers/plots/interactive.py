@@ -1,10 +1,11 @@
-"""Draw a `FigureSpec` as a Plotly figure: plain JSON, so that nothing of Plotly is needed to make it."""
+"""Draw a `FigureSpec` as a Plotly figure in plain JSON, for which Plotly itself is not needed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
 from vlmhyperbench.analysis.labels import short
@@ -21,7 +22,7 @@ CONFIG: JsonObject = {
     "scrollZoom": True,
     "showSendToCloud": False,
 }
-"""Nothing in a figure offers to upload it; its picture is the SVG file of the report."""
+"""No button uploads a figure or makes a picture of it: the report has the SVG file."""
 
 
 def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
@@ -53,7 +54,7 @@ def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
         "xaxis": _axis_of(spec.x.label),
         "yaxis": _axis_of(spec.y.label),
         "shapes": [_line(mark) for mark in drawn],
-        "annotations": [_label(spec, mark, place) for place, mark in enumerate(drawn)],
+        "annotations": [_label(spec, mark, number) for number, mark in enumerate(drawn)],
         "meta": {"alt": spec.alt, "kind": spec.kind, "name": spec.name, "note": spec.note, "unit": spec.x.unit},
     }
     return {"data": _traces(spec, layout), "layout": layout, "config": dict(CONFIG)}
@@ -143,7 +144,7 @@ def _curve(spec: FigureSpec, series: Series, index: int) -> JsonValue:
 
 
 def _scale(spec: FigureSpec) -> dict[str, JsonValue]:
-    """Make the x axis begin at 0, or logarithmic with round numbers on it; Plotly wants the logarithms of its ends."""
+    """Return settings of the x axis: from 0, or logarithmic with round ticks and the logarithms of its ends."""
     axis = log_axis(spec)
     if axis is None:
         return {"rangemode": "tozero"} if begins_at_zero(spec) else {}
@@ -156,19 +157,19 @@ def _scale(spec: FigureSpec) -> dict[str, JsonValue]:
 
 
 def _steps(spec: FigureSpec, series: Series, index: int) -> JsonValue:
-    """A line of steps, or dots in the middle of the bins in which there is something."""
+    """Return a line of steps, or dots in the middle of the bins that are not 0."""
     edges = [edge for edge in series.x if edge is not None]
     colour = colour_of(series, index)
     if series.is_joined:
-        places, heights = edges, [*series.y, *series.y[-1:]]
+        points, heights = edges, [*series.y, *series.y[-1:]]
     else:
         dots = [((low + high) / 2, y) for (low, high), y in zip(pairwise(edges), series.y, strict=True) if y]
-        places, heights = [x for x, _ in dots], [y for _, y in dots]
+        points, heights = [x for x, _ in dots], [y for _, y in dots]
     return {
         "type": "scatter",
         "mode": "lines" if series.is_joined else "markers",
         "name": _plain(series.name),
-        "x": places,
+        "x": points,
         "y": heights,
         "hovertemplate": _hover(spec, f"%{{y:.4~g}} at %{{x:.4~g}} {_plain(spec.x.unit)}"),
         "line": {"shape": "hv", "color": colour, "dash": DASHES[index % len(DASHES)], "width": 2},
@@ -208,19 +209,19 @@ def _bars(spec: FigureSpec, series: Series, index: int) -> JsonValue:
 
 def _scatter(spec: FigureSpec, series: Series, index: int) -> JsonValue:
     colour = colour_of(series, index)
-    places = [x for x in series.x if x is not None]
-    every = [x for series in spec.series for x in series.x if x is not None]
-    two_thirds = min(every) + 0.66 * (max(every) - min(every))
-    # A name stands on the side of its point where the line does not go.
+    points = [x for x in series.x if x is not None]
+    all_points = [x for series in spec.series for x in series.x if x is not None]
+    two_thirds = min(all_points) + 0.66 * (max(all_points) - min(all_points))
+    # The name of a point is on the side to which the line does not go.
     side = "bottom" if series.is_joined and series.y[-1] > series.y[0] else "top"
     return {
         "type": "scatter",
         "mode": "lines+markers+text" if series.is_joined else "markers+text",
         "name": _plain(series.name),
-        "x": places,
+        "x": points,
         "y": list(series.y),
         "text": [_plain(label) for label in series.labels],
-        "textposition": [f"{side} {'left' if x > two_thirds else 'right'}" for x in places],
+        "textposition": [f"{side} {'left' if x > two_thirds else 'right'}" for x in points],
         "hovertemplate": "%{text}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
         "cliponaxis": False,
         "line": {"color": colour, "width": 1.5},
@@ -269,7 +270,7 @@ def _name_rows(spec: FigureSpec, layout: dict[str, JsonValue]) -> None:
 
 
 def _hover(spec: FigureSpec, text: str) -> str:
-    """Say which series it is where there are several."""
+    """Return the text of a tooltip, with the name of the series if there are several."""
     return f"{'%{fullData.name}<br>' if len(spec.series) > 1 else ''}{text}<extra></extra>"
 
 
@@ -283,9 +284,7 @@ def _axis_of(title: str) -> JsonValue:
 
 
 def _axis(layout: dict[str, JsonValue], name: str) -> dict[str, JsonValue]:
-    axis = layout[name]
-    assert isinstance(axis, dict)  # noqa: S101 -- made above; narrows the type
-    return axis
+    return cast("dict[str, JsonValue]", layout[name])  # `to_plotly` makes both axes
 
 
 def _line(mark: Mark) -> JsonValue:
@@ -302,12 +301,12 @@ def _line(mark: Mark) -> JsonValue:
     }
 
 
-def _label(spec: FigureSpec, mark: Mark, place: int) -> JsonValue:
+def _label(spec: FigureSpec, mark: Mark, number: int) -> JsonValue:
     along, across = ("x", "y") if mark.axis == "x" else ("y", "x")
     return {
-        # Of all places only those of annotations are logarithms on a logarithmic axis.
+        # On a logarithmic axis, Plotly wants logarithms for annotations, but not for shapes and points.
         along: math.log10(mark.at) if mark.axis == "x" and spec.x.is_log else mark.at,
-        across: 0.02 if spec.kind == "curve" else 1 - 0.07 * place * (spec.kind == "histogram"),
+        across: 0.02 if spec.kind == "curve" else 1 - 0.07 * number * (spec.kind == "histogram"),
         f"{across}ref": "paper",
         "text": _plain(mark.label),
         "showarrow": False,
@@ -319,5 +318,5 @@ def _label(spec: FigureSpec, mark: Mark, place: int) -> JsonValue:
 
 
 def _plain(text: str) -> str:
-    """Escape what Plotly would read as its small HTML."""
+    """Escape the characters that Plotly would read as HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,4 +1,4 @@
-"""The colours of figures and what they are called, in one place for matplotlib, Plotly, SVG files and the HTML report.
+"""The colours of figures and their names, for matplotlib, Plotly, SVG files and the HTML report.
 
 Series colours keep 3:1 against both backgrounds and stay apart for colour-blind readers; dashes and markers differ too.
 """
@@ -47,7 +47,7 @@ def series_colour(index: int) -> str:
 
 
 def colour_of(series: Series, index: int) -> str:
-    """Return the colour of what a series means, or else of its place."""
+    """Return the colour of a series by its tone, or by its index if it has none."""
     return series_colour(index) if series.tone is None else LIGHT[_TONES[series.tone]]
 
 

@@ -65,8 +65,8 @@ def to_matplotlib(spec: FigureSpec) -> Figure:
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Apply the style while drawing and saving; labels that the font lacks are drawn by the reader's own font."""
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():  # type: ignore[arg-type]
+    """Apply the style while drawing and saving; characters that the font lacks are drawn in the reader's font."""
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():  # type: ignore[arg-type]  # matplotlib lists keys as literals
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
         yield
 
@@ -157,9 +157,9 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
                 linestyle=_LINES[index % len(_LINES)],
                 label=with_marks(spec, index),
             )
-    tallest = max((y for series in spec.series for y in series.y), default=0.0) or 1.0
+    highest = max((y for series in spec.series for y in series.y), default=0.0) or 1.0
     axes.set_ylabel(spec.y.label)
-    axes.set_ylim(0, tallest * (1.5 if spec.marks and len(spec.series) == 1 else 1.05))
+    axes.set_ylim(0, highest * (1.5 if spec.marks and len(spec.series) == 1 else 1.05))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(visible=False, axis="x")
     if not _scale(axes, spec) and all(edge is None or edge % 1 == 0.5 for series in spec.series for edge in series.x):
@@ -202,7 +202,7 @@ def _draw_timeline(axes: Axes, spec: FigureSpec) -> None:
 
 
 def _scale(axes: Axes, spec: FigureSpec) -> bool:
-    """Make the x axis logarithmic where the figure wants that, and say whether it did."""
+    """Make the x axis logarithmic if the figure has such an axis, and return whether it has."""
     axis = log_axis(spec)
     if axis is None:
         return False
@@ -256,12 +256,12 @@ def _draw_stacked(axes: Axes, spec: FigureSpec) -> None:
 def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
     for index, series in enumerate(spec.series):
         colour = colour_of(series, index)
-        places = [x for x in series.x if x is not None]
-        for x, low, high in zip(places, series.low, series.high, strict=False):
+        points = [x for x in series.x if x is not None]
+        for x, low, high in zip(points, series.low, series.high, strict=False):
             if low is not None and high is not None:
                 axes.plot([x, x], [low, high], color=colour, linewidth=2.0, solid_capstyle="round", alpha=0.4)
         axes.plot(
-            places,
+            points,
             series.y,
             linestyle="-" if series.is_joined else "none",
             linewidth=1.4,
@@ -286,10 +286,10 @@ def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
 
 def _name_points(axes: Axes, series: Series) -> None:
     left, right = axes.get_xlim()
-    places = [x for x in series.x if x is not None]
-    # A name stands on the side of its point where the line does not go.
+    points = [x for x in series.x if x is not None]
+    # The name of a point is on the side to which the line does not go.
     is_below = series.is_joined and series.y[-1:] > series.y[:1]
-    for x, y, label in zip(places, series.y, series.labels, strict=False):
+    for x, y, label in zip(points, series.y, series.labels, strict=False):
         is_right = x > left + 0.66 * (right - left)
         axes.annotate(
             label,

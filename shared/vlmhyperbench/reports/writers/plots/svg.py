@@ -1,4 +1,4 @@
-"""Turn matplotlib's SVG into one that follows the reader's light or dark theme and says in words what it shows.
+"""Turn matplotlib's SVG into one that follows the reader's light or dark theme and has a description in words.
 
 Colours become classes (`palette.css_classes`), inline styles become attributes, so that a page may forbid inline
 styles, and ids carry the figure's name, so that several figures live in one page. The same spec gives the same bytes.
@@ -60,7 +60,7 @@ def to_svg(spec: FigureSpec) -> Drawing:
 
 def _themed(spec: FigureSpec) -> ElementTree.Element:
     drawn, box = _drawn(spec)
-    root = ElementTree.fromstring(drawn)  # noqa: S314 -- matplotlib wrote it, a moment ago
+    root = ElementTree.fromstring(drawn)  # noqa: S314 -- matplotlib has just written it
     for child in list(root):
         if child.tag in {f"{{{_SVG}}}metadata", f"{{{_SVG}}}defs"}:
             root.remove(child)
@@ -87,15 +87,15 @@ def _themed(spec: FigureSpec) -> ElementTree.Element:
 
 
 def _drawn(spec: FigureSpec) -> tuple[str, tuple[float, float, float, float]]:
-    """Return the SVG and where its x axis lies: left and right edge in the picture, and the values there."""
+    """Return the SVG and its x axis: left and right edge in the picture, and the values at the edges."""
     buffer = io.StringIO()
     figure = to_matplotlib(spec)
     with drawing_style(), mpl.rc_context({"svg.hashsalt": spec.name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     axes = figure.axes[0]
-    place, width = axes.get_position(), figure.get_figwidth() * 72
+    box, width = axes.get_position(), figure.get_figwidth() * 72
     low, high = axes.get_xlim()
-    return buffer.getvalue(), (place.x0 * width, place.x1 * width, low, high)
+    return buffer.getvalue(), (box.x0 * width, box.x1 * width, low, high)
 
 
 def _restyle(element: ElementTree.Element) -> None:
