@@ -9,8 +9,9 @@ MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/p
 PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
 TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
-# What an interpreter of the machine says of itself must not reach the tests.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# What an interpreter of the machine says of itself must not reach the tests, nor that it keeps nothing that it compiles:
+# they start a thousand processes.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export UV_NO_PROGRESS = 1
 # Members name each other by version, as on an index, so that no list of them is needed for uv.
 export UV_NO_SOURCES = 1

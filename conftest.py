@@ -14,7 +14,7 @@ settings.load_profile("house")
 
 # What runs beside these tests on the same machine is not theirs: no speed of theirs is void for it. Each process of
 # pytest-xdist has a group of its own, so what it inherits does not count.
-os.environ["VLMHB_MEASURING_GROUP"] = uuid4().hex
+os.environ["VLMHYPERBENCH_MEASURING_GROUP"] = uuid4().hex
 
 TESTS = Path(__file__).parent / "tests"
 LONG = (TESTS / "e2e", TESTS / "shared" / "cli", TESTS / "shared" / "local")

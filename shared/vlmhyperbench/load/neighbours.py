@@ -21,8 +21,11 @@ from typing import Any
 
 from vlmhyperbench.domain.ground import Ground
 
-GROUP = "VLMHB_MEASURING_GROUP"
-"""Environment variable: only measurements of the same group see each other. Tests that run at once use one each."""
+GROUP = "VLMHYPERBENCH_MEASURING_GROUP"
+"""Environment variable: only measurements of the same group see each other. Tests that run at once use one each.
+
+Its name does not begin with VLMHB_, because workers remove such variables: they may be credentials.
+"""
 _SOCKETS = Path("/proc/net/unix")
 _MAX_BYTES = 64 * 1024
 

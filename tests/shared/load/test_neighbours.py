@@ -10,6 +10,7 @@ import pytest
 
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import GROUP, Neighbour, Neighbours, among_neighbours
+from vlmhyperbench.processes import child_environment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux has them")]
 
@@ -79,3 +80,7 @@ async def test_a_message_that_is_not_a_greeting_is_ignored(group: str, data: byt
         other.sendto(data, f"\0vlmhyperbench-measures-{group}-first")
         first.leave()
         assert first.disturbers == []
+
+
+def test_a_worker_without_credentials_still_knows_its_group(group: str) -> None:
+    assert child_environment()[GROUP] == group
