@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import polars
@@ -30,26 +31,10 @@ def aggregates_of(
 
 
 def _aggregate(row: dict[str, Any]) -> Aggregate:
-    method = row["ci_method"]
-    return Aggregate(
-        n=row["n"],
-        n_scored=row["n_scored"],
-        n_unscored=row["n"] - row["n_scored"],
-        n_invalid=row["n_invalid"],
-        unscored=row["unscored"],
-        model_failures=row["model_failures"],
-        infrastructure_failures=row["infrastructure_failures"],
-        value=row["value"],
-        mean=row["mean"],
-        pooled=row["pooled"],
-        median=row["median"],
-        p95=row["p95"],
-        p99=row["p99"],
-        minimum=row["minimum"],
-        maximum=row["maximum"],
-        interval=None
-        if method is None
-        else Interval(low=row["ci_low"], high=row["ci_high"], method=method, units=row["ci_units"]),
-        lower=row["lower"],
-        upper=row["upper"],
-    )
+    low, high, method, units = (row[name] for name in ("ci_low", "ci_high", "ci_method", "ci_units"))
+    columns = {
+        **row,
+        "n_unscored": row["n"] - row["n_scored"],
+        "interval": None if method is None else Interval(low=low, high=high, method=method, units=units),
+    }
+    return Aggregate(**{field.name: columns[field.name] for field in fields(Aggregate)})
