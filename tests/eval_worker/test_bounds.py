@@ -26,20 +26,20 @@ DOCUMENTS = (
 )
 TEXT, DOCUMENT = "vlmhyperbench_text_metrics", "vlmhyperbench_document_metrics"
 POOLED = {
-    "cer@jiwer": (f"{TEXT}:Cer", TEXTS),
-    "wer@jiwer": (f"{TEXT}:Wer", TEXTS),
-    "ter@sacrebleu": (f"{TEXT}:Ter", TEXTS),
-    "bleu@sacrebleu": (f"{TEXT}:Bleu", TEXTS),
-    "chrf@sacrebleu": (f"{TEXT}:Chrf", TEXTS),
-    "field_accuracy@exact": (f"{DOCUMENT}:FieldAccuracy", DOCUMENTS),
-    "field_f1@exact": (f"{DOCUMENT}:FieldF1", DOCUMENTS),
-    "item_count_accuracy@count": (f"{DOCUMENT}:ItemCountAccuracy", DOCUMENTS),
-    "item_count_accuracy@recognised": (f"{DOCUMENT}:ItemCountAccuracy", DOCUMENTS),
-    "classification@macro_f1": (f"{TEXT}:Classification", TEXTS[:4]),
-    "classification@micro_f1": (f"{TEXT}:Classification", TEXTS[:4]),
-    "classification@weighted_f1": (f"{TEXT}:Classification", TEXTS[:4]),
-    "classification@macro_precision": (f"{TEXT}:Classification", TEXTS[:4]),
-    "classification@macro_recall": (f"{TEXT}:Classification", TEXTS[:4]),
+    "cer@jiwer": (f"{TEXT}.cer:Cer", TEXTS),
+    "wer@jiwer": (f"{TEXT}.wer:Wer", TEXTS),
+    "ter@sacrebleu": (f"{TEXT}.ter:Ter", TEXTS),
+    "bleu@sacrebleu": (f"{TEXT}.bleu:Bleu", TEXTS),
+    "chrf@sacrebleu": (f"{TEXT}.chrf:Chrf", TEXTS),
+    "field_accuracy@exact": (f"{DOCUMENT}.field_accuracy:FieldAccuracy", DOCUMENTS),
+    "field_f1@exact": (f"{DOCUMENT}.field_f1:FieldF1", DOCUMENTS),
+    "item_count_accuracy@count": (f"{DOCUMENT}.item_count:ItemCountAccuracy", DOCUMENTS),
+    "item_count_accuracy@recognised": (f"{DOCUMENT}.item_count:ItemCountAccuracy", DOCUMENTS),
+    "classification@macro_f1": (f"{TEXT}.classification:Classification", TEXTS[:4]),
+    "classification@micro_f1": (f"{TEXT}.classification:Classification", TEXTS[:4]),
+    "classification@weighted_f1": (f"{TEXT}.classification:Classification", TEXTS[:4]),
+    "classification@macro_precision": (f"{TEXT}.classification:Classification", TEXTS[:4]),
+    "classification@macro_recall": (f"{TEXT}.classification:Classification", TEXTS[:4]),
 }
 
 
