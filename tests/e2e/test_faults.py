@@ -20,7 +20,7 @@ def registries(registries):
     )
     (registries / "models" / "simulated-flaky.yaml").write_text(
         "description: Slower than a segment lasts, and it breaks every second answer.\nbackends: [simulated]\n"
-        "engine_params: {ttft_ms: 3000, gap_ms: 1, tokens: 6, usage: always, fail_every: 2, failure: cut}\n"
+        "engine_params: {ttft_ms: 2300, gap_ms: 1, tokens: 6, usage: always, fail_every: 2, failure: cut}\n"
     )
     return registries
 

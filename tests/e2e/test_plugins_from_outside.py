@@ -96,5 +96,5 @@ def test_the_plugin_wrote_its_report_beside_the_others(files):
 
 def test_what_the_strategy_made_is_what_was_sent(stack, run):
     found = stack.client.results(run_id=run.id, limit=100).items
-    assert {(one.text, one.references[0]) for one in found} == {(str(2 * n + 1),) * 2 for n in range(SAMPLES)}
+    assert {(result.text, result.references[0]) for result in found} == {(str(2 * n + 1),) * 2 for n in range(SAMPLES)}
     assert stack.query("SELECT count(*) FROM fact WHERE run_id = %s", run.id)[0][0] >= SAMPLES

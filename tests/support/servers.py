@@ -24,7 +24,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Async tests run on asyncio alone."""
+    """Run async tests on asyncio only."""
     return "asyncio"
 
 
@@ -99,7 +99,7 @@ def database_url(postgres_server: Postgres, template_database: str) -> Iterator[
 
 @pytest.fixture
 def fresh_database_url(postgres_server: Postgres, template_database: str) -> Iterator[str]:
-    """URL of a database for one test alone."""
+    """URL of a database that only this test uses."""
     with _copy_of(postgres_server, template_database) as url:
         yield url
 
@@ -121,7 +121,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def fresh_database(fresh_database_url: str) -> AsyncIterator[Database]:
-    """A database for one test alone, through the product's own pool."""
+    """A database that only this test uses, through the product's own pool."""
     opened = Database(fresh_database_url, max_overflow=16)
     yield opened
     await opened.close()
@@ -149,7 +149,7 @@ def _copy_server(cluster: Path, folder: Path) -> Postgres:
 
 @contextmanager
 def _copy_of(server: Postgres, template: str) -> Iterator[str]:
-    """Copy a database from a template; drop it at the end, whoever is still connected."""
+    """Copy a database from a template; drop it at the end, even when clients are still connected."""
     name = f"test_{next(_NUMBERS)}"
     execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     try:

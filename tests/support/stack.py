@@ -50,10 +50,10 @@ class Stack:
         self.client = Client(home.api_url(), home.api_key())
 
     def pid_of(self, name: str) -> int:
-        """The process that the supervisor keeps under this name."""
-        found = {process.name: process.pid for process in control.status(self.home).processes}
-        pid = found.get(name)
-        assert pid is not None, f"{name} is not among {found}"
+        """Return the process id of a part of the stack."""
+        pids = {process.name: process.pid for process in control.status(self.home).processes}
+        pid = pids.get(name)
+        assert pid is not None, f"{name} is not among {pids}"
         return pid
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
@@ -69,7 +69,7 @@ class Stack:
             return connection.execute(statement.encode(), values).fetchall()
 
     def setting(self, name: str) -> str:
-        """One of the values that the stack wrote for its services."""
+        """Return one of the settings that the stack wrote for its services."""
         return str(json.loads(self.home.settings_file.read_text())[name])
 
     def wait(self, run_id: UUID, *, states: set[str] = TERMINAL, timeout_s: float = 90) -> Any:
@@ -80,6 +80,15 @@ class Stack:
             timeout_s,
             last=lambda: self.client.runs.get(run_id).model_dump_json(exclude={"spec"}),
         )
+
+    def wait_without_pauses(self, run_id: UUID) -> Any:
+        """Wait until a run has ended, and cut short the pauses between the tries of its jobs, of up to 300 s."""
+
+        def ended() -> Any:
+            self.query("UPDATE job SET not_before = NULL WHERE run_id = %s AND not_before > now() RETURNING id", run_id)
+            return (run := self.client.runs.get(run_id)).state in TERMINAL and run
+
+        return until(ended, f"end of {run_id}", 90)
 
     def wait_experiment(self, experiment_id: UUID, timeout_s: float = 60) -> Any:
         """Wait until an experiment has ended and its report is there."""
@@ -122,7 +131,7 @@ def until(holds: Callable[[], Any], what: str, timeout_s: float, last: Callable[
 
 
 def _unless_away(ask: Callable[[], Any]) -> Any:
-    """Ask, and take an API that is being restarted for a no."""
+    """Ask; an API that is being restarted counts as not yet."""
     try:
         return ask()
     except Unavailable:
@@ -131,7 +140,7 @@ def _unless_away(ask: Callable[[], Any]) -> Any:
 
 @contextmanager
 def running_stack(registries: Path, **environment: str) -> Iterator[Stack]:
-    """Start a stack in a home of its own and stop it; it dies with this process whatever happens."""
+    """Start a stack in a home of its own and stop it; it ends with this process, also when that is killed."""
     root = Path(tempfile.mkdtemp(prefix="vlmhb-"))
     kept = dict(os.environ)
     os.environ.update({f"VLMHB_TIMERS__{name}": str(value) for name, value in TIMERS.items()})

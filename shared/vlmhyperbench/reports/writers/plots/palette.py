@@ -1,7 +1,6 @@
 """The colours of figures and their names, for matplotlib, Plotly, SVG files and the HTML report.
 
-Series colours have a contrast of 3:1 with both backgrounds and are distinct for colour-blind readers; dashes and
-markers differ too.
+Series colours keep 3:1 against both backgrounds and stay apart for colour-blind readers; dashes and markers differ too.
 """
 
 from __future__ import annotations
