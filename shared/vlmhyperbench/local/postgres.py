@@ -18,7 +18,7 @@ from urllib.parse import quote
 import psycopg
 
 from vlmhyperbench.local.server import (
-    FolderLock,
+    EmbeddedServer,
     ServerProcess,
     end_orphan,
     read_or_make_password,
@@ -67,56 +67,26 @@ _FRAGILE = {"fsync": "off", "full_page_writes": "off"}
 """Data survives a killed server, but not a power loss."""
 
 
-class Postgres:
+class Postgres(EmbeddedServer):
     """A PostgreSQL server in its own folder, run as a child of this process.
 
     `is_durable=False` gives up safety on power loss for speed; it is meant for tests.
     """
 
     def __init__(self, folder: Path, *, is_durable: bool = True) -> None:
-        self._folder = folder.resolve()
+        super().__init__(folder, "PostgreSQL", log_name="postgres.log")
         self._data = self._folder / "data"
         self._password_file = self._folder / "password"
         self._is_durable = is_durable
-        self._lock = FolderLock(self._folder, "PostgreSQL")
-        self._process: ServerProcess | None = None
-        self.log = self._folder / "postgres.log"
-        """The server's log file."""
 
-    @property
-    def pid(self) -> int | None:
-        """Process id of the server, or None while it is stopped."""
-        return self._process.pid if self.is_running() and self._process else None
-
-    def is_running(self) -> bool:
-        """Return whether the server was started and has not ended."""
-        return self._process is not None and self._process.is_running()
-
-    def start(self) -> str:
-        """Start the server and return the database's URL; the first call creates the cluster and the database.
-
-        An orphan server of a killed owner is stopped first, and stale pid and socket files are removed. A call after
-        the server has died restarts it with the same URL.
-
-        Raises:
-            Conflict: another process runs the server of this folder.
-            NotFound: the wheel with the server is not installed.
-            Unavailable: the server does not start; the message quotes its log.
-        """
-        if self.is_running():
-            return self.url
-        self._lock.acquire()
-        try:
-            programs = _programs()
-            sockets = self._make_socket_folder()
-            end_orphan(self._data / "postmaster.pid", self._data, _FAST)
-            self._initialise(programs)
-            self._start_server(programs, sockets)
-            self._create_database()
-        except BaseException:
-            self.stop()
-            raise
-        return self.url
+    def _launch(self) -> None:
+        """Start the server; the first call creates the cluster and the database."""
+        programs = _programs()
+        sockets = self._make_socket_folder()
+        end_orphan(self._data / "postmaster.pid", self._data, _FAST)
+        self._initialise(programs)
+        self._start_server(programs, sockets)
+        self._create_database()
 
     def stop(self) -> None:
         """Stop the server; open transactions are rolled back and clients are disconnected."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -114,10 +115,64 @@ class ServerProcess:
                 return
 
 
+class EmbeddedServer(ABC):
+    """A server in its own folder, run as a child of this process."""
+
+    def __init__(self, folder: Path, what: str, *, log_name: str) -> None:
+        self._folder = folder.resolve()
+        self._lock = FolderLock(self._folder, what)
+        self._process: ServerProcess | None = None
+        self.log = self._folder / log_name
+        """The server's log file."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, or None while it is stopped."""
+        return self._process.pid if self.is_running() and self._process else None
+
+    def is_running(self) -> bool:
+        """Return whether the server was started and has not ended."""
+        return self._process is not None and self._process.is_running()
+
+    def start(self) -> str:
+        """Start the server and return its URL; does nothing if it runs.
+
+        An orphan server of a killed owner is stopped first. A call after the server has died restarts it with the same
+        URL, if its address is still free.
+
+        Raises:
+            Conflict: another process runs the server of this folder.
+            NotFound: the wheel with the server is not installed.
+            Unavailable: the server does not start; the message quotes its log.
+        """
+        if self.is_running():
+            return self.url
+        self._lock.acquire()
+        try:
+            self._launch()
+        except BaseException:  # also on Ctrl-C, nothing that was started may be left
+            self.stop()
+            raise
+        return self.url
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """URL of the server, with the password."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the server and release the lock of its folder."""
+
+    @abstractmethod
+    def _launch(self) -> None:
+        """Start the server and wait until it is ready; the lock is held."""
+
+
 def end_orphan(pid_file: Path, marker: Path, signals: Sequence[signal.Signals]) -> None:
     """End the orphan server of an earlier owner, if the pid file names a live process that works in this folder.
 
-    A pid that was reused by another process is left alone: neither its command line nor its folder is `marker`.
+    A process that has reused the pid is not ended: neither its command line nor its folder is `marker`.
     """
     try:
         pid = int(pid_file.read_text().split("\n", 1)[0])

@@ -11,7 +11,7 @@ from pathlib import Path
 import redis
 
 from vlmhyperbench.local.server import (
-    FolderLock,
+    EmbeddedServer,
     ServerProcess,
     end_orphan,
     read_or_make_password,
@@ -23,7 +23,7 @@ from vlmhyperbench_sdk.errors import NotFound, Unavailable
 
 _HOST = "127.0.0.1"
 _START_S = 20.0
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 
 _CONFIG = """\
 bind {host}
@@ -40,58 +40,31 @@ maxmemory-policy noeviction
 """`noeviction`: any other policy would silently drop queued messages."""
 
 
-class Valkey:
+class Valkey(EmbeddedServer):
     """A Valkey server in its own folder, run as a child of this process."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()
+        super().__init__(folder, "Valkey", log_name="valkey.log")
         self._config = self._folder / "valkey.conf"
         self._port_file = self._folder / "port"
-        self._lock = FolderLock(self._folder, "Valkey")
-        self._process: ServerProcess | None = None
-        self.log = self._folder / "valkey.log"
-        """The server's log file."""
 
-    @property
-    def pid(self) -> int | None:
-        """Process id of the server, or None while it is stopped."""
-        return self._process.pid if self.is_running() and self._process else None
+    def _launch(self) -> None:
+        """Start the server, at the port of the last start if it is free, so that clients find a restarted server.
 
-    def is_running(self) -> bool:
-        """Return whether the server was started and has not ended."""
-        return self._process is not None and self._process.is_running()
-
-    def start(self) -> str:
-        """Start the server and return its URL, in the form that redis-py and Celery accept.
-
-        The port of the last start is used again if it is free, so that clients find a restarted server. An orphan
-        server of a killed owner is stopped first. An unreadable append-only file is renamed and a new one begun, since
-        the broker's content may be lost at any time.
-
-        Raises:
-            Conflict: another process runs the server of this folder.
-            NotFound: the wheel with the server is not installed.
-            Unavailable: the server does not start; the message quotes its log.
+        An unreadable append-only file is renamed and a new one begun, since the broker's content may be lost at any
+        time.
         """
-        if self.is_running():
-            return self.url
-        self._lock.acquire()
-        try:
-            program = _program()
-            end_orphan(self._folder / "server.pid", self._folder, (signal.SIGTERM,))
-            for attempt in range(1, _TRIES + 1):
-                self._choose_port()
-                try:
-                    self._start_server(program)
-                    break
-                except Unavailable:
-                    if attempt == _TRIES:
-                        raise
-                    self._move_damaged_file()
-        except BaseException:
-            self.stop()
-            raise
-        return self.url
+        program = _program()
+        end_orphan(self._folder / "server.pid", self._folder, (signal.SIGTERM,))
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            self._choose_port()
+            try:
+                self._start_server(program)
+                break
+            except Unavailable:
+                if attempt == _MAX_ATTEMPTS:
+                    raise
+                self._move_damaged_file()
 
     def stop(self) -> None:
         """Stop the server; its append-only file is flushed."""
@@ -102,7 +75,7 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """`redis://` URL with the password."""
+        """`redis://` URL with the password, in the form that redis-py and Celery accept."""
         return f"redis://:{self._password}@{_HOST}:{self._port_file.read_text().strip()}/0"
 
     @property

@@ -288,7 +288,7 @@ def _costs(comparison: Comparison) -> list[Table]:
     known, headlines = _known_costs(comparison), _headlines(comparison)
     sides = (comparison.baseline, comparison.other)
     hourly = [samples for samples in sides if _is_by_the_hour(samples)]
-    void = [samples.name for samples in hourly if _validity(samples) == "invalid"]
+    invalid = [samples.name for samples in hourly if _validity(samples) == "invalid"]
     is_measure = _is_one_measurement(comparison)
     why = why_costs_differ_in_kind(*headlines)
     columns = (Column(title="cost"), *(Column(title=title, kind="number") for title in ("baseline", "other", "change")))
@@ -305,9 +305,9 @@ def _costs(comparison: Comparison) -> list[Table]:
     if not why and not is_measure:
         withheld = "costs by the hour are" if hourly else "the total cost is"
         note = f"The speeds of the two runs are not compared, so {withheld} not compared either."
-    if void:
-        note = f"{INVALID} as measurements: the costs by the hour of {listed(void)}; their reports say why. {note}"
-    title = f"Cost: {INVALID}" if void else "Cost"
+    if invalid:
+        note = f"{INVALID} as measurements: the costs by the hour of {listed(invalid)}; their reports say why. {note}"
+    title = f"Cost: {INVALID}" if invalid else "Cost"
     return [Table(name="costs", title=title, columns=columns, rows=tuple(rows), note=note.rstrip())]
 
 
@@ -323,7 +323,7 @@ def _money(amount: float | None, headline: Mapping[str, JsonValue]) -> str:
 def _speeds(comparison: Comparison) -> Table:
     sides = (comparison.baseline, comparison.other)
     broken = any(samples.side.is_interrupted for samples in sides)
-    void = [samples.name for samples in sides if _validity(samples) == "invalid"]
+    invalid = [samples.name for samples in sides if _validity(samples) == "invalid"]
     differing = _measured_apart(*sides)
     is_one = _is_one_measurement(comparison)
     of_memory = two_kinds_of_memory(*(samples.side.headline for samples in sides))
@@ -340,11 +340,11 @@ def _speeds(comparison: Comparison) -> Table:
         note = f"The runs differ in {listed(differing)}: {what} compared. {note}"
     if of_memory:
         note = f"{of_memory} {note}"
-    if void:
-        note = f"{INVALID} as measurements of speed: those of {listed(void)}; their reports say why. {note}"
+    if invalid:
+        note = f"{INVALID} as measurements of speed: those of {listed(invalid)}; their reports say why. {note}"
     return Table(
         name="speeds",
-        title=f"Speed: {INVALID}" if void else "Speed",
+        title=f"Speed: {INVALID}" if invalid else "Speed",
         columns=(
             Column(title="speed"),
             *(Column(title=title, kind="number") for title in ("baseline", "other", "change")),

@@ -224,7 +224,7 @@ class Tile:
     value: str
     detail: str
     tone: Tone = "neutral"
-    """Colour of the number: `bad` if it is void."""
+    """Colour of the number: `bad` if it is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

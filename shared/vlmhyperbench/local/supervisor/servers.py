@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Protocol
 
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.local.server import EmbeddedServer
 from vlmhyperbench.local.supervisor.supervised import FIRST_PAUSE_S, MAX_PAUSE_S
 
 log = logging.getLogger(__name__)
@@ -17,22 +16,10 @@ log = logging.getLogger(__name__)
 _CHECK_INTERVAL_S = 1.0
 
 
-class Server(Protocol):
-    """The common interface of PostgreSQL and Valkey."""
-
-    log: Path
-
-    @property
-    def pid(self) -> int | None: ...
-    def is_running(self) -> bool: ...
-    def start(self) -> str: ...
-    def stop(self) -> None: ...
-
-
 class WatchedServer:
     """A server that is monitored, and restarted with back-off if it has died."""
 
-    def __init__(self, name: str, server: Server, changed: Callable[[], None]) -> None:
+    def __init__(self, name: str, server: EmbeddedServer, changed: Callable[[], None]) -> None:
         self.name = name
         self.server = server
         self.restarts = 0

@@ -17,10 +17,10 @@ import psutil
 
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.postgres import Postgres
-from vlmhyperbench.local.server import read_or_make_password, tail, write_private
+from vlmhyperbench.local.server import EmbeddedServer, read_or_make_password, tail, write_private
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.local.supervisor.servers import Server, WatchedServer
+from vlmhyperbench.local.supervisor.servers import WatchedServer
 from vlmhyperbench.local.supervisor.services import STAGES, Service, environment_of_services
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
 from vlmhyperbench.local.valkey import Valkey
@@ -102,7 +102,7 @@ class Stack:
         """Base URL of the API."""
         return f"http://{self._host}:{self._port}"
 
-    async def _serve(self, leaving: AsyncExitStack, name: str, server: Server) -> str:
+    async def _serve(self, leaving: AsyncExitStack, name: str, server: EmbeddedServer) -> str:
         self._report({"event": "starting", "what": name})
         watched = WatchedServer(name, server, self._write_processes)
         self._servers.append(watched)

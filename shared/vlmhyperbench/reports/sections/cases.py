@@ -121,7 +121,7 @@ def most_flipped(flips: Sequence[Flip], groups: Sequence[str]) -> tuple[str, str
 def show_flips(
     baseline: RunEvidence, other: RunEvidence, flips: Sequence[Flip], *, index: int, max_cases: int = MAX_FLIPS
 ) -> Cases:
-    """Choose flips, broken and mended ones in turn; `index` tells the comparisons of a report apart."""
+    """Choose flips, broken and mended ones in turn; `index` distinguishes the comparisons of a report."""
     rows = [{**flip.baseline, "kind": flip.kind, "flip": number} for number, flip in enumerate(flips)]
     items = []
     for row in _in_turn(rows, order=[BROKE, MENDED])[:max_cases]:

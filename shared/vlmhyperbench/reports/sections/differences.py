@@ -203,7 +203,7 @@ def _point(delta: Delta) -> Point:
 
 
 def flip_matrix(baseline: str, other: str, flips: Flips, index: int) -> FigureSpec:
-    """Draw how often an answer is right or wrong in both runs; `index` tells the matrices of a report apart."""
+    """Draw how often an answer is right or wrong in both runs; `index` distinguishes the matrices of a report."""
     largest = max(flips.both_right, flips.broke, flips.mended, flips.both_wrong, 1)
 
     def cell(number: int) -> tuple[float, str]:

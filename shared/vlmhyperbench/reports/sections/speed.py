@@ -82,10 +82,10 @@ def compared_speeds(runs: Sequence[RunSummary], *, drawn: Sequence[ReportedRun],
     """
     if not runs:
         return _untimed("No request was timed.")
-    void = [run.name for run in runs if run.performance.is_invalid]
+    invalid = [run.name for run in runs if run.performance.is_invalid]
     lead = f"All times are taken at the client, over the answered requests of each run.{cut}"
-    if void:
-        lead = f"{INVALID} as measurements are the speeds of {listed(void)}. {lead}"
+    if invalid:
+        lead = f"{INVALID} as measurements are the speeds of {listed(invalid)}. {lead}"
     named = [(marked(run.name, run.summary.performance), run.evidence) for run in drawn]
     return _section(lead, runs, [*load_figures(runs), *_distributions(named)])
 

@@ -85,16 +85,16 @@ def trade_offs(runs: Sequence[RunSummary]) -> Section | None:
     direction = candidates[0].quality.identity.description.direction if candidates else None
     if direction is None:
         return None
-    alike = [candidate for candidate in candidates if _is_alike(candidate, candidates[0])]
-    timed = [candidate for candidate in alike if _is_driven_alike(candidate, alike[0])]
-    kinds = [candidate.run.performance.peak_memory_of for candidate in alike]
+    comparable = [candidate for candidate in candidates if _has_same_task(candidate, candidates[0])]
+    timed = [candidate for candidate in comparable if _is_same_measurement(candidate, comparable[0])]
+    kinds = [candidate.run.performance.peak_memory_of for candidate in comparable]
     of = next((kind for kind in kinds if kind is not None), None)
-    same_devices = [candidate for candidate, kind in zip(alike, kinds, strict=True) if kind == of]
+    same_devices = [candidate for candidate, kind in zip(comparable, kinds, strict=True) if kind == of]
     axes = Axis(title="latency, p50", unit="ms"), Axis(title=f"peak memory of the {of}", unit="MiB")
     by_latency = _points(timed, [candidate.latency_ms for candidate in timed], of_speed=True)
     by_memory = _points(same_devices, [candidate.memory_mib for candidate in same_devices], of_speed=False)
     drawn = [("latency", "median latency", axes[0], by_latency), ("memory", "peak memory", axes[1], by_memory)]
-    label = alike[0].quality.label
+    label = comparable[0].quality.label
     figures, sentences, left_out = [], [], dict[str, str]()
     for name, words, axis, points in drawn:
         if len(points) < 2:
@@ -125,7 +125,7 @@ def _say_left_out(reasons: Mapping[str, str]) -> str:
     return f" Left out, because their values are of a part of the requests: {runs}." if runs else ""
 
 
-def _is_alike(candidate: Candidate, first: Candidate) -> bool:
+def _has_same_task(candidate: Candidate, first: Candidate) -> bool:
     return (
         candidate.quality.identity.is_same(first.quality.identity)
         and candidate.run.spec.dataset == first.run.spec.dataset
@@ -133,11 +133,11 @@ def _is_alike(candidate: Candidate, first: Candidate) -> bool:
     )
 
 
-def _is_driven_alike(candidate: Candidate, first: Candidate) -> bool:
+def _is_same_measurement(candidate: Candidate, first: Candidate) -> bool:
     return not measured_apart(candidate.run.measurement, first.run.measurement)
 
 
-def _points(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[_Point]:
+def _points(comparable: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[_Point]:
     return [
         _Point(
             candidate=candidate,
@@ -145,7 +145,7 @@ def _points(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_spe
             cost=cost,
             value=candidate.quality.value,
         )
-        for candidate, cost in zip(alike, costs, strict=True)
+        for candidate, cost in zip(comparable, costs, strict=True)
         if cost is not None and candidate.quality.value is not None
     ]
 

@@ -114,8 +114,8 @@ def _how_fast(summary: RunSummary) -> str:
         return "No request of this run was timed, so its speed is unknown."
     times = f"half of its answers took at most {milliseconds(latency.p50)}, 99 % at most {milliseconds(latency.p99)}"
     reasons = reasons_of(performance)
-    void = f"{INVALID} as a measurement of speed, because {reasons}: " if reasons else ""
-    sentence = upper_first(void + times)
+    invalid = f"{INVALID} as a measurement of speed, because {reasons}: " if reasons else ""
+    sentence = upper_first(invalid + times)
     if first is not None:
         sentence += f", and the median time to the first token was {milliseconds(first.p50)}"
     if performance.samples_per_s is not None:
@@ -240,9 +240,9 @@ def _speeds(paired: Sequence[Paired]) -> str:
             f"{other.name} is {how} at the median ({milliseconds(theirs.p50)} against {milliseconds(base.p50)}; "
             f"p99 {milliseconds(theirs.p99)} against {milliseconds(base.p99)})"
         )
-    void = [summary.name for summary in runs if summary.performance.is_invalid]
-    if clauses and void:
-        clauses[0] = f"{INVALID} as measurements are the speeds of {listed(void)}: {clauses[0]}"
+    invalid = [summary.name for summary in runs if summary.performance.is_invalid]
+    if clauses and invalid:
+        clauses[0] = f"{INVALID} as measurements are the speeds of {listed(invalid)}: {clauses[0]}"
     return f"{'; '.join(clauses)}." if clauses else "Speeds are not compared, because a run was not timed."
 
 

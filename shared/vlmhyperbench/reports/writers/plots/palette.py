@@ -1,6 +1,7 @@
 """The colours of figures and their names, for matplotlib, Plotly, SVG files and the HTML report.
 
-Series colours keep 3:1 against both backgrounds and stay apart for colour-blind readers; dashes and markers differ too.
+Series colours have a contrast of 3:1 with both backgrounds and are distinct for colour-blind readers; dashes and
+markers differ too.
 """
 
 from __future__ import annotations

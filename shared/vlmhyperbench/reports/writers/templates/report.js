@@ -5,7 +5,7 @@ const inflate = (id) => {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 };
 
-// A link to what is folded unfolds it.
+// A link to a folded part unfolds it.
 const unfold = () => {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
@@ -15,7 +15,7 @@ const unfold = () => {
   target.scrollIntoView({ behavior: "instant" });
 };
 
-// Pages by the hash of their content: those that lie in the file, and, where the API serves it, those that it stores.
+// Pages by their content hashes: those in the file, and those that the API stores if it serves this page.
 const pictures = new Map(Object.entries(JSON.parse(document.getElementById("pictures").textContent)));
 for (const page of document.querySelectorAll(".page")) {
   const picture = page.querySelector("img");
@@ -111,12 +111,12 @@ for (const page of document.querySelectorAll(".page")) {
       if (at.x < left || at.x > right) return;
       const share = (at.x - left) / (right - left);
       const x = spec.layout.xaxis.type === "log" ? low * (high / low) ** share : low + share * (high - low);
-      const lines = spec.data.filter((one) => one.mode !== "markers");
-      const parts = lines.map((one) => {
-        const starts = one.width ? one.x.map((middle, i) => middle - one.width[i] / 2) : one.x;
-        const y = one.y[starts.filter((value) => value <= x).length - 1] || 0;
+      const lines = spec.data.filter((line) => line.mode !== "markers");
+      const parts = lines.map((line) => {
+        const starts = line.width ? line.x.map((middle, i) => middle - line.width[i] / 2) : line.x;
+        const y = line.y[starts.filter((value) => value <= x).length - 1] || 0;
         const value = kind === "curve" ? `${short.format(100 * y)} %` : short.format(y);
-        return lines.length > 1 ? `${plain(one.name)} ${value}` : value;
+        return lines.length > 1 ? `${plain(line.name)} ${value}` : value;
       });
       readout.textContent = `${kind === "curve" ? "within" : "at"} ${short.format(x)} ${unit}: ${parts.join(" · ")}`;
     });
@@ -128,7 +128,7 @@ for (const page of document.querySelectorAll(".page")) {
   const note = document.getElementById("explorer-note");
   let library = null;
 
-  // The policy lets exactly this script run, by its hash, and nobody pays for it before a figure is explored.
+  // The policy allows exactly this script, by its hash; it is loaded only when a figure is explored.
   const load = async () => {
     const script = document.createElement("script");
     script.textContent = await inflate("library");
@@ -136,7 +136,7 @@ for (const page of document.querySelectorAll(".page")) {
     return window.Plotly;
   };
 
-  // Figures are written in the light theme's colours.
+  // The data of figures has the colours of the light theme.
   const themed = (value, isColour = false) => {
     if (Array.isArray(value)) return value.map((item) => themed(item, isColour));
     if (value && typeof value === "object") {
@@ -156,9 +156,9 @@ for (const page of document.querySelectorAll(".page")) {
       delete layout.title;
       layout.margin.t = 40;
       await plotly.newPlot(stage, traces, layout, config);
-      note.textContent = `${spec.layout.meta.note} Drag to zoom, double-click to see everything again; a name in the legend hides its series.`.trim();
+      note.textContent = `${spec.layout.meta.note} Drag to zoom, double-click to reset; a click on a name in the legend hides its series.`.trim();
     } catch {
-      note.textContent = "This browser cannot draw the figure here; its picture and its numbers are in the report.";
+      note.textContent = "This browser cannot draw the figure; the report has its picture and its numbers.";
     }
   };
 
@@ -175,7 +175,7 @@ for (const page of document.querySelectorAll(".page")) {
     stage.replaceChildren();
   });
 
-  // What is folded is printed too, but for the numbers behind figures.
+  // Folded parts are printed too, except the numbers of figures.
   addEventListener("beforeprint", () => {
     for (const fold of document.querySelectorAll("main details:not([open])")) {
       if (fold.parentElement.matches("figure")) continue;

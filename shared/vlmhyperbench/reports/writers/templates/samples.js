@@ -1,4 +1,4 @@
-// All samples: a table that is searched, filtered, sorted and paged in the browser, and one sample opened at a time.
+// All samples: a table to search, filter, sort and page in the browser, with one open sample at a time.
 (async () => {
   const PAGE = 15;
   const root = document.querySelector(".samples .browser");
@@ -22,7 +22,7 @@
       ? "–"
       : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace(/,/g, "\u202f");
   const every = table.key.map((_, row) => row);
-  const digits = table.metrics.map((_, place) => (table.scores.every((row) => Number.isInteger(row[place] ?? 0)) ? 0 : 3));
+  const digits = table.metrics.map((_, i) => (table.scores.every((row) => Number.isInteger(row[i] ?? 0)) ? 0 : 3));
   const texts = every.map((row) =>
     [table.key[row], table.question[row], table.answer[row], table.parsed[row], ...table.references[row]]
       .join("\n").toLowerCase());
@@ -40,7 +40,7 @@
     }
   };
   choices(field("outcome"), "Every outcome", table.outcome);
-  const filters = table.groups.map((title, place) => [title, table.group_values.map((values) => values[place])]);
+  const filters = table.groups.map((title, i) => [title, table.group_values.map((values) => values[i])]);
   if (table.runs.length > 1) filters.unshift(["run", table.run.map((run) => table.runs[run])]);
   const selects = filters.map(([title, values]) => {
     const select = document.createElement("select");
@@ -49,11 +49,11 @@
     root.querySelector(".choices").append(select);
     return [select, values];
   });
-  table.metrics.forEach((label, place) => option(field("metric"), place, label));
+  table.metrics.forEach((label, i) => option(field("metric"), i, label));
   root.querySelector(".range").hidden = table.metrics.length === 0;
 
   const columns = new Map([
-    ...table.metrics.map((label, place) => [label, (row) => table.scores[row][place]]),
+    ...table.metrics.map((label, i) => [label, (row) => table.scores[row][i]]),
     ["latency", (row) => table.latency_ms[row]],
     ["tokens", (row) => table.tokens[row]],
   ]);
@@ -63,7 +63,7 @@
     option(field("sort"), `-${name}`, `${name}, highest first`);
   }
 
-  // Metrics beside the first two stand in the opened sample only.
+  // The table has the first two metrics; an open sample shows all of them.
   const shown = [...table.metrics.slice(0, 2), "latency", "tokens"];
   const heads = new Map();
   const head = root.querySelector("thead tr");
@@ -102,7 +102,7 @@
     const value = columns.get(sort.slice(1));
     if (value) {
       const sign = sort[0] === "-" ? -1 : 1;
-      // What has no value stands last, however it is sorted; equal ones keep their order.
+      // Rows without a value come last in either direction; rows with equal values keep their order.
       const keyed = rows.map((row) => [value(row) ?? null, row]);
       keyed.sort(([a], [b]) => (a === null ? (b === null ? 0 : 1) : b === null ? -1 : sign * (a - b)));
       rows.splice(0, rows.length, ...keyed.map(([, row]) => row));
@@ -139,7 +139,7 @@
         link.href = stored(image);
         parts.append(link);
       } else {
-        parts.append(element("p", `Its page is not in this file: image ${image.slice(0, 12)}…`, "nopage"));
+        parts.append(element("p", `The page is not in this file: image ${image.slice(0, 12)}…`, "nopage"));
       }
     }
     return parts;
@@ -154,10 +154,10 @@
     fact(list, "answered", element("pre", table.answer[row] ?? "nothing"));
     fact(list, "read as", table.parsed[row] === null ? null : element("pre", table.parsed[row]));
     fact(list, "fields", table.fields[row]);
-    table.metrics.forEach((label, place) => fact(list, label, number(table.scores[row][place], digits[place])));
+    table.metrics.forEach((label, i) => fact(list, label, number(table.scores[row][i], digits[i])));
     fact(list, "latency", table.latency_ms[row] === null ? null : `${number(table.latency_ms[row], 1)} ms`);
     fact(list, "output tokens", table.tokens[row] === null ? null : number(table.tokens[row]));
-    table.groups.forEach((title, place) => fact(list, title, table.group_values[row][place]));
+    table.groups.forEach((title, i) => fact(list, title, table.group_values[row][i]));
     fact(list, "note", table.note_of[row]);
     fact(list, "key", table.key[row]);
     const box = element("div", "", "sample");
@@ -192,8 +192,8 @@
     outcome.append(element("span", table.outcome[row], `tag${tone}`));
     tr.append(outcome, expected, answered);
     shown.forEach((column) => {
-      const place = table.metrics.indexOf(column);
-      const after = place >= 0 ? digits[place] : column === "latency" ? 1 : 0;
+      const i = table.metrics.indexOf(column);
+      const after = i >= 0 ? digits[i] : column === "latency" ? 1 : 0;
       tr.append(element("td", number(columns.get(column)(row), after), "number"));
     });
     return tr;
