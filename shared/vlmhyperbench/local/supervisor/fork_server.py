@@ -78,7 +78,7 @@ def _serve() -> Request | None:
         if woken in ready:
             os.read(woken, 4096)
             for pid, status in _ended():
-                _say(pid=pid, status=status)
+                _report(pid=pid, status=status)
         if 0 in ready:
             asked = lines.read()
             if asked is None:
@@ -92,7 +92,7 @@ def _serve() -> Request | None:
                     _die_with(server)
                     asked_for: Request = json.loads(line)
                     return asked_for
-                _say(pid=pid)
+                _report(pid=pid)
 
 
 class _Lines:
@@ -121,8 +121,8 @@ def _ended() -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
-def _say(**said: int) -> None:
-    os.write(1, json.dumps(said).encode() + b"\n")
+def _report(**fields: int) -> None:
+    os.write(1, json.dumps(fields).encode() + b"\n")
 
 
 def _die_with(server: int) -> None:

@@ -97,8 +97,8 @@ class Home:
     def api_url(self) -> str | None:
         """Return the URL of the stack's API as written by the supervisor; None if it never ran."""
         try:
-            found = json.loads(self.settings_file.read_text(encoding="utf-8"))
-            host, port = found["api_host"], found["api_port"]
+            settings = json.loads(self.settings_file.read_text(encoding="utf-8"))
+            host, port = settings["api_host"], settings["api_port"]
         except (OSError, ValueError, LookupError, TypeError):
             return None
         return f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
