@@ -110,7 +110,7 @@ def check_alone(bench: Bench, wheel: Path) -> None:
 def check_described(wheel: Path) -> None:
     """Refuse a wheel whose page at a package index would be empty."""
     with zipfile.ZipFile(wheel) as archive:
-        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        [name] = [file for file in archive.namelist() if file.endswith(".dist-info/METADATA")]
         described = message_from_bytes(archive.read(name))
     assert described["Description-Content-Type"] == "text/markdown", wheel.name
     assert len(str(described.get_payload()).split()) > 10, wheel.name

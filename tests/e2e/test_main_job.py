@@ -146,6 +146,6 @@ def test_a_key_that_repeats_gives_the_same_run(stack):
 def test_unknown_names_are_refused_together_with_the_nearest_ones(stack):
     with pytest.raises(InvalidInput) as refused:
         stack.client.runs.create(entry(target={"model": "simulated-instnt"}, task="synthetic-question"))
-    told = " ".join(f"{error.message} {error.cure}" for error in refused.value.errors)
-    assert "simulated-instant" in told
-    assert "synthetic-questions" in told
+    text = " ".join(f"{error.message} {error.cure}" for error in refused.value.errors)
+    assert "simulated-instant" in text
+    assert "synthetic-questions" in text

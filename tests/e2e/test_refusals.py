@@ -82,9 +82,9 @@ def test_a_request_that_is_wrong_for_everybody_ends_the_run_without_a_score(stac
     assert [(error.rule, error.cause, error.count) for error in run.errors] == [(rule, "configuration", 1)]
     assert len(served.bodies) == 1
     host = served.url.removeprefix("http://").removesuffix("/v1")
-    for told in (run.reason, shown):
-        assert host in told
-        assert run.errors[0].message[:60] in told
+    for text in (run.reason, shown):
+        assert host in text
+        assert run.errors[0].message[:60] in text
     assert "0.0 %" not in shown
 
 

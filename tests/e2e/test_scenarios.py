@@ -1,4 +1,4 @@
-"""Timed scenarios through every service: arrivals that nothing moves, streams of their own, a baseline aside."""
+"""Timed scenarios through every service: a fixed schedule of arrivals, parallel streams, a baseline phase."""
 
 import itertools
 import json

@@ -92,11 +92,11 @@ def report_of(stack, run):
 def test_a_run_that_is_clearly_worse_stops_early_and_frees_its_worker(stack, right):
     stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id), "seed": 3}
     run = stack.wait(stack.client.runs.create(entry(stop=stop)).id)
-    told = run.stopping
+    stopping = run.stopping
     assert (run.state, run.failed, run.total) == ("SUCCEEDED", 0, SAMPLES)
-    assert (told["state"], told["of"], told["unscored"]) == ("refuted", SAMPLES, 0)
-    assert (told["samples"], told["low"]) == (30, -1.0)
-    assert told["high"] < -0.1
+    assert (stopping["state"], stopping["of"], stopping["unscored"]) == ("refuted", SAMPLES, 0)
+    assert (stopping["samples"], stopping["low"]) == (30, -1.0)
+    assert stopping["high"] < -0.1
     assert 30 <= run.done < SAMPLES / 2
     generate = next(job for job in run.jobs if job.kind == "GENERATE")
     assert generate.outcome == {

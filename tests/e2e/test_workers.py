@@ -1,4 +1,4 @@
-"""A worker joins a running stack from a command line, does its jobs, and leaves when it is told to."""
+"""A worker joins a running stack from a command line, does its jobs, and leaves on request."""
 
 import json
 import os

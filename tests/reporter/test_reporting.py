@@ -198,12 +198,12 @@ async def test_every_report_is_announced_once_and_figures_are_not(
     run_id = await _answered(runtime, cpu, tmp_path)
     await _report(runtime, cpu, run_id)
     async with runtime.database.transaction() as session:
-        told = [
+        messages = [
             str(event.data["name"])
             for event in await events.after(session, run_id, 0)
             if event.type == "artifact.ready"
         ]
-    assert sorted(told) == [
+    assert sorted(messages) == [
         *("answers.csv", "metrics_detailed.csv", "metrics_summary.csv"),
         *("report.html", "report.json", "report.md", "samples.parquet", "summary.json"),
     ]

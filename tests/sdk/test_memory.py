@@ -35,8 +35,8 @@ def test_a_large_process_does_not_hand_its_peak_on_to_what_it_starts() -> None:
         file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1), (os.POSIX_SPAWN_CLOSE, reading)],
     )
     os.close(writing)
-    with os.fdopen(reading) as told:
-        peak_bytes = int(told.read())
+    with os.fdopen(reading) as pipe:
+        peak_bytes = int(pipe.read())
     os.waitpid(child, 0)
     assert len(held) < peak_rss_bytes()
     assert peak_bytes < 200 * MB

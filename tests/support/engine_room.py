@@ -72,7 +72,7 @@ class EngineRoom:
     async def add_worker(
         self, kind: WorkerKind = "inference", *, slots: int = 1, devices: int = 0, ground: Ground | None = None
     ) -> UUID:
-        """Register a worker, on a machine of its own unless told otherwise."""
+        """Register a worker, on a machine of its own by default."""
         worker_id = uuid4()
         new = [
             workers.NewDevice(no=no, kind="gpu", uuid=f"g{no}", name="gpu", memory_bytes=100) for no in range(devices)

@@ -1,6 +1,6 @@
 """A real inference worker whose handler appends made-up rows: `python -m tests.support.stub_worker MODE`.
 
-`finish` writes every missing row. `hang` writes two rows and waits to be told to stop; `stubborn` does not even listen.
+`finish` writes every missing row. `hang` writes two rows and waits for the order to stop; `stubborn` ignores it.
 `crash` raises. What it runs in a child is in `add`.
 """
 

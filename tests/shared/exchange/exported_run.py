@@ -81,7 +81,7 @@ def run(*, pinned: RunSpec | None = None, **changes: object) -> RunDetail:
 
 def measure(metric: str = "anls", value: float | None = 1.0, **changes: object) -> MeasureValue:
     """Make what one metric says of one answer."""
-    profile = next((one.profile for one in METRICS if one.name == metric), "")
+    profile = next((described.profile for described in METRICS if described.name == metric), "")
     made = MeasureValue(
         metric=metric,
         profile=profile,

@@ -248,12 +248,12 @@ def test_inspect_itself_reads_every_score_as_we_wrote_it(tmp_path: Path) -> None
     assert (found["listed"], found["status"], found["results"]) == (1, "success", {"anls": 0.7, "exact_match": 0.5})
     first = exported().extractors[0]
     expected = [
-        {(m.key if m.extractor == first else f"{m.key} ({m.extractor})"): m.value for m in one.measures}
-        for one in wanted
+        {(m.key if m.extractor == first else f"{m.key} ({m.extractor})"): m.value for m in answer.measures}
+        for answer in wanted
     ]
     assert sorted(map(str, found["samples"].values())) == sorted(map(str, expected))
     assert found["summaries"] == found["samples"]
-    assert sorted(found["texts"].values()) == sorted(one.text or "" for one in wanted)
+    assert sorted(found["texts"].values()) == sorted(answer.text or "" for answer in wanted)
     shown = [images for images in found["images"].values() if images]
     assert shown == [[data_url(thumbnail().data)]] * sum(bool(sample.images) for sample in wanted)
     assert found["images"]["seen#1"] == shown[0]

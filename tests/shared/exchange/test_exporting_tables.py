@@ -124,7 +124,7 @@ def test_an_answer_that_nothing_was_measured_of_has_a_row_in_csv(tmp_path: Path)
 
 def test_scores_are_the_same_numbers_after_reading_to_the_last_bit(tmp_path: Path) -> None:
     frame = polars.read_parquet(_write(write_parquet, tmp_path, _scored()))
-    assert [one[0]["value"] for one in frame["measures"].to_list()] == FLOATS
+    assert [measures[0]["value"] for measures in frame["measures"].to_list()] == FLOATS
     lines = _lines(_write(write_jsonl, tmp_path, _scored()))[1:]
     assert [line["reported"]["anls"] for line in lines] == FLOATS
     rows = _csv(_write(write_csv, tmp_path, _scored()))

@@ -188,7 +188,7 @@ from pathlib import Path
 from vlmhyperbench.exchange.reading import read
 kib = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 file, before = read(Path(sys.argv[1])), kib()
-print(sum(len(one.text) for one in file.answers), kib() - before)
+print(sum(len(answer.text) for answer in file.answers), kib() - before)
 """
 
 

@@ -64,12 +64,12 @@ def test_the_true_log_is_read_with_answers_scores_and_its_error() -> None:
 
 @pytest.mark.parametrize("other", [JSON, CHUNKED])
 def test_the_same_log_as_json_and_in_chunks_says_the_same(other: Path) -> None:
-    def told(path: Path) -> list[tuple[object, ...]]:
+    def summary_of(path: Path) -> list[tuple[object, ...]]:
         return [
             tuple(getattr(answer, name) for name in answer.__slots__ if name != "location") for answer in answers(path)
         ]
 
-    assert told(other) == told(EVAL)
+    assert summary_of(other) == summary_of(EVAL)
 
 
 def test_numbers_are_those_that_the_tools_own_metrics_had() -> None:

@@ -14,7 +14,7 @@ HEADER = {"version": 2, "status": "success", "eval": {"task": "t", "model": "m"}
 
 def frame(*blocks: bytes | tuple[bytes, int]) -> bytes:
     """Make a Zstandard frame of raw blocks, and of one byte that is repeated (RFC 8878, 3.1.1)."""
-    sizes = [len(one) if isinstance(one, bytes) else one[1] for one in blocks]
+    sizes = [len(block) if isinstance(block, bytes) else block[1] for block in blocks]
     parts = [struct.pack("<IBQ", 0xFD2FB528, 0b11100000, sum(sizes))]
     for no, (block, size) in enumerate(zip(blocks, sizes, strict=True)):
         kind, content = (0, block) if isinstance(block, bytes) else (1, block[0])

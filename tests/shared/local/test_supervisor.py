@@ -53,7 +53,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 def _pids(home: Home) -> dict[str, int]:
-    return {one.name: one.pid for one in control.status(home).processes if one.pid is not None}
+    return {process.name: process.pid for process in control.status(home).processes if process.pid is not None}
 
 
 def test_a_stack_reports_its_start_restarts_dead_processes_and_stops_cleanly(home: Home) -> None:

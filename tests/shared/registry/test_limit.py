@@ -52,9 +52,9 @@ def test_a_data_set_in_place_of_a_task_s_own_is_told_by_name(tmp_path: Path) -> 
     entry = ExperimentEntry.model_validate(
         {"matrix": {"targets": [{"model": "m"}], "tasks": ["t"]}, "defaults": {"dataset": {"name": "o", "limit": 5}}}
     )
-    [told] = replaced_data(catalogue, entry)
-    assert all(name in told for name in ("'o'", "'d'", "'t'"))
-    assert replaced_data(catalogue, RunEntry.model_validate({**RUN, "dataset": "o"})) == [told]
+    [warning] = replaced_data(catalogue, entry)
+    assert all(name in warning for name in ("'o'", "'d'", "'t'"))
+    assert replaced_data(catalogue, RunEntry.model_validate({**RUN, "dataset": "o"})) == [warning]
     assert replaced_data(catalogue, RunEntry.model_validate({**RUN, "dataset": {"name": "d", "limit": 1}})) == []
     assert replaced_data(catalogue, RunEntry.model_validate({**RUN, "task": "none", "dataset": "o"})) == []
 

@@ -1,4 +1,4 @@
-"""Faces: every character of each can be told from every other, and fits into a cell."""
+"""Faces: every character differs from every other of its face, and fits into a cell."""
 
 from __future__ import annotations
 

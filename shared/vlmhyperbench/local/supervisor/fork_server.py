@@ -57,7 +57,7 @@ def main() -> None:
     gc.freeze()  # garbage collection would touch, and so copy, pages shared with the forked services
     for number in _OF_SERVICES:
         signal.signal(number, signal.SIG_IGN)
-    # Blocked rather than only ignored: a child that is told to end before it is the service would not hear of it.
+    # Blocked rather than only ignored: a child that gets the signal before it is the service would lose it.
     signal.pthread_sigmask(signal.SIG_BLOCK, _OF_SERVICES)
     request = _serve()
     if request is not None:
