@@ -11,7 +11,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def snippets(page: Path) -> list[str]:
     """Return every Python block of a page, with its line numbers kept for tracebacks."""
     text = page.read_text(encoding="utf-8")
-    return ["\n" * text[: found.start(1)].count("\n") + found[1] for found in _BLOCK.finditer(text)]
+    return ["\n" * text[: block.start(1)].count("\n") + block[1] for block in _BLOCK.finditer(text)]
 
 
 def execute(page: Path, **names: object) -> dict[str, object]:

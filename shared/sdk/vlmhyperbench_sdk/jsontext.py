@@ -160,13 +160,13 @@ def _first_balanced(text: str, opening: str) -> str | None:
     if start < 0:
         return None
     depth, in_string = 0, False
-    for found in _STRUCTURE.finditer(text, start):
-        if found[0] == '"':
+    for token in _STRUCTURE.finditer(text, start):
+        if token[0] == '"':
             in_string = not in_string
         elif not in_string:
-            depth += (found[0] in "{[") - (found[0] in "}]")
+            depth += (token[0] in "{[") - (token[0] in "}]")
             if depth == 0:
-                return text[start : found.end()]
+                return text[start : token.end()]
     return None
 
 

@@ -84,7 +84,7 @@ def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> set[
     for step in location:
         fields = [candidate.model_fields[step] for candidate in candidates if step in candidate.model_fields]
         if fields:
-            candidates = {found for field in fields for found in _models_in(field.annotation)}
+            candidates = {model for field in fields for model in _models_in(field.annotation)}
     return {name for candidate in candidates for name in candidate.model_fields}
 
 

@@ -58,8 +58,8 @@ def announced(text: str) -> str | None:
     announcement. `the answer is right` is one if there is no other, because `right` may be the answer.
     """
     last: dict[str | None, int] = {}
-    for found in _ANNOUNCED.finditer(text):
-        last[found.lastgroup] = found.end()
+    for match in _ANNOUNCED.finditer(text):
+        last[match.lastgroup] = match.end()
     end = last.get(None, last.get("aside"))
     return None if end is None else text[end:].lstrip(MARKS + ":")
 

@@ -101,10 +101,10 @@ class Boxed(Extractor):
         text = after_reasoning(answer)
         start = text.rfind("\\boxed{")
         depth = 0
-        for found in re.finditer(r"[{}]", text[start:] if start >= 0 else ""):
-            depth += 1 if found[0] == "{" else -1
+        for bracket in re.finditer(r"[{}]", text[start:] if start >= 0 else ""):
+            depth += 1 if bracket[0] == "{" else -1
             if depth == 0:
-                return text[start + len("\\boxed{") : start + found.start()].strip()
+                return text[start + len("\\boxed{") : start + bracket.start()].strip()
         raise Unreadable("no_box")
 
 

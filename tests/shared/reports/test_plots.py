@@ -124,10 +124,10 @@ def test_a_series_with_a_tone_has_its_colour_in_both_renderers() -> None:
 
 
 def test_the_tooltip_of_an_interval_has_its_ends_and_its_series_if_there_are_several() -> None:
-    one, two = to_plotly(FIGURES[0])["data"][0], to_plotly(FIGURES[1])["data"][0]
-    assert one["text"] == ["&lt;b&gt;$x$&lt;/b&gt; &amp; 一: 0.5 (0.4 to 0.6)", "c: 0.9"]
-    assert one["hovertemplate"] == "%{text}<extra></extra>"
-    assert two["hovertemplate"] == "%{fullData.name}<br>%{text}<extra></extra>"
+    first, second = to_plotly(FIGURES[0])["data"][0], to_plotly(FIGURES[1])["data"][0]
+    assert first["text"] == ["&lt;b&gt;$x$&lt;/b&gt; &amp; 一: 0.5 (0.4 to 0.6)", "c: 0.9"]
+    assert first["hovertemplate"] == "%{text}<extra></extra>"
+    assert second["hovertemplate"] == "%{fullData.name}<br>%{text}<extra></extra>"
 
 
 @every_figure
