@@ -44,11 +44,6 @@ async def add(
     return view_of(ApiKeyView, added.one())
 
 
-async def by_prefix(session: AsyncSession, prefix: str) -> ApiKeyView | None:
-    """Read a key, valid or not."""
-    return await fetch_one(session, ApiKeyView, select(_KEY).where(_KEY.c.prefix == prefix))
-
-
 async def valid(session: AsyncSession, prefix: str) -> ApiKeyView | None:
     """Read a key that is neither revoked nor expired, by the database's clock."""
     statement = select(_KEY).where(
