@@ -62,7 +62,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         measured = await measures.of_run(session, run_id)
         files = await artifacts.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
-    claims += await _behind(runtime, facts, claims)
+    claims += await _claims_of_reused_answers(runtime, facts, claims)
     recorded = await _recorded(runtime, claims, project_id=run.project_id)
     facts, events = await read_events(runtime, run_id, facts, recorded)
     answers = _with_samples(facts)
@@ -141,7 +141,7 @@ def _stopping(claims: Sequence[evidence.ClaimOfJob]) -> JsonObject | None:
 
 def _outcomes(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[JsonObject]:
     """Return the data of the outcomes of the jobs of a kind."""
-    outcomes = {held.job.id: held.job.outcome or {} for held in claims if held.job.kind is kind}
+    outcomes = {record.job.id: record.job.outcome or {} for record in claims if record.job.kind is kind}
     return [data for outcome in outcomes.values() if isinstance(data := outcome.get("data"), dict)]
 
 
@@ -210,12 +210,12 @@ def _with_shown_images(
     return verdicts.with_columns(judged).join(images, on="judged", how="left", maintain_order="left")
 
 
-async def _behind(
+async def _claims_of_reused_answers(
     runtime: Runtime, facts: polars.DataFrame, known: Sequence[evidence.ClaimOfJob]
 ) -> list[evidence.ClaimOfJob]:
     """Read the claims of other runs that measured the answers which this run reuses."""
     measured = {UUID(claim_id) for claim_id in facts["claim_id"].unique().to_list()}
-    other = sorted(measured - {held.claim.id for held in known})
+    other = sorted(measured - {record.claim.id for record in known})
     async with runtime.database.transaction() as session:
         return await evidence.of_claims(session, other) if other else []
 
@@ -236,19 +236,19 @@ async def _recorded(
 ) -> tuple[ClaimEvidence, ...]:
     """Return what claims recorded, with the other inferences on their machines at the same time."""
     async with runtime.database.transaction() as session:
-        asking = [held.claim for held in claims if STEPS[held.job.kind].asks is not None]
+        asking = [record.claim for record in claims if STEPS[record.job.kind].asks is not None]
         others = await evidence.neighbours(session, asking)
-    return tuple(_claim(held, _disturbers(held, others, project_id)) for held in claims)
+    return tuple(_claim(record, _disturbers(record, others, project_id)) for record in claims)
 
 
 def _disturbers(
-    held: evidence.ClaimOfJob, others: Sequence[evidence.Neighbour], project_id: str
+    record: evidence.ClaimOfJob, others: Sequence[evidence.Neighbour], project_id: str
 ) -> tuple[Disturber, ...] | None:
-    own = evidence.sending_of(held.claim)
+    own = evidence.sending_of(record.claim)
     if own is None:
         return None
     known = {other.sending.claim_id for other in others}
-    marks = (held.claim.client or {}).get("beside")
+    marks = (record.claim.client or {}).get("beside")
     strangers = [other for other in marks if other["mark"] not in known] if isinstance(marks, list) else []
     return tuple(
         Disturber(claim_id=other.sending.claim_id, run_id=str(other.run_id), run_name=other.run_name)
@@ -259,12 +259,12 @@ def _disturbers(
     ) + tuple(Disturber(claim_id=other["mark"], run_id=None, run_name=None, is_stranger=True) for other in strangers)
 
 
-def _claim(held: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:
-    claim = held.claim
+def _claim(record: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:
+    claim = record.claim
     return ClaimEvidence(
         id=str(claim.id),
-        job=held.job.kind,
-        job_id=str(held.job.id),
+        job=record.job.kind,
+        job_id=str(record.job.id),
         host=claim.host,
         machine=claim.machine,
         engine=claim.engine,

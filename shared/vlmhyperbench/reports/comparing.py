@@ -67,9 +67,9 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
         NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
     """
     is_pair = _may_be_paired(baseline, other)
-    first, second = ([*side.measured().values()] if is_pair else [] for side in (baseline, other))
+    first, second = ([*run.measured().values()] if is_pair else [] for run in (baseline, other))
     deltas = {delta.key: delta for delta in compare_metrics(first, second)}
-    texts = (side.answers() if is_pair else side.answers().clear() for side in (baseline, other))
+    texts = (run.answers() if is_pair else run.answers().clear() for run in (baseline, other))
     checks: list[Check] = []
     if policy is not None:
         checks = check(policy, baseline=baseline.side, other=other.side, deltas=deltas)
@@ -248,7 +248,7 @@ def _measured_apart(baseline: Samples, other: Samples) -> list[str]:
 
 
 def _may_be_paired(baseline: Samples, other: Samples) -> bool:
-    first, second = (DatasetSpec.model_validate(side.side.spec.get("dataset")) for side in (baseline, other))
+    first, second = (DatasetSpec.model_validate(run.side.spec.get("dataset")) for run in (baseline, other))
     return may_be_paired(first, second, (baseline.manifest_id, other.manifest_id))
 
 
