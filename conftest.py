@@ -12,8 +12,8 @@ pytest_plugins = ["tests.support.servers", "tests.support.stack", "tests.support
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
-# What runs beside these tests on the same machine is not theirs: no speed of theirs is void for it. Each process of
-# pytest-xdist has a group of its own, so what it inherits does not count.
+# Other work on this machine must not make the speeds that tests measure invalid. Each process of pytest-xdist has a
+# group of its own, so what it inherits does not count.
 os.environ["VLMHYPERBENCH_MEASURING_GROUP"] = uuid4().hex
 
 TESTS = Path(__file__).parent / "tests"

@@ -27,6 +27,7 @@ from vlmhyperbench_sdk.load import (
     EndLine,
     PhaseLine,
     PhasePlan,
+    PhaseState,
     ProgressLine,
     StartedLine,
 )
@@ -338,7 +339,7 @@ class Parent:
                     waiting = [child for child in waiting if child.fd != key.fd]
             waiting = [child for child in waiting if not child.has_ended]
 
-    def _emit_phase(self, phase: PhasePlan, count: int, state: str) -> None:
+    def _emit_phase(self, phase: PhasePlan, count: int, state: PhaseState) -> None:
         self._emit(
             PhaseLine(
                 event="phase",
@@ -346,7 +347,7 @@ class Parent:
                 kind=phase.kind,
                 params=phase.params,
                 count=count,
-                state=state,  # type: ignore[arg-type]
+                state=state,
             )
         )
 

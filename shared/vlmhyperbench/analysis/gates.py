@@ -287,7 +287,7 @@ def _widen(delta: Delta, end: float, lost: int, side: int) -> float:
 
 
 def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
-    before, after = (_number(side.headline.get(rule.speed)) for side in (baseline, other))
+    before, after = (number_of(side.headline.get(rule.speed)) for side in (baseline, other))
     if rule.speed in COSTS and (why := why_costs_differ_in_kind(baseline.headline, other.headline)):
         return Check(rule=rule.speed, status="inconclusive", message=why)
     if baseline.is_interrupted or other.is_interrupted:
@@ -361,5 +361,6 @@ def _part(spec: Mapping[str, JsonValue], part: str) -> JsonValue:
     return target.get("decoding") or _UNKNOWN if part == "decoding" else _UNKNOWN
 
 
-def _number(value: JsonValue) -> float | None:
+def number_of(value: object) -> float | None:
+    """Return a number of a JSON value, or None."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
 from vlmhyperbench.analysis.costs import Cost, why_costs_differ_in_kind
-from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, check, is_met, two_kinds_of_memory
+from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, check, is_met, number_of, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.analysis.results import perfect_of
@@ -24,7 +24,6 @@ from vlmhyperbench.reports.sections.differences import delta_table, unpaired_sen
 from vlmhyperbench.reports.sections.parity import divergences, parity_sentence, parity_table
 from vlmhyperbench.reports.sections.validity import INVALID
 from vlmhyperbench.reports.sections.wording import listed, plural, write_money
-from vlmhyperbench.reports.sides import number_of
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_MEASURE = "A run was interrupted, or timed in part: its speeds are not comparable."

@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from vlmhyperbench.analysis.gates import Side, WholeRun
+from vlmhyperbench.analysis.gates import Side, WholeRun, number_of
 from vlmhyperbench.domain.identity import Measurement, kinds_of_machines
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.steps import asks_the_run
@@ -61,11 +61,6 @@ def side_of_first_version(meta: JsonObject) -> Side:
         is_interrupted=meta.get("is_interrupted") is True,
         is_stopped=data.get("is_stopped") is True,
     )
-
-
-def number_of(value: object) -> float | None:
-    """Return a number of a JSON value, or None."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _whole_run(metric: JsonObject) -> WholeRun:

@@ -30,7 +30,7 @@ def pin_run(submission: Submission[RunCreate]) -> tuple[str, RunSpec]:
 
 
 def pin_import(submission: Submission[RunImport], answers: Answers) -> tuple[str, RunSpec]:
-    """Return the name and spec of a run that imports answers; `found` describes the uploaded file.
+    """Return the name and spec of a run that imports answers; `answers` describes the uploaded file.
 
     Raises:
         InvalidInput: names are unknown.

@@ -9,14 +9,13 @@ import polars
 
 from vlmhyperbench.reports.document import Block, Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.sections.quality import Quality, digits_of, qualities
-from vlmhyperbench.reports.sections.wording import percent, plural
+from vlmhyperbench.reports.sections.wording import cut_cell, percent, plural
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench.summaries.answers import ROW
 from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.summaries.summary import RunSummary
 
 MAX_ROWS = 24
-_CHARS = 120
 
 
 def extraction(summary: RunSummary, run: RunEvidence) -> Section | None:
@@ -107,7 +106,7 @@ def _disagreement_table(run: RunEvidence, primary: ScoredMetric, differing: pola
             columns.append(extractor.label)
             readings.append(
                 [
-                    f"{_value(primary, value)}: {_cut(text) if text is not None else reason}"
+                    f"{_value(primary, value)}: {cut_cell(text) if text is not None else reason}"
                     for text, reason, value in zip(
                         read.texts, read.reasons, shown[f"value.{extractor.label}"].to_list(), strict=True
                     )
@@ -119,7 +118,7 @@ def _disagreement_table(run: RunEvidence, primary: ScoredMetric, differing: pola
         title="Answers on which they disagree",
         columns=(Column(title="sample"), Column(title="references"), *(Column(title=label) for label in columns)),
         rows=tuple(
-            (key, _cut(reference), *read)
+            (key, cut_cell(reference), *read)
             for key, reference, *read in zip(shown["key"].to_list(), references, *readings, strict=True)
         ),
         note=f"{shown.height} of {plural(differing.height, 'answer')}; each cell has the value and the text that was "
@@ -129,7 +128,3 @@ def _disagreement_table(run: RunEvidence, primary: ScoredMetric, differing: pola
 
 def _value(primary: ScoredMetric, value: float | None) -> str:
     return "unscored" if value is None else write_number(value, digits_of(primary.description))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHARS else f"{text[: _CHARS - 1]}…"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars
 
 from vlmhyperbench.reports.document import Block, Column, Section, Table, write_number
-from vlmhyperbench.reports.sections.wording import percent, plural
+from vlmhyperbench.reports.sections.wording import cut_cell, percent, plural
 from vlmhyperbench.scoring.reported import is_reported
 from vlmhyperbench.summaries.answers import ROW, answers_of
 from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
@@ -16,7 +16,6 @@ from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
 MAX_ROWS = 24
 SAME = 1e-6
 """Maximum difference that counts as rounding."""
-_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +119,8 @@ def _differences(pairing: Pairing) -> Table:
         rows=tuple(
             (
                 row["key"],
-                _cut(row["text"] or ""),
-                _cut(" | ".join(row["references"] or ())),
+                cut_cell(row["text"] or ""),
+                cut_cell(" | ".join(row["references"] or ())),
                 write_number(row["reported"], 4),
                 write_number(row["value"], 4),
             )
@@ -135,7 +134,3 @@ def _differences(pairing: Pairing) -> Table:
 def _mean(frame: polars.DataFrame, column: str) -> float | None:
     mean = frame[column].mean()
     return float(mean) if isinstance(mean, int | float) else None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHARS else f"{text[: _CHARS - 1]}…"

@@ -15,6 +15,7 @@ from vlmhyperbench_sdk.types import JsonValue
 
 _COLUMNS = {"doc_class": "document class", "doc_type": "document type"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_CELL_CHARS = 120
 
 
 def path_of(spec: RunSpec) -> str:
@@ -67,6 +68,11 @@ def write_money(cost: Cost, amount: float | None = None) -> str:
         return "unknown"
     digits = 2 if value >= 10 or value == 0 else 3 - math.floor(math.log10(value))
     return f"{write_number(value, digits)}\u00a0{cost.currency}"
+
+
+def cut_cell(text: str) -> str:
+    """Shorten a text for a cell of a table."""
+    return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
