@@ -69,12 +69,14 @@ def media_type_of(samples: Path, sha256: str) -> str | None:
 def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
     """Read text, reasoning and error of each row; a row whose chunk is not in `chunks` gets None for each."""
     frames = {key: pl.read_parquet(path, columns=list(_PAYLOAD), glob=False) for key, path in chunks.items()}
-    found = []
+    contents = []
     for row in rows:
         frame = frames.get(row.storage_key or "")
         has_row = frame is not None and row.fact.row < frame.height
-        found.append(frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(_PAYLOAD))
-    return found
+        contents.append(
+            frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(_PAYLOAD)
+        )
+    return contents
 
 
 def measures(

@@ -107,10 +107,10 @@ def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
     Raises:
         BadAnswer: the response violates the protocol.
     """
-    found = _asked_choices(document, asked)
+    choices = _asked_choices(document, asked)
     answers = []
     for index in range(asked):
-        choice = found.get(index)
+        choice = choices.get(index)
         message = _part_of(choice, "message") if choice is not None else None
         said = _said(message or {}, _finish_reason(choice)) if choice is not None else Said()
         is_begun = message is not None and (said.bears_tokens or "content" in message)
@@ -240,7 +240,7 @@ def _indexed(document: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
         return []
     if not isinstance(choices, list):
         raise BadAnswer("its choices are no list")
-    found: list[tuple[int, dict[str, Any]]] = []
+    indexed: list[tuple[int, dict[str, Any]]] = []
     for position, choice in enumerate(choices):
         if not isinstance(choice, dict):
             raise BadAnswer("a choice is no object")
@@ -249,29 +249,29 @@ def _indexed(document: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
             index = position
         elif type(index) is not int:
             raise BadAnswer("the index of a choice is no whole number")
-        found.append((index, choice))
-    return found
+        indexed.append((index, choice))
+    return indexed
 
 
 def _asked_choices(document: Mapping[str, Any], asked: int) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+    chosen: dict[int, dict[str, Any]] = {}
     for index, choice in _indexed(document):
-        if index in found:
+        if index in chosen:
             raise BadAnswer(f"two choices have the index {index}")
         if 0 <= index < asked:
-            found[index] = choice
-    return found
+            chosen[index] = choice
+    return chosen
 
 
 def _part_of(choice: Mapping[str, Any], part: Part) -> Mapping[str, Any] | None:
     """Return the message or delta of a choice, or the text of a plain completion in that form; None without either."""
-    found = choice.get(part)
-    if found is None:
+    content = choice.get(part)
+    if content is None:
         text = choice.get("text")
         return None if text is None else {"content": _text(text, "text")}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise BadAnswer(f"its {part} is no object")
-    return found
+    return content
 
 
 def _said(part: Mapping[str, Any], reason: str | None) -> Said:

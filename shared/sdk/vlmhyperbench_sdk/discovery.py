@@ -38,13 +38,13 @@ def load(group: Group, name: str) -> type:
     """
     if ":" in name or "." in name:
         return _import(name, name)
-    found = _by_name(group).get(name, [])
-    if not found:
+    points = _by_name(group).get(name, [])
+    if not points:
         raise NotFound(f"No {group[:-1]} is registered as {name!r}.", cure=_suggest(name, names(group)))
-    if len(found) > 1:
-        owners = ", ".join(sorted(point.dist.name for point in found if point.dist))
+    if len(points) > 1:
+        owners = ", ".join(sorted(point.dist.name for point in points if point.dist))
         raise Conflict(f"The name {name!r} in {group} is registered by {owners}.", cure="Uninstall all but one.")
-    return _import(found[0].value, name)
+    return _import(points[0].value, name)
 
 
 def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, called: str) -> object:
@@ -56,30 +56,30 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
         Conflict: two distributions register the name.
         PluginFailure: importing or constructing it failed.
     """
-    found = load(group, name)
+    plugin = load(group, name)
     what = f"{group[:-1]} {called!r}"
-    _check_flags(found, params, what)
+    _check_flags(plugin, params, what)
     try:
-        return found(**params)
+        return plugin(**params)
     except VlmHyperBenchError:
         raise
     except TypeError as error:
-        raise InvalidInput(f"The {what} refuses its params: {error}.", cure=_known_params(found)) from error
+        raise InvalidInput(f"The {what} refuses its params: {error}.", cure=_known_params(plugin)) from error
     except Exception as error:  # the plugin's constructor runs here, and may raise anything
         raise PluginFailure(f"The {what} cannot be constructed: {error}.") from error
 
 
-def _check_flags(found: type, params: Mapping[str, JsonValue], what: str) -> None:
+def _check_flags(plugin: type, params: Mapping[str, JsonValue], what: str) -> None:
     """Refuse text for a param whose default is a boolean, because Python treats every non-empty text as true."""
     for param, value in params.items():
-        known = inspect.signature(found).parameters.get(param)
+        known = inspect.signature(plugin).parameters.get(param)
         if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
             message = f"The {what} refuses its params: {param} is true or false, not {str(value)[:100]!r}."
             raise InvalidInput(message, cure="Write true or false, without quotes.")
 
 
-def _known_params(found: type) -> str:
-    names = [name for name in inspect.signature(found).parameters if name not in {"self", "args", "kwargs"}]
+def _known_params(plugin: type) -> str:
+    names = [name for name in inspect.signature(plugin).parameters if name not in {"self", "args", "kwargs"}]
     return f"It has these params: {', '.join(names) or 'none'}."
 
 
@@ -97,11 +97,11 @@ def normalise(distribution: str) -> str:
 
 
 def _by_name(group: Group) -> dict[str, list[EntryPoint]]:
-    found: dict[str, list[EntryPoint]] = defaultdict(list)
+    points: dict[str, list[EntryPoint]] = defaultdict(list)
     for point in entry_points(group=f"vlmhyperbench.{group}"):
-        if point.value not in {known.value for known in found[point.name]}:
-            found[point.name].append(point)
-    return found
+        if point.value not in {known.value for known in points[point.name]}:
+            points[point.name].append(point)
+    return points
 
 
 def _import(path: str, name: str) -> type:

@@ -113,8 +113,8 @@ def key_name(load: LoadRequest) -> str | None:
 def header_secrets(params: JsonObject) -> dict[str, str]:
     """Return header → name of its secret, for the secret ones among an endpoint's `headers`."""
     headers = params.get("headers")
-    found = headers.items() if isinstance(headers, Mapping) else ()
-    return {name: str(value["secret"]) for name, value in found if isinstance(value, Mapping) and "secret" in value}
+    items = headers.items() if isinstance(headers, Mapping) else ()
+    return {name: str(value["secret"]) for name, value in items if isinstance(value, Mapping) and "secret" in value}
 
 
 def named_secrets(params: JsonObject) -> list[str]:
@@ -133,14 +133,14 @@ def request_headers(load: LoadRequest) -> dict[str, str]:
     options, key = read_options(load.engine_params), key_name(load)
     if missing := sorted(set(options.secret_headers.values()) - set(load.env)):
         raise NotFound(f"The secret {missing[0]!r} was not given.", cure="Store it on the worker's machine.")
-    found = {**options.headers, **{name: load.env[secret] for name, secret in options.secret_headers.items()}}
+    all_headers = {**options.headers, **{name: load.env[secret] for name, secret in options.secret_headers.items()}}
     if key is not None:
-        if "authorization" in map(str.lower, found):
+        if "authorization" in map(str.lower, all_headers):
             raise InvalidInput(
                 f"Both the header Authorization and the secret {key} are the key.", cure="Leave out one of them."
             )
-        found["Authorization"] = f"Bearer {load.env[key]}"
-    return found
+        all_headers["Authorization"] = f"Bearer {load.env[key]}"
+    return all_headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

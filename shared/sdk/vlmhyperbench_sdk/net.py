@@ -139,10 +139,10 @@ def resolve(url: Url, policy: UrlPolicy) -> tuple[Address, ...]:
         Unavailable: the name does not resolve.
     """
     try:
-        found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+        resolved = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise Unavailable(f"The host {url.host} does not resolve: {error}.") from error
-    addresses = tuple(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
+    addresses = tuple(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in resolved))
     for address in addresses:
         check_address(address, url, policy)
     return addresses

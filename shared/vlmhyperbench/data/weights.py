@@ -46,10 +46,10 @@ def verify(file: ModelFile) -> Path:
         Conflict: the file has another hash.
     """
     path = locate(file.location)
-    found = content_hash(path)
-    if found != file.sha256:
+    actual = content_hash(path)
+    if actual != file.sha256:
         raise Conflict(
-            f"The model file {file.location!r} ({file.role}) has the SHA-256 {found}, not {file.sha256}.",
+            f"The model file {file.location!r} ({file.role}) has the SHA-256 {actual}, not {file.sha256}.",
             cure="Fetch the file again, or correct the hash in the registry.",
             code="wrong_hash",
         )

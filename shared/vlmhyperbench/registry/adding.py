@@ -63,13 +63,13 @@ class Shelf:
         files = {"weights": weights, **({"mmproj": mmproj} if mmproj is not None else {})}
         paths = {role: _existing(path) for role, path in files.items()}
         folder = Path(os.path.commonpath([path.parent for path in paths.values()]))
-        found: dict[str, JsonValue] = {
+        values: dict[str, JsonValue] = {
             "backends": [backend],
             "path": str(folder),
             "files": {role: str(path.relative_to(folder)) for role, path in paths.items()},
             "sha256": {role: _gguf_sha256(path) for role, path in paths.items()},
         }
-        return self._add("models", name or slug_of(weights.stem), found, same=("path", "files"))
+        return self._add("models", name or slug_of(weights.stem), values, same=("path", "files"))
 
     def add_dataset(self, csv: Path, *, name: str | None = None) -> Added:
         """Add a CSV of questions; its lines are validated only when it is read.
@@ -78,8 +78,8 @@ class Shelf:
             NotFound: the file does not exist.
             Conflict: the name is taken by another entry.
         """
-        found: dict[str, JsonValue] = {"type": "annotation_csv", "path": str(_existing(csv))}
-        return self._add("datasets", name or slug_of(csv.stem), found, same=("type", "path"))
+        values: dict[str, JsonValue] = {"type": "annotation_csv", "path": str(_existing(csv))}
+        return self._add("datasets", name or slug_of(csv.stem), values, same=("type", "path"))
 
     def add_task(self, dataset: str, metrics: Sequence[str], *, name: str | None = None, prompt: str | None) -> Added:
         """Add a task that sends a dataset's questions and scores the answers by these metrics.
@@ -95,14 +95,14 @@ class Shelf:
         if not metrics and wanted not in self.catalogue.tasks:
             cure = "Say --metric, for example --metric anls; `vlmhyperbench registry ls metrics` lists them."
             raise InvalidInput("Nothing says how the answers are scored.", cure=cure, code="usage")
-        found: dict[str, JsonValue] = {"dataset": dataset}
+        values: dict[str, JsonValue] = {"dataset": dataset}
         if metrics:
-            found["metrics"] = list(metrics)
+            values["metrics"] = list(metrics)
         if prompt is not None or wanted not in self.catalogue.tasks:
-            found["prompt"] = prompt or PLAIN_PROMPT
+            values["prompt"] = prompt or PLAIN_PROMPT
         if wanted not in self.catalogue.tasks:
-            found["scenarios"] = list(SCENARIOS)
-        return self._add("tasks", wanted, found, same=("dataset",))
+            values["scenarios"] = list(SCENARIOS)
+        return self._add("tasks", wanted, values, same=("dataset",))
 
     def _check_metric(self, reference: str) -> None:
         name, _, profile = reference.partition(":")[0].partition("@")
@@ -118,10 +118,10 @@ class Shelf:
         Raises:
             Conflict: the name is taken by another entry.
         """
-        found: dict[str, JsonValue] = {"class_path": class_path, "profile": profile, "version": version}
-        return self._add("metrics", name, found, same=("class_path",))
+        values: dict[str, JsonValue] = {"class_path": class_path, "profile": profile, "version": version}
+        return self._add("metrics", name, values, same=("class_path",))
 
-    def _add(self, kind: str, name: str, found: Mapping[str, JsonValue], *, same: Sequence[str]) -> Added:
+    def _add(self, kind: str, name: str, values: Mapping[str, JsonValue], *, same: Sequence[str]) -> Added:
         roots = self.catalogue.origins.get((kind, name), ())
         file = self.root / kind / f"{name}{SUFFIX}"
         if roots and self.root not in roots:
@@ -130,14 +130,14 @@ class Shelf:
                 message, cure="Choose another: `vlmhyperbench registry add` takes --name.", code="name_taken"
             )
         known = _read(file) if file.exists() else {}
-        if known and any(known.get(key) != found.get(key) for key in same):
+        if known and any(known.get(key) != values.get(key) for key in same):
             message = f"The name {name!r} is that of another {SINGULAR[kind]}, in {file}."
             raise Conflict(
                 message,
                 cure="Choose another: `vlmhyperbench registry add` takes --name. Or remove that file.",
                 code="name_taken",
             )
-        merged = {**known, **found}
+        merged = {**known, **values}
         if merged != known:
             _write(file, merged)
         return Added(kind=kind, name=name, file=file, is_new=merged != known)

@@ -156,12 +156,12 @@ def _task(references: References, name: str) -> None:
     references.find(catalogue.prompts, "prompts", task.prompt, ("prompt",))
     seen: list[MetricSpec] = []
     for no, metric in enumerate(task.metrics):
-        found = references.metric(metric, ("metrics", no))
-        if found is not None and found in seen:
-            references.say(("metrics", no), f"{metric!r} is {found.label}, which is named already.", "Remove one.")
-        seen += [found] if found is not None else []
-        if found is not None and task.supported_metrics and found.name not in task.supported_metrics:
-            references.say(("metrics", no), f"{found.name!r} is not among its supported metrics.", "Add it there.")
+        spec = references.metric(metric, ("metrics", no))
+        if spec is not None and spec in seen:
+            references.say(("metrics", no), f"{metric!r} is {spec.label}, which is named already.", "Remove one.")
+        seen += [spec] if spec is not None else []
+        if spec is not None and task.supported_metrics and spec.name not in task.supported_metrics:
+            references.say(("metrics", no), f"{spec.name!r} is not among its supported metrics.", "Add it there.")
     for no, extractor in enumerate(task.extractors):
         references.extractor(extractor, ("extractors", no))
     for no, metric in enumerate(task.supported_metrics):

@@ -50,7 +50,7 @@ class Choices(EvaluationChoices, ImportChoices):
 
 def resolve_import(
     catalogue: Catalogue,
-    found: Answers,
+    answers: Answers,
     choices: Choices,
     *,
     storage_path: str,
@@ -69,30 +69,30 @@ def resolve_import(
     extractors = pin_extractors(
         references, given(choices.extractors, task.extractors if task else ("text",)), ("extractors",)
     )
-    dataset = _dataset(references, found, choices, task, storage_path)
+    dataset = _dataset(references, answers, choices, task, storage_path)
     if not metrics and not references.problems:
         references.say(("metrics",), "there is no metric to evaluate the answers by.", "Name a task, or metrics.")
     if references.problems or dataset is None or None in (*metrics, *extractors):
         raise errors_of(references, "runs", Entry())
     return RunSpec(
         target=ImportTarget(
-            model_name=choices.model or found.model or "unknown model",
-            format=found.format,
-            tool=found.tool,
-            answers=found.sha256,
-            decoding=found.decoding,
+            model_name=choices.model or answers.model or "unknown model",
+            format=answers.format,
+            tool=answers.tool,
+            answers=answers.sha256,
+            decoding=answers.decoding,
         ),
-        task=choices.task or found.task or "imported answers",
+        task=choices.task or answers.task or "imported answers",
         task_version=task.version if task else "1.0.0",
         category=task.category if task else None,
         dataset=dataset,
         prompt=PromptSpec(name="as-imported", version="1.0.0"),
         metrics=(
             *(metric for metric in metrics if metric is not None),
-            *map(reported_metric, found.reported[:MAX_REPORTED_METRICS]),
+            *map(reported_metric, answers.reported[:MAX_REPORTED_METRICS]),
         ),
         extractors=tuple(extractor for extractor in extractors if extractor is not None),
-        decoding=Decoding(temperature=None, n=found.repeats),
+        decoding=Decoding(temperature=None, n=answers.repeats),
         scenario=ScenarioSpec(name="as-imported", warmup_requests=0, in_flight=1),
         group_by=given(choices.group_by, task.group_by if task else ()),
         on_model_failure=given(choices.on_model_failure, task.on_model_failure if task else "zero"),
@@ -102,17 +102,17 @@ def resolve_import(
 
 
 def _dataset(
-    references: References, found: Answers, choices: Choices, task: TaskEntry | None, storage_path: str
+    references: References, answers: Answers, choices: Choices, task: TaskEntry | None, storage_path: str
 ) -> DatasetSpec | None:
     required = task.required_fields if task else ()
     if choices.dataset is not None:
         return pin_dataset(references, choices.dataset, ("dataset",), required_fields=required)
-    if not found.referenced:
+    if not answers.referenced:
         references.say(("dataset",), "the file knows no reference.", "Name the dataset that the questions are from.")
         return None
     return DatasetSpec(
-        name=found.task or f"{found.format} answers {found.sha256[:12]}",
-        version=found.sha256[:12],
+        name=answers.task or f"{answers.format} answers {answers.sha256[:12]}",
+        version=answers.sha256[:12],
         type=ANSWERS_DATASET,
         path=storage_path,
         required_fields=required,

@@ -85,16 +85,16 @@ def read_catalogue(roots: Sequence[FilePath], run_mode: str = "prod", *, plugins
         _read_root(root.absolute(), mode, is_lowest=not no) for no, root in enumerate(roots) if not no or root.is_dir()
     ]
     origins: dict[Key, tuple[FilePath, ...]] = {}
-    found: dict[Key, _Loading] = {}
+    layer_of: dict[Key, _Loading] = {}
     for layer in layers:
         for key in (*layer.entries, *layer.broken):
             origins[key] = (*origins.get(key, ()), layer.root)
-            found[key] = layer
-    broken = {key: layer.broken[key] for key, layer in found.items() if key in layer.broken}
-    entries = {key: layer.entries[key] for key, layer in found.items() if key not in layer.broken}
+            layer_of[key] = layer
+    broken = {key: layer.broken[key] for key, layer in layer_of.items() if key in layer.broken}
+    entries = {key: layer.entries[key] for key, layer in layer_of.items() if key not in layer.broken}
     catalogue = Catalogue(
         roots=tuple(layer.root for layer in layers),
-        documents={key: layer.documents[key] for key, layer in found.items() if key in layer.documents},
+        documents={key: layer.documents[key] for key, layer in layer_of.items() if key in layer.documents},
         origins=origins,
         **_by_kind(entries),
     )
@@ -151,7 +151,7 @@ def _load_kind(loading: _Loading, kind: str) -> None:
 
 
 def _files(loading: _Loading, kind: str) -> dict[str, FilePath]:
-    found: dict[str, FilePath] = {}
+    files: dict[str, FilePath] = {}
     for file in sorted((loading.root / kind).iterdir()):
         if file.name.startswith("."):
             continue
@@ -164,8 +164,8 @@ def _files(loading: _Loading, kind: str) -> dict[str, FilePath]:
             error = _refuse(loading, file, "The link leads out of the registries.", "Put the file itself here.")
             loading.broken[kind, file.stem] = (error,)
         elif file.suffix == SUFFIX:
-            found[file.stem] = file
-    return found
+            files[file.stem] = file
+    return files
 
 
 def _leads_out(file: FilePath, root: FilePath) -> bool:

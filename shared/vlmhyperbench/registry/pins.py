@@ -107,10 +107,10 @@ def pin_scenario(
         if chosen.arrivals is not None:
             arrivals = chosen.arrivals.model_dump(mode="json", exclude_unset=True)
             own["arrivals"] = {**(written["arrivals"] or {}), **arrivals}
-    found, problems = validate(ScenarioSpec, {**written, **own})
+    spec, problems = validate(ScenarioSpec, {**written, **own})
     for problem in problems:
         references.say((*path, *problem.path), problem.message, problem.cure)
-    return found
+    return spec
 
 
 def pin_stop(
@@ -133,10 +133,10 @@ def pin_stop(
     if scenario is not None and scenario.kind != "offline":
         message = f"a run of the scenario {scenario.name!r} cannot stop early: its requests are timed as a whole."
         references.say(path, message, "Choose a scenario of the kind offline, or leave out stop.")
-    found, problems = validate(StopRule, {**choice.model_dump(mode="json"), "metric": label or wanted or "none"})
+    rule, problems = validate(StopRule, {**choice.model_dump(mode="json"), "metric": label or wanted or "none"})
     for problem in problems:
         references.say((*path, *problem.path), problem.message, problem.cure)
-    return None if references.problems else found
+    return None if references.problems else rule
 
 
 def pin_reports(

@@ -47,11 +47,11 @@ class InstalledPlugins:
 
     @cached_property
     def _points(self) -> Mapping[str, Sequence[EntryPoint]]:
-        found: dict[str, list[EntryPoint]] = defaultdict(list)
+        points: dict[str, list[EntryPoint]] = defaultdict(list)
         for group in get_args(Group):
             for point in entry_points(group=f"vlmhyperbench.{group}"):
-                found[f"{group}:{point.name}"].append(point)
-        return found
+                points[f"{group}:{point.name}"].append(point)
+        return points
 
     def _registered(self, group: Group, name: str) -> Sequence[EntryPoint]:
         return self._points.get(f"{group}:{name}", ())
@@ -66,12 +66,12 @@ class InstalledPlugins:
             if len(parts) < 2 or name.count(":") > 1 or not all(part.isidentifier() for part in parts):
                 return f"{name!r} is no dotted path.", "Write package.module:Class."
             return problem_with_class(name)
-        found = self._registered(group, name)
-        if len({point.value for point in found}) > 1:
-            several = ", ".join(sorted(point.dist.name for point in found if point.dist))
+        points = self._registered(group, name)
+        if len({point.value for point in points}) > 1:
+            several = ", ".join(sorted(point.dist.name for point in points if point.dist))
             return f"{name!r} is registered by more than one package: {several}.", "Uninstall all but one."
-        if found:
-            return problem_with_class(found[0].value)
+        if points:
+            return problem_with_class(points[0].value)
         if name in _built_in(group):
             return None
         return f"no {group[:-1]} is registered as {name!r}.", did_you_mean(name, {*names(group), *_built_in(group)})

@@ -79,7 +79,7 @@ def _listed(model: str, *, provider_id: str | None = None, provider_api_url: str
     name = f"genai-prices {version('genai-prices')}"
     usage = Usage(input_tokens=1, output_tokens=1)
     try:
-        found = (
+        calculated = (
             calc_price(usage, model, provider_api_url=provider_api_url)
             if provider_id is None
             else calc_price(usage, model, provider_id=provider_id)
@@ -87,17 +87,17 @@ def _listed(model: str, *, provider_id: str | None = None, provider_api_url: str
     except LookupError:
         where = provider_id or urlsplit(provider_api_url or "").hostname
         raise LookupError(f"{name} lists no model {model!r} at {where}") from None
-    return _as_prices(found, name)
+    return _as_prices(calculated, name)
 
 
-def _as_prices(found: PriceCalculation, name: str) -> Prices:
-    price, where = found.model_price, f"{found.provider.id} {found.model.id}"
+def _as_prices(calculated: PriceCalculation, name: str) -> Prices:
+    price, where = calculated.model_price, f"{calculated.provider.id} {calculated.model.id}"
     given = (price.input_mtok, price.output_mtok, price.cache_read_mtok)
     if None in given[:2]:
         raise LookupError(f"{name} lists no price by the token for {where}")
     if unpriced := _components_not_priced(price):
         raise LookupError(f"{name} lists prices for {where} that are not supported: {', '.join(unpriced)}")
-    if _depends_on_the_hour(found.model):
+    if _depends_on_the_hour(calculated.model):
         raise LookupError(f"{name} lists prices for {where} that depend on the time of day")
     prompt, completion, cached = map(_below_every_tier, given)
     return Prices(

@@ -59,9 +59,9 @@ class References:
             return None
         if package is not None:
             self.find(self.catalogue.packages, "packages", package, (*path[:-1], package_key))
-        found = self.plugins.package_of(group, name)
-        if found is not None and package is not None and found.distribution != package:
-            self.say(path, f"{name!r} is registered by {found.distribution}, not by {package}.", "Correct the package.")
+        owner = self.plugins.package_of(group, name)
+        if owner is not None and package is not None and owner.distribution != package:
+            self.say(path, f"{name!r} is registered by {owner.distribution}, not by {package}.", "Correct the package.")
         return self.plugins.pin(group, name)
 
     def metric(self, reference: str, path: Path) -> MetricSpec | None:

@@ -205,13 +205,15 @@ def _combinations(references: References, entry: ExperimentEntry) -> list[Combin
     unnamed = [run for run in entry.runs if isinstance(run, RunEntry) and not run.name]
     made_up = iter(names_of(unnamed))
     for no, run in enumerate(entry.runs):
-        found = run
+        entered = run
         if isinstance(run, str):
-            found = references.find(references.catalogue.runs, "runs", run, ("runs", no)) or run
-        if isinstance(found, RunEntry):
-            name = run if isinstance(run, str) else found.name or next(made_up)
+            entered = references.find(references.catalogue.runs, "runs", run, ("runs", no)) or run
+        if isinstance(entered, RunEntry):
+            name = run if isinstance(run, str) else entered.name or next(made_up)
             base: Path = ("runs", no)
-            combinations.append(Combination(name=name, run=found, locations={(): base}, is_whole=isinstance(run, str)))
+            combinations.append(
+                Combination(name=name, run=entered, locations={(): base}, is_whole=isinstance(run, str))
+            )
     names = [combination.name for combination in combinations]
     for no, name in enumerate(names):
         if name in names[:no]:

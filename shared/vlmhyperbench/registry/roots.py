@@ -19,15 +19,15 @@ def registry_roots(named: Path | None, home: Path) -> tuple[Path, ...]:
         NotFound: the first does not exist or is not a folder.
     """
     locations = [named] if named is not None else builtin_locations()
-    found = next((location for location in locations if _is_dir(location)), None)
-    if found is None:
+    first = next((location for location in locations if _is_dir(location)), None)
+    if first is None:
         raise NotFound(
             f"There are no registries at {' or '.join(map(str, locations))}.",
             cure="Set VLMHB_REGISTRIES to the folder that holds models/, tasks/, ….",
             code="no_registries",
         )
     own = own_root(home)
-    return (found.absolute(), own) if found.resolve() != own.resolve() else (own,)
+    return (first.absolute(), own) if first.resolve() != own.resolve() else (own,)
 
 
 def own_root(home: Path) -> Path:

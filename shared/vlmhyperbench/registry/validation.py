@@ -24,16 +24,16 @@ def validate(model: type[M], value: JsonValue) -> tuple[M | None, list[Problem]]
         return None, problems_of(model, value, error.errors(include_url=False))
 
 
-def problems_of(model: type[BaseModel], value: JsonValue, found: Sequence[ErrorDetails]) -> list[Problem]:
+def problems_of(model: type[BaseModel], value: JsonValue, errors: Sequence[ErrorDetails]) -> list[Problem]:
     """Convert Pydantic's errors to paths as written by the user (without union tags), with suggestions for keys."""
-    return [_problem(model, value, details) for details in found if not _is_echo(details, found)]
+    return [_problem(model, value, details) for details in errors if not _is_echo(details, errors)]
 
 
-def _is_echo(details: ErrorDetails, found: Sequence[ErrorDetails]) -> bool:
+def _is_echo(details: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
     """Drop Pydantic's "too short" error of a list whose items are all invalid."""
     location = details["loc"]
     return details["type"] == "too_short" and any(
-        other["loc"][: len(location)] == location and len(other["loc"]) > len(location) for other in found
+        other["loc"][: len(location)] == location and len(other["loc"]) > len(location) for other in errors
     )
 
 

@@ -181,19 +181,19 @@ class Pattern(Extractor):
     def read(self, answer: str) -> str:
         # Matched as bytes, because RE2 reads UTF-8 and an answer may contain lone surrogates.
         matches = self._compiled.finditer(after_reasoning(answer).encode("utf-8", "replace"))
-        found: bytes | None = None
+        taken: bytes | None = None
         reason = "no_match"
         for match in matches:
             text: bytes | None = match[1] if self._compiled.groups else match[0]
             if text is None:
                 reason = "no_group"
                 continue
-            found = text
+            taken = text
             if self.which == "first":
                 break
-        if found is None:
+        if taken is None:
             raise Unreadable(reason)
-        return found.decode("utf-8", "replace")
+        return taken.decode("utf-8", "replace")
 
 
 class Json(Extractor):
@@ -227,8 +227,8 @@ class Json(Extractor):
                 raise Unreadable(f"schema: {complaint_of(error.errors())}"[:200]) from None
         if self.path is None:
             return text.strip()
-        found = _value_at(cast("JsonValue", parse_json(text, any_text=True, exact=True)), self.path)
-        return str(found) if isinstance(found, str) else compact_json(found)
+        value_at_path = _value_at(cast("JsonValue", parse_json(text, any_text=True, exact=True)), self.path)
+        return str(value_at_path) if isinstance(value_at_path, str) else compact_json(value_at_path)
 
     def _json(self, text: str) -> str:
         return text

@@ -66,13 +66,13 @@ class Storage:
         check_key(key)
         try:
             path = self._store.local(key, sha256)
-            found = None if path is None else content_hash(path)
+            actual = None if path is None else content_hash(path)
         except FileNotFoundError:  # removed since `local` returned it
-            path = found = None
+            path = actual = None
         except OSError as error:
             raise Unavailable(f"{key} cannot be read from storage: {error.strerror or error}.") from error
-        if path is None or found != sha256:
-            raise Damaged(key, expected=sha256, found=found)
+        if path is None or actual != sha256:
+            raise Damaged(key, expected=sha256, found=actual)
         return path
 
 

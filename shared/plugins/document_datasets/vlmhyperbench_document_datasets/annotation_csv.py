@@ -55,11 +55,11 @@ class AnnotationCsv:
         self._file = _find(source.path)
         self._split = source.split
         splits: set[str] = set()
-        found = False
+        has_row = False
         for row in _read(self._file):
             splits.add(row.cells.get("split", ""))
-            found = found or self._takes(row)
-        if not found:
+            has_row = has_row or self._takes(row)
+        if not has_row:
             raise InvalidInput(f"{self._file} has no row{_of_split(self._split)}.", cure=_known_splits(splits))
 
     def __iter__(self) -> Iterator[Sample]:

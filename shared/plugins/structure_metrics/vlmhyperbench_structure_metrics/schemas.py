@@ -63,10 +63,10 @@ def read_schema(schema: JsonValue) -> JsonSchema:
         text = schema if isinstance(schema, str) else json.dumps(schema, default=_plain, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise _wrong(f"is not JSON: {str(error)[:100]}") from error
-    found = _compiled(text)
-    if isinstance(found, str):
-        raise InvalidInput(found, code=INVALID)
-    return found
+    compiled = _compiled(text)
+    if isinstance(compiled, str):
+        raise InvalidInput(compiled, code=INVALID)
+    return compiled
 
 
 def _plain(value: object) -> object:
@@ -130,8 +130,8 @@ def _check_reachable(root: Any) -> None:
         for keyword in _REFERENCES:
             if keyword in schema:
                 at = f"{location}.{keyword}"
-                found = _resolved(resolver, schema[keyword], at)
-                referred.append((at, found.contents, found.resolver))
+                resolved = _resolved(resolver, schema[keyword], at)
+                referred.append((at, resolved.contents, resolved.resolver))
         inside += [
             (at, part, resolver.in_subresource(DRAFT202012.create_resource(part)))
             for at, part in _parts(schema, location)

@@ -162,13 +162,13 @@ class StructuralFidelity:
         without: Sequence[JsonObject] = [{}] * len(predictions)
         for prediction, own, about in zip(predictions, references, metadata or without, strict=True):
             try:
-                found, reason = self._climb(prediction, own, about), None
+                levels, reason = self._climb(prediction, own, about), None
             except InvalidInput as error:
-                found, reason = {}, f"{error.code}: {error}"[:_REASON_CHARS]
-            values.append(found.get("l3"))
+                levels, reason = {}, f"{error.code}: {error}"[:_REASON_CHARS]
+            values.append(levels.get("l3"))
             reasons.append(reason)
             for name, column in columns.items():
-                column.append(found.get(name, 0.0))
+                column.append(levels.get(name, 0.0))
         return Measures(values=values, reasons=reasons, statistics=columns)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:

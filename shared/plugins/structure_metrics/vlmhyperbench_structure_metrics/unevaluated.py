@@ -72,8 +72,8 @@ def _applied(validator: Any, schema: Any, instance: Any) -> Iterator[tuple[Any, 
     """Yield the schemas that apply to the same instance, each with a validator of its location."""
     for keyword in ("$ref", "$dynamicRef"):
         if keyword in schema:
-            found = validator._resolver.lookup(schema[keyword])  # noqa: SLF001 (what jsonschema's own keywords use)
-            yield validator.evolve(schema=found.contents, _resolver=found.resolver), found.contents
+            resolved = validator._resolver.lookup(schema[keyword])  # noqa: SLF001 (what jsonschema's own keywords use)
+            yield validator.evolve(schema=resolved.contents, _resolver=resolved.resolver), resolved.contents
     parts = [*schema.get("allOf", ())]
     parts += [
         part for name in ("anyOf", "oneOf") for part in schema.get(name, ()) if _is_valid(validator, instance, part)

@@ -130,8 +130,8 @@ def _tokenizer(*, is_stemmed: bool) -> Callable[[str], list[str]]:
     stemmer = _Stemmer() if is_stemmed else None
 
     def words(text: str) -> list[str]:
-        found: list[str] = tokenize(text, stemmer)
-        return found
+        tokens: list[str] = tokenize(text, stemmer)
+        return tokens
 
     return words
 

@@ -94,9 +94,9 @@ class Ter:
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
         pairs = lay_out(predictions, references)
-        found = [self._edits(predictions[row], references[row]) for row in pairs.rows.tolist()]
-        table = np.array(found, dtype=np.float64).reshape(len(found), len(_Edits._fields))
-        values = np.array([_rate(own.edits, own.length) for own in found], dtype=np.float64)
+        edits = [self._edits(predictions[row], references[row]) for row in pairs.rows.tolist()]
+        table = np.array(edits, dtype=np.float64).reshape(len(edits), len(_Edits._fields))
+        values = np.array([_rate(own.edits, own.length) for own in edits], dtype=np.float64)
         return pairs.measures(values, {name: table[:, no] for no, name in enumerate(_Edits._fields)})
 
     def combine(self, sums: Mapping[str, float]) -> float | None:

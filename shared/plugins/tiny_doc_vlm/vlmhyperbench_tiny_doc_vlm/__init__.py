@@ -21,8 +21,8 @@ _SUMS = "SHA256SUMS"
 
 def versions() -> list[str]:
     """Return every version of the model, the oldest first."""
-    found = (sums.parent.name for sums in _FILES.glob(f"*/{_SUMS}"))
-    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+    folders = (sums.parent.name for sums in _FILES.glob(f"*/{_SUMS}"))
+    return sorted(folders, key=lambda version: [int(part) for part in version.split(".")])
 
 
 def names(version: str = FIRST) -> list[str]:

@@ -88,9 +88,9 @@ def in_every_profile(names: Iterable[str]) -> list[Metric]:
     """
     made: list[Metric] = []
     for name in names:
-        found = discovery.load("metrics", name)
-        profiles = getattr(found, "profiles", None)
-        metrics = {profile: found(profile=profile) for profile in profiles} if profiles else {None: found()}
+        plugin = discovery.load("metrics", name)
+        profiles = getattr(plugin, "profiles", None)
+        metrics = {profile: plugin(profile=profile) for profile in profiles} if profiles else {None: plugin()}
         for profile, metric in metrics.items():
             described = metric.description
             if described.name != name or profile not in (None, described.profile):
