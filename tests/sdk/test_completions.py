@@ -29,7 +29,7 @@ def _event(index: int, text: str, reason: str | None = None) -> dict[str, object
 
 def test_several_choices_come_in_the_order_of_their_indexes() -> None:
     document = {"choices": [_choice(1, "b"), _choice(0), _choice(2, "c")]}
-    assert [said.text for said in read_completion(document, 2)] == ["a", "b"]
+    assert [answer.text for answer in read_completion(document, 2)] == ["a", "b"]
     assert only_asked(document, range(2))["choices"] == [_choice(1, "b"), _choice(0)]
 
 
@@ -91,7 +91,7 @@ def test_what_is_not_one_json_object_is_no_answer(data: bytes) -> None:
 
 def test_a_function_call_of_old_counts_as_what_the_model_said() -> None:
     message = {"content": None, "function_call": {"name": "f", "arguments": "{}"}}
-    (said,) = read_completion({"choices": [{"message": message}]})
-    assert said.bears_tokens
+    (answer,) = read_completion({"choices": [{"message": message}]})
+    assert answer.bears_tokens
     with pytest.raises(BadAnswer, match="function_call"):
         read_completion(json.loads('{"choices": [{"message": {"content": "a", "function_call": "f()"}}]}'))

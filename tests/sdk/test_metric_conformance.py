@@ -52,7 +52,7 @@ class Same:
         *,
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
-        values = [float(said in own) if own else None for said, own in zip(predictions, references, strict=True)]
+        values = [float(answer in own) if own else None for answer, own in zip(predictions, references, strict=True)]
         measures = Measures(
             values=values,
             reasons=[None if value is not None else "no_reference" for value in values],

@@ -41,7 +41,7 @@ class _Counting(ABC):
         *,
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
-        rows = [self.count(said, right[0]) for said, right in zip(predictions, references, strict=True)]
+        rows = [self.count(answer, right[0]) for answer, right in zip(predictions, references, strict=True)]
         names = sorted({name for row in rows for name in row})
         return Measures(
             values=[row["right"] / row["expected"] for row in rows],
@@ -50,19 +50,19 @@ class _Counting(ABC):
         )
 
     @abstractmethod
-    def count(self, said: str, right: str) -> Counter[str]: ...
+    def count(self, answer: str, right: str) -> Counter[str]: ...
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return sums["right"] / sums["expected"] if sums.get("expected") else None
 
 
 class Labels(_Counting):
-    """Counts `cell:<right>|<said>`."""
+    """Counts `cell:<right>|<answer>`."""
 
     name = "labels"
 
-    def count(self, said: str, right: str) -> Counter[str]:
-        return Counter({"right": int(said == right), "expected": 1, f"cell:{right}|{said}": 1})
+    def count(self, answer: str, right: str) -> Counter[str]:
+        return Counter({"right": int(answer == right), "expected": 1, f"cell:{right}|{answer}": 1})
 
 
 class Fields(_Counting):
@@ -70,9 +70,9 @@ class Fields(_Counting):
 
     name = "fields"
 
-    def count(self, said: str, right: str) -> Counter[str]:
+    def count(self, answer: str, right: str) -> Counter[str]:
         counts: Counter[str] = Counter()
-        answered = set(said.split(";"))
+        answered = set(answer.split(";"))
         for field in right.split(";"):
             path = field.partition("=")[0]
             for name, number in (("right", int(field in answered)), ("expected", 1)):

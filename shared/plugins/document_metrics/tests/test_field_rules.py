@@ -21,12 +21,12 @@ SCALARS = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infin
 FIELDS = st.lists(SCALARS.map(read_scalar).filter(bool), max_size=6)
 
 
-def _right(rule: str, true: object, said: object) -> bool:
-    return value_of(FieldAccuracy(profile=rule), json.dumps({"a": said}), json.dumps({"a": true})) == 1.0
+def _right(rule: str, true: object, answer: object) -> bool:
+    return value_of(FieldAccuracy(profile=rule), json.dumps({"a": answer}), json.dumps({"a": true})) == 1.0
 
 
 @pytest.mark.parametrize(
-    ("true", "said", "right"),
+    ("true", "answer", "right"),
     [
         (12.5, 12.5, True),
         (12.5, "12.50", True),
@@ -59,12 +59,12 @@ def _right(rule: str, true: object, said: object) -> bool:
         (["x"], "x", False),
     ],
 )
-def test_exact_wants_the_same_text_or_the_same_number(true: object, said: object, right: bool) -> None:
-    assert _right("exact", true, said) is right
+def test_exact_wants_the_same_text_or_the_same_number(true: object, answer: object, right: bool) -> None:
+    assert _right("exact", true, answer) is right
 
 
 @pytest.mark.parametrize(
-    ("true", "said", "right"),
+    ("true", "answer", "right"),
     [
         ("a" * 20, "a" * 17 + "bbb", True),  # 3 of 20
         ("a" * 20, "a" * 16 + "bbbb", False),
@@ -78,13 +78,13 @@ def test_exact_wants_the_same_text_or_the_same_number(true: object, said: object
     ],
 )
 def test_cer_allows_fifteen_edits_in_a_hundred_characters_of_the_reference(
-    true: object, said: object, right: bool
+    true: object, answer: object, right: bool
 ) -> None:
-    assert _right("cer", true, said) is right
+    assert _right("cer", true, answer) is right
 
 
 @pytest.mark.parametrize(
-    ("true", "said", "right"),
+    ("true", "answer", "right"),
     [
         ("a" * 10, "a" * 9 + "b", True),  # 1 of 10
         ("a" * 9, "a" * 8 + "b", False),
@@ -95,22 +95,22 @@ def test_cer_allows_fifteen_edits_in_a_hundred_characters_of_the_reference(
     ],
 )
 def test_similarity_allows_one_edit_in_ten_characters_of_the_longer_text(
-    true: object, said: object, right: bool
+    true: object, answer: object, right: bool
 ) -> None:
-    assert _right("similarity", true, said) is right
+    assert _right("similarity", true, answer) is right
 
 
 @pytest.mark.parametrize("rule", RULES)
-@given(true=FIELDS, said=FIELDS)
-def test_many_pairs_are_judged_as_one_by_one(rule: str, true: list[Scalar], said: list[Scalar]) -> None:
-    expected = [[is_right(rule, first, second, Work()) for second in said] for first in true]
-    assert right_pairs(rule, true, said, Work()).tolist() == expected
+@given(true=FIELDS, answer=FIELDS)
+def test_many_pairs_are_judged_as_one_by_one(rule: str, true: list[Scalar], answer: list[Scalar]) -> None:
+    expected = [[is_right(rule, first, second, Work()) for second in answer] for first in true]
+    assert right_pairs(rule, true, answer, Work()).tolist() == expected
 
 
-@given(true=SCALARS, said=SCALARS)
-def test_what_similarity_or_equality_accepts_cer_accepts_too(true: object, said: object) -> None:
+@given(true=SCALARS, answer=SCALARS)
+def test_what_similarity_or_equality_accepts_cer_accepts_too(true: object, answer: object) -> None:
     """At least 0.9 of the longer text is at most 15 edits in a hundred of the shorter one."""
-    first, second = read_scalar(true), read_scalar(said)
+    first, second = read_scalar(true), read_scalar(answer)
     if first and second:
         judged = [is_right(rule, first, second, Work()) for rule in ("exact", "similarity", "cer")]
         assert judged == sorted(judged)
@@ -118,8 +118,8 @@ def test_what_similarity_or_equality_accepts_cer_accepts_too(true: object, said:
 
 @pytest.mark.parametrize("nothing", [None, "", " \u00a0\n", [], {}, [None, ""], {"b": None}, [[], {"c": [{}]}]])
 def test_what_holds_no_value_is_no_field_on_either_side(nothing: object) -> None:
-    true, said = json.dumps({"a": nothing, "b": 1}), json.dumps({"a": nothing})
+    true, answer = json.dumps({"a": nothing, "b": 1}), json.dumps({"a": nothing})
     assert value_of(FieldF1(), '{"b": 1}', true) == 1.0
-    assert value_of(FieldF1(), said, true) == 0.0
-    assert value_of(FieldF1(), said, "{}") == 1.0
+    assert value_of(FieldF1(), answer, true) == 0.0
+    assert value_of(FieldF1(), answer, "{}") == 1.0
     assert value_of(FieldF1(), '{"a": 0}', true) == 0.0

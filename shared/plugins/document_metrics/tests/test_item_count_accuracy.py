@@ -15,13 +15,13 @@ TEA, MILK, SALT = (
 )
 
 
-def _values(said: object, true: object) -> tuple[float | None, float | None]:
-    texts = json.dumps(said), json.dumps(true)
+def _values(answer: object, true: object) -> tuple[float | None, float | None]:
+    texts = json.dumps(answer), json.dumps(true)
     return value_of(ItemCountAccuracy(), *texts), value_of(ItemCountAccuracy(profile="recognised"), *texts)
 
 
 @pytest.mark.parametrize(
-    ("said", "count", "recognised"),
+    ("answer", "count", "recognised"),
     [
         ([TEA, MILK], 1.0, 1.0),
         ([MILK, TEA], 1.0, 1.0),
@@ -38,40 +38,40 @@ def _values(said: object, true: object) -> tuple[float | None, float | None]:
         (None, 0.0, 0.0),
     ],
 )
-def test_items_are_counted_and_recognised(said: object, count: float, recognised: float) -> None:
-    assert _values({"items": said}, {"items": [TEA, MILK]}) == (pytest.approx(count), pytest.approx(recognised))
+def test_items_are_counted_and_recognised(answer: object, count: float, recognised: float) -> None:
+    assert _values({"items": answer}, {"items": [TEA, MILK]}) == (pytest.approx(count), pytest.approx(recognised))
 
 
 def test_an_item_is_recognised_at_an_f1_of_85_per_cent() -> None:
     # With 20 fields on both sides 17 right ones are exactly 0.85; with 7 and 6 right ones it is 12/14.
     for fields, right, expected in ((20, 17, 1.0), (20, 16, 0.0), (7, 6, 1.0), (6, 5, 0.0)):
         true = {f"k{no}": no for no in range(fields)}
-        said = true | {f"k{no}": "wrong" for no in range(right, fields)}
-        assert _values([said], [true])[1] == expected
+        answer = true | {f"k{no}": "wrong" for no in range(right, fields)}
+        assert _values([answer], [true])[1] == expected
     true = {f"k{no}": no for no in range(9)}  # 8 of 9 right and one made up: 16 / 19 = 0.842
     assert _values([true | {"k8": "wrong", "k9": 9}], [true])[1] == 0.0
 
 
 def test_the_rule_decides_what_is_recognised() -> None:
-    true, said = [{"name": "abcdefghij"}], [{"name": "abcdefghik"}]
+    true, answer = [{"name": "abcdefghij"}], [{"name": "abcdefghik"}]
     for rule, expected in (("exact", 0.0), ("similarity", 1.0), ("cer", 1.0)):
         metric = ItemCountAccuracy(profile="recognised", rule=rule)
-        assert value_of(metric, json.dumps(said), json.dumps(true)) == expected
+        assert value_of(metric, json.dumps(answer), json.dumps(true)) == expected
     with pytest.raises(InvalidInput, match="The param 'rule' is 'close'"):
         ItemCountAccuracy(rule="close")
 
 
 def test_all_item_lists_of_the_document_add_up_and_lists_of_values_are_none() -> None:
     true = {"items": [TEA, MILK], "fees": [{"name": "card"}], "tags": ["a", "b"], "rows": [["a"]]}
-    said = {"items": [TEA], "fees": [{"name": "card"}, {"name": "cash"}, {"name": "bill"}], "tags": []}
-    assert _values(said, true) == (2 / 5, 2 / 5)
+    answer = {"items": [TEA], "fees": [{"name": "card"}, {"name": "cash"}, {"name": "bill"}], "tags": []}
+    assert _values(answer, true) == (2 / 5, 2 / 5)
 
 
 def test_a_list_inside_of_an_item_belongs_to_the_matched_item() -> None:
     true = [TEA | {"parts": [{"no": 1}, {"no": 2}]}, MILK | {"parts": [{"no": 3}]}]
-    said = [MILK | {"parts": [{"no": 3}]}, TEA | {"parts": [{"no": 1}]}]
+    answer = [MILK | {"parts": [{"no": 3}]}, TEA | {"parts": [{"no": 1}]}]
     # 2 of 2 items, 1 of 2 and 1 of 1 parts; milk is recognised, tea is at 2 * 4 / 9.
-    assert _values(said, true) == (4 / 5, 4 / 5)
+    assert _values(answer, true) == (4 / 5, 4 / 5)
     assert _values([{"name": "salt", "parts": [{"no": 9}]}], true[:1]) == (1 / 3, 0.0)
 
 

@@ -43,11 +43,11 @@ def paths_of(value: JsonValue, here: tuple[object, ...] = ()) -> tuple[set[objec
     return keys, values
 
 
-@given(true=DOCUMENTS, said=DOCUMENTS)
-def test_a_walk_over_both_counts_what_sets_of_paths_count(true: JsonValue, said: JsonValue) -> None:
+@given(true=DOCUMENTS, answer=DOCUMENTS)
+def test_a_walk_over_both_counts_what_sets_of_paths_count(true: JsonValue, answer: JsonValue) -> None:
     keys, values = paths_of(true)
-    said_keys, said_values = paths_of(said)
-    found = compare(true, said)
+    said_keys, said_values = paths_of(answer)
+    found = compare(true, answer)
     assert (found.expected_keys, found.predicted_keys, found.shared_keys) == (
         len(keys),
         len(said_keys),
@@ -58,12 +58,12 @@ def test_a_walk_over_both_counts_what_sets_of_paths_count(true: JsonValue, said:
     assert found.score == pytest.approx(sum(closeness(values[path], said_values[path]) for path in shared))
 
 
-@given(true=DOCUMENTS, said=DOCUMENTS)
-def test_documents_are_equal_where_their_text_is(true: JsonValue, said: JsonValue) -> None:
+@given(true=DOCUMENTS, answer=DOCUMENTS)
+def test_documents_are_equal_where_their_text_is(true: JsonValue, answer: JsonValue) -> None:
     def text(value: JsonValue) -> str:
         return json.dumps(value, sort_keys=True).replace(".0", "")
 
-    assert compare(true, said).is_equal == (text(true) == text(said))
+    assert compare(true, answer).is_equal == (text(true) == text(answer))
 
 
 def test_one_document_by_head() -> None:
@@ -76,7 +76,7 @@ def test_one_document_by_head() -> None:
 
 
 @pytest.mark.parametrize(
-    ("true", "said", "expected"),
+    ("true", "answer", "expected"),
     [
         (100, 95, 0.95),
         (95, 100, 0.95),
@@ -105,8 +105,8 @@ def test_one_document_by_head() -> None:
         ("\ud800", "\ud800", 1.0),
     ],
 )
-def test_values_are_compared_by_type(true: JsonValue, said: JsonValue, expected: float) -> None:
-    assert closeness(true, said) == pytest.approx(expected)
+def test_values_are_compared_by_type(true: JsonValue, answer: JsonValue, expected: float) -> None:
+    assert closeness(true, answer) == pytest.approx(expected)
 
 
 def test_two_numbers_that_no_float_tells_apart_are_not_equal() -> None:
@@ -121,7 +121,7 @@ def test_a_list_is_compared_by_position() -> None:
 
 
 @pytest.mark.parametrize(
-    ("true", "said", "values"),
+    ("true", "answer", "values"),
     [
         ({"a": 1}, [], 2),
         ({"a": 1}, 1, 2),
@@ -130,8 +130,8 @@ def test_a_list_is_compared_by_position() -> None:
         ("x", "y", 1),
     ],
 )
-def test_where_the_forms_differ_the_values_of_both_are_missed(true: JsonValue, said: JsonValue, values: int) -> None:
-    found = compare(true, said)
+def test_where_the_forms_differ_the_values_of_both_are_missed(true: JsonValue, answer: JsonValue, values: int) -> None:
+    found = compare(true, answer)
     assert (found.values, found.score) == (values, 0.0)
 
 
@@ -144,6 +144,6 @@ def test_no_document_misses_every_key_and_value() -> None:
 def test_the_order_of_keys_changes_no_bit_of_the_score() -> None:
     names = [f"k{no}" for no in range(200)]
     true = dict.fromkeys(names, "x" * 7)
-    said = {name: "x" * (no % 7) for no, name in enumerate(names)}
+    answer = {name: "x" * (no % 7) for no, name in enumerate(names)}
     shuffled = random.Random(0).sample(names, len(names))
-    assert compare(true, {name: said[name] for name in shuffled}).score == compare(true, said).score
+    assert compare(true, {name: answer[name] for name in shuffled}).score == compare(true, answer).score

@@ -39,10 +39,10 @@ def test_orders_by_head(prediction: str, tau: float, rho: float, places: float) 
 
 @given(st.integers(2, 30).flatmap(lambda size: st.tuples(*[st.permutations(range(size))] * 2)))
 def test_any_order_agrees_with_scipy(orders: tuple[list[int], list[int]]) -> None:
-    said, true = orders
+    answer, true = orders
     pages = sorted(true)
-    ranks = [said.index(page) for page in pages], [true.index(page) for page in pages]
-    texts = json.dumps(said), json.dumps(true)
+    ranks = [answer.index(page) for page in pages], [true.index(page) for page in pages]
+    texts = json.dumps(answer), json.dumps(true)
     assert value_of(*texts) == pytest.approx(stats.kendalltau(*ranks).statistic)
     assert value_of(*texts, profile="spearman_rho") == pytest.approx(stats.spearmanr(*ranks).statistic)
 

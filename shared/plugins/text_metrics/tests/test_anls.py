@@ -84,24 +84,24 @@ def test_values_of_the_competition_s_script(prediction: str, references: list[st
     assert value_of(Anls(profile="docvqa"), prediction, *references) == pytest.approx(expected)
 
 
-def _similarity_of_docvqa(said: str, true: str) -> float:
-    distance = Levenshtein.distance(" ".join(said.strip().lower().split()), " ".join(true.strip().lower().split()))
-    longest = max(len(said.upper()), len(true.upper()))
+def _similarity_of_docvqa(answer: str, true: str) -> float:
+    distance = Levenshtein.distance(" ".join(answer.strip().lower().split()), " ".join(true.strip().lower().split()))
+    longest = max(len(answer.upper()), len(true.upper()))
     similarity = 1 - (distance / longest if longest else 0.0)
     return 0.0 if similarity < 0.5 else similarity
 
 
 @given(samples=SAMPLES)
 def test_the_bulk_of_docvqa_equals_its_definition(samples: list[tuple[str, list[str]]]) -> None:
-    expected = [max(_similarity_of_docvqa(said, true) for true in own) if own else None for said, own in samples]
+    expected = [max(_similarity_of_docvqa(answer, true) for true in own) if own else None for answer, own in samples]
     assert measure(Anls(profile="docvqa"), samples).values == expected
 
 
-def _similarity(said: str, true: str, *, inclusive: bool) -> float:
-    said, true = said.strip().casefold(), true.strip().casefold()
-    if not said and not true:
+def _similarity(answer: str, true: str, *, inclusive: bool) -> float:
+    answer, true = answer.strip().casefold(), true.strip().casefold()
+    if not answer and not true:
         return 1.0
-    distance, longest = Levenshtein.distance(said, true), max(len(said), len(true))
+    distance, longest = Levenshtein.distance(answer, true), max(len(answer), len(true))
     counts = distance * 2 <= longest if inclusive else distance * 2 < longest
     return 1 - distance / longest if counts else 0.0
 
@@ -110,7 +110,7 @@ def _similarity(said: str, true: str, *, inclusive: bool) -> float:
 @given(samples=SAMPLES)
 def test_the_bulk_of_anls_equals_its_definition(profile: str, samples: list[tuple[str, list[str]]]) -> None:
     expected = [
-        max(_similarity(said, true, inclusive=profile == "inclusive") for true in own) if own else None
-        for said, own in samples
+        max(_similarity(answer, true, inclusive=profile == "inclusive") for true in own) if own else None
+        for answer, own in samples
     ]
     assert measure(Anls(profile=profile), samples).values == expected

@@ -27,7 +27,7 @@ def test_the_readme_of_sacrebleu_is_reproduced() -> None:
 def test_a_group_has_sacrebleus_corpus_score(rows: list[tuple[str, str, str]]) -> None:
     hypotheses, first, second = (list(column) for column in zip(*rows, strict=True))
     expected = sacrebleu.corpus_bleu(hypotheses, [first, second])
-    measures = measure(Bleu(), [(said, own) for said, *own in rows])
+    measures = measure(Bleu(), [(answer, own) for answer, *own in rows])
     is_too_short = expected.totals[3] == 0 and expected.ref_len < 4 * len(rows)
     assert combined(Bleu(), measures) == (None if is_too_short else pytest.approx(expected.score))
 
@@ -38,13 +38,13 @@ def test_one_word_answers_have_no_corpus_score_and_empty_answers_to_long_referen
 
 
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=3))
-def test_a_sample_has_sacrebleus_sentence_score(said: str, own: list[str]) -> None:
-    assert value_of(Bleu(), said, *own) == pytest.approx(sacrebleu.sentence_bleu(said, own).score)
+def test_a_sample_has_sacrebleus_sentence_score(answer: str, own: list[str]) -> None:
+    assert value_of(Bleu(), answer, *own) == pytest.approx(sacrebleu.sentence_bleu(answer, own).score)
 
 
 @given(SAMPLES)
 def test_the_bulk_equals_one_sample_at_a_time(samples: list[tuple[str, list[str]]]) -> None:
-    assert measure(Bleu(), samples).values == [value_of(Bleu(), said, *own) for said, own in samples]
+    assert measure(Bleu(), samples).values == [value_of(Bleu(), answer, *own) for answer, own in samples]
 
 
 def test_a_perfect_answer_is_no_more_than_100_points() -> None:

@@ -36,22 +36,22 @@ def test_a_group_has_sacrebleus_corpus_score(
 ) -> None:
     hypotheses, first, second = (list(column) for column in zip(*rows, strict=True))
     expected = reference.corpus_score(hypotheses, [first, second]).score
-    measures = measure(metric, [(said, own) for said, *own in rows])
+    measures = measure(metric, [(answer, own) for answer, *own in rows])
     assert combined(metric, measures) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("metric", "reference"), METRICS)
-@given(said=TEXT, own=st.lists(TEXT, min_size=1, max_size=3))
+@given(answer=TEXT, own=st.lists(TEXT, min_size=1, max_size=3))
 def test_a_sample_has_sacrebleus_sentence_score(
-    metric: Metric, reference: CHRF | TER, said: str, own: list[str]
+    metric: Metric, reference: CHRF | TER, answer: str, own: list[str]
 ) -> None:
-    assert value_of(metric, said, *own) == pytest.approx(reference.sentence_score(said, own).score)
+    assert value_of(metric, answer, *own) == pytest.approx(reference.sentence_score(answer, own).score)
 
 
 @pytest.mark.parametrize("metric", [metric for metric, _ in METRICS])
 @given(samples=SAMPLES)
 def test_the_bulk_equals_one_sample_at_a_time(metric: Metric, samples: list[tuple[str, list[str]]]) -> None:
-    assert measure(metric, samples).values == [value_of(metric, said, *own) for said, own in samples]
+    assert measure(metric, samples).values == [value_of(metric, answer, *own) for answer, own in samples]
 
 
 @pytest.mark.parametrize(("metric", "reference"), METRICS)

@@ -35,8 +35,8 @@ def sums_of(measures: Measures) -> dict[str, float]:
     return {name: math.fsum(column) for name, column in measures.statistics.items()}
 
 
-def averages(true: Sequence[str], said: Sequence[str], labels: Sequence[str] = ()) -> dict[Average, float | None]:
-    sums = sums_of(measure(Classification(labels=labels), [(a, [t]) for a, t in zip(said, true, strict=True)]))
+def averages(true: Sequence[str], answer: Sequence[str], labels: Sequence[str] = ()) -> dict[Average, float | None]:
+    sums = sums_of(measure(Classification(labels=labels), [(a, [t]) for a, t in zip(answer, true, strict=True)]))
     return {
         profile: Classification(profile=profile, labels=labels).combine(sums) for profile in Classification.profiles
     }
@@ -85,7 +85,7 @@ def test_a_label_that_is_nobodys_class_in_a_group_is_no_class_of_it() -> None:
 
 def test_a_groups_matrix_by_head() -> None:
     answers = [("Receipt", "receipt"), ("invoice", "receipt"), ("a poem", "receipt"), ("invoice ", "INVOICE")]
-    matrix = confusion_of(sums_of(measure(Classification(), [(said, [true]) for said, true in answers])))
+    matrix = confusion_of(sums_of(measure(Classification(), [(answer, [true]) for answer, true in answers])))
     assert matrix == Confusion(
         labels=("invoice", "receipt"),
         counts=((1, 0, 0), (1, 1, 1)),
@@ -159,20 +159,20 @@ def test_a_matrix_has_the_labels_back(labels: list[str]) -> None:
     assert [row[no] for no, row in enumerate(matrix.counts)] == [1] * len(labels)
 
 
-def plain(true: Sequence[str], said: Sequence[str], average: Average) -> float:
+def plain(true: Sequence[str], answer: Sequence[str], average: Average) -> float:
     """The averages of scikit-learn's user guide, one class at a time."""
     right, precision, recall, f1 = [], [], [], []
     classes = sorted(set(true))
     for label in classes:
-        tp = sum(t == s == label for t, s in zip(true, said, strict=True))
-        p, r = tp / max(said.count(label), 1), tp / true.count(label)
+        tp = sum(t == s == label for t, s in zip(true, answer, strict=True))
+        p, r = tp / max(answer.count(label), 1), tp / true.count(label)
         right.append(tp)
         precision.append(p)
         recall.append(r)
         f1.append(2 * p * r / (p + r) if tp else 0.0)
     match average:
         case "micro_f1":
-            return 2 * sum(right) / (len(true) + sum(said.count(label) for label in classes))
+            return 2 * sum(right) / (len(true) + sum(answer.count(label) for label in classes))
         case "weighted_f1":
             return sum(true.count(label) * f for label, f in zip(classes, f1, strict=True)) / len(true)
         case "macro_f1":
@@ -185,21 +185,21 @@ def plain(true: Sequence[str], said: Sequence[str], average: Average) -> float:
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcde")), min_size=1, max_size=12))
 def test_any_group_agrees_with_the_plain_definition(samples: list[tuple[str, str]]) -> None:
-    true, said = [true for true, _ in samples], [said for _, said in samples]
-    for profile, value in averages(true, said).items():
-        assert value == pytest.approx(plain(true, said, profile))
+    true, answer = [true for true, _ in samples], [answer for _, answer in samples]
+    for profile, value in averages(true, answer).items():
+        assert value == pytest.approx(plain(true, answer, profile))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1, max_size=8), st.data())
 def test_a_part_of_a_run_is_combined_as_if_it_were_the_whole(
     samples: list[tuple[str, str]], data: st.DataObject
 ) -> None:
-    whole = measure(Classification(), [(said, [true]) for true, said in samples])
+    whole = measure(Classification(), [(answer, [true]) for true, answer in samples])
     rows = data.draw(st.lists(st.integers(0, len(samples) - 1), min_size=1, unique=True))
     sums = {name: math.fsum(column[row] for row in rows) for name, column in whole.statistics.items()}
-    true, said = [samples[row][0] for row in rows], [samples[row][1] for row in rows]
+    true, answer = [samples[row][0] for row in rows], [samples[row][1] for row in rows]
     for profile in Classification.profiles:
-        assert average_of(sums, profile) == pytest.approx(plain(true, said, profile))
+        assert average_of(sums, profile) == pytest.approx(plain(true, answer, profile))
 
 
 def test_nothing_scored_has_no_value() -> None:

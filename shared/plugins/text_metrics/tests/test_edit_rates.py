@@ -46,24 +46,24 @@ def test_among_equal_rates_the_first_reference_gives_the_length() -> None:
 
 
 @pytest.mark.parametrize("metric", [Cer(), Wer()])
-@given(said=TEXT, true=TEXT)
-def test_a_sample_has_jiwers_rate(metric: Metric, said: str, true: str) -> None:
+@given(answer=TEXT, true=TEXT)
+def test_a_sample_has_jiwers_rate(metric: Metric, answer: str, true: str) -> None:
     function = jiwer.cer if isinstance(metric, Cer) else jiwer.wer
-    assert value_of(metric, said, true) == pytest.approx(float(function(true, said)))
+    assert value_of(metric, answer, true) == pytest.approx(float(function(true, answer)))
 
 
 @pytest.mark.parametrize("metric", [Cer(), Wer()])
 @given(pairs=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=8))
 def test_a_group_has_jiwers_pooled_rate(metric: Metric, pairs: list[tuple[str, str]]) -> None:
     function = jiwer.cer if isinstance(metric, Cer) else jiwer.wer
-    pooled = combined(metric, measure(metric, [(said, [true]) for said, true in pairs]))
-    assert pooled == pytest.approx(float(function([true for _, true in pairs], [said for said, _ in pairs])))
+    pooled = combined(metric, measure(metric, [(answer, [true]) for answer, true in pairs]))
+    assert pooled == pytest.approx(float(function([true for _, true in pairs], [answer for answer, _ in pairs])))
 
 
 @pytest.mark.parametrize("metric", [Cer(), Wer()])
 @given(samples=SAMPLES)
 def test_the_bulk_equals_one_sample_at_a_time(metric: Metric, samples: list[tuple[str, list[str]]]) -> None:
-    assert measure(metric, samples).values == [value_of(metric, said, *own) for said, own in samples]
+    assert measure(metric, samples).values == [value_of(metric, answer, *own) for answer, own in samples]
 
 
 def test_pooled_differs_from_the_mean_of_samples() -> None:

@@ -60,7 +60,9 @@ def test_a_sample_without_references_is_unscored() -> None:
 @given(SAMPLES)
 def test_the_bulk_of_exact_match_equals_its_definition(samples: list[tuple[str, list[str]]]) -> None:
     normalise = NormaliserV1()
-    expected = [float(normalise(said) in {normalise(true) for true in own}) if own else None for said, own in samples]
+    expected = [
+        float(normalise(answer) in {normalise(true) for true in own}) if own else None for answer, own in samples
+    ]
     assert measure(ExactMatch(), samples).values == expected
 
 

@@ -62,9 +62,9 @@ def test_strict_wants_years_and_zero_exact(prediction: str, reference: str, expe
     assert value_of(RelaxedAccuracy(profile="strict"), prediction, reference) == expected
 
 
-@given(said=NUMBERS, true=NUMBERS)
-def test_what_strict_accepts_the_script_accepts_too(said: str, true: str) -> None:
-    strict, relaxed = (value_of(RelaxedAccuracy(profile=profile), said, true) for profile in ("strict", "pix2struct"))
+@given(answer=NUMBERS, true=NUMBERS)
+def test_what_strict_accepts_the_script_accepts_too(answer: str, true: str) -> None:
+    strict, relaxed = (value_of(RelaxedAccuracy(profile=profile), answer, true) for profile in ("strict", "pix2struct"))
     assert strict is not None
     assert relaxed is not None
     assert strict <= relaxed

@@ -48,15 +48,15 @@ def test_a_word_that_is_no_word_is_not_stemmed() -> None:
 
 @pytest.mark.parametrize("is_stemmed", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
-@given(said=TEXT, own=st.lists(TEXT, min_size=1, max_size=3))
-def test_a_sample_has_rouge_scores_best_f_measure(profile: str, is_stemmed: bool, said: str, own: list[str]) -> None:
-    expected = SCORERS[is_stemmed].score_multi(own, said)[profile].fmeasure
-    assert value_of(Rouge(profile=profile, stemmer=is_stemmed), said, *own) == pytest.approx(expected)
+@given(answer=TEXT, own=st.lists(TEXT, min_size=1, max_size=3))
+def test_a_sample_has_rouge_scores_best_f_measure(profile: str, is_stemmed: bool, answer: str, own: list[str]) -> None:
+    expected = SCORERS[is_stemmed].score_multi(own, answer)[profile].fmeasure
+    assert value_of(Rouge(profile=profile, stemmer=is_stemmed), answer, *own) == pytest.approx(expected)
 
 
 @given(samples=SAMPLES)
 def test_the_bulk_equals_one_sample_at_a_time(samples: list[tuple[str, list[str]]]) -> None:
-    assert measure(Rouge(), samples).values == [value_of(Rouge(), said, *own) for said, own in samples]
+    assert measure(Rouge(), samples).values == [value_of(Rouge(), answer, *own) for answer, own in samples]
 
 
 def test_a_group_is_the_mean() -> None:

@@ -46,4 +46,4 @@ def test_the_best_reference_counts_and_a_group_is_the_mean() -> None:
 @given(samples=SAMPLES)
 def test_the_bulk_equals_one_sample_at_a_time(profile: str, samples: list[tuple[str, list[str]]]) -> None:
     metric = TokenF1(profile=profile)
-    assert measure(metric, samples).values == [value_of(metric, said, *own) for said, own in samples]
+    assert measure(metric, samples).values == [value_of(metric, answer, *own) for answer, own in samples]

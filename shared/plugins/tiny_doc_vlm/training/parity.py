@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         lines = (
             json.dumps(
                 {"suite": item.suite, "question": item.question, "expected": item.expected}
-                | {label: said[place] for label, said in answers.items()}
+                | {label: answer[place] for label, answer in answers.items()}
             )
             + "\n"
             for place, item in enumerate(items)
@@ -90,7 +90,7 @@ def table(items: Sequence[Item], answers: Mapping[str, Sequence[str]], missing: 
         if reason:
             lines.append(f"| {label} | | {reason} |")
             continue
-        right = sum(said == item.expected for item, said in zip(items, answers[label], strict=True))
+        right = sum(answer == item.expected for item, answer in zip(items, answers[label], strict=True))
         same = "" if label == first else f"{_same(answers[first], answers[label])} of {len(items)}"
         lines.append(f"| {label} | {right / len(items):.3f} | {same} |")
     return "\n".join(lines) + "\n"
