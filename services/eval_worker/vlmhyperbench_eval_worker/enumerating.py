@@ -23,7 +23,7 @@ from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.digests import canonical_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
-from vlmhyperbench.registry.plugins import require_source
+from vlmhyperbench.sources import require_source
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Dataset, DatasetSource

@@ -22,7 +22,6 @@ import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
-from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.scoring import judge, reported
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import Policy, open_answering, open_failing
@@ -89,7 +88,6 @@ def measure_metric(
         Conflict: the installed metric has another version than the run pins, or its code was edited.
         PluginFailure: the metric cannot be constructed.
     """
-    require_source(spec.package, f"metric {spec.name!r}")
     metric, failing = open_answering(spec, on_invalid=on_invalid), open_failing(spec)
     policies = {"on_model_failure": on_model_failure, "on_invalid": on_invalid}
     frames: list[polars.DataFrame] = []

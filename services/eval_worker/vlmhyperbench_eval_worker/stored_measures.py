@@ -23,7 +23,6 @@ from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PackageRef, RunSpec
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged
-from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, measure_metric, packages_of
@@ -162,7 +161,6 @@ def fingerprint(source: MetricInput, *, environment: str) -> str:
 
 def environment_of(metric: MetricSpec) -> str:
     """Return the digest of the packages that compute a metric; call it in a child, since it loads the metric's code."""
-    require_source(metric.package, f"metric {metric.name!r}")
     return digest_of(dict(packages_of(type(open_metric(metric)))))
 
 

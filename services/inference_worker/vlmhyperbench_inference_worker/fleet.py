@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from vlmhyperbench.registry.plugins import require_source
+from vlmhyperbench.sources import require_source
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 

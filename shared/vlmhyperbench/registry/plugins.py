@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
@@ -11,15 +10,14 @@ from typing import Protocol, get_args
 
 from vlmhyperbench.domain.specs import PackageRef, PluginRef, SourceRef
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.registry.classes import problem_with_class, source_of, split_path
+from vlmhyperbench.registry.classes import problem_with_class
 from vlmhyperbench.registry.errors import did_you_mean
+from vlmhyperbench.sources import require_source, source_of, split_path
 from vlmhyperbench_sdk.discovery import Group, names, normalise, owners
 
 BUILT_IN_REPORTS = frozenset({"markdown", "html", "json", "csv"})
 _OWN = "vlmhyperbench."
 """Our own code is known by the platform's version."""
-_imported: dict[str, SourceRef] = {}
-"""Module → the source that this process has imported."""
 
 
 class Plugins(Protocol):
@@ -110,33 +108,6 @@ def require_pinned(plugin: PluginRef | None, what: str) -> None:
             cure="Install the pinned version, or start a new run.",
             code="plugin_version",
         )
-
-
-def require_source(plugin: PluginRef | None, what: str) -> None:
-    """Check that the code behind a dotted path is the code that the run pins; call it before the code is imported.
-
-    Raises:
-        Conflict: it was edited since.
-    """
-    if not isinstance(plugin, SourceRef):
-        return
-    if source_of(plugin.module) != plugin:
-        raise Conflict(
-            f"The code of the {what}, {plugin.module}, is not the code that the run pins.",
-            cure="Undo the edit, or start a new run.",
-            code="plugin_version",
-        )
-    if _imported.get(plugin.module) != plugin:
-        _forget(plugin.module)
-        _imported[plugin.module] = plugin
-
-
-def _forget(module: str) -> None:
-    """Have the modules of a package imported again: an idle child may have imported them before an edit."""
-    package = module.rpartition(".")[0]
-    for name in list(sys.modules):
-        if name == module or (package and package in {name, name.rpartition(".")[0]}):
-            del sys.modules[name]
 
 
 def _built_in(group: Group) -> frozenset[str]:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, cast
 
+from vlmhyperbench.sources import require_source
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import Conflict, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
@@ -27,9 +28,10 @@ def open_metric(spec: MetricSpec) -> Metric:
     Raises:
         NotFound: no package registers it.
         InvalidInput: it refuses its profile or params.
-        Conflict: another version is installed, or two packages register the name.
+        Conflict: another version is installed, its code was edited, or two packages register the name.
         PluginFailure: importing or constructing it failed.
     """
+    require_source(spec.package, f"metric {spec.name!r}")
     metric = construct_metric(spec.class_path, {**spec.params, "profile": spec.profile}, name=spec.name)
     installed = metric.description.version
     if installed != spec.version:
@@ -61,6 +63,7 @@ def open_failing(spec: MetricSpec) -> Metric:
 
 def _with_policy(spec: MetricSpec, on_invalid: Policy) -> MetricSpec:
     """Set the policy in the params of a metric that has this param."""
+    require_source(spec.package, f"metric {spec.name!r}")
     metric_class = discovery.load("metrics", spec.class_path)
     if _POLICY not in inspect.signature(metric_class).parameters:
         return spec
