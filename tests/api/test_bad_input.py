@@ -131,13 +131,17 @@ async def test_a_malformed_idempotency_key_is_refused(api: Served, key: str) -> 
 async def test_a_client_that_disconnects_during_its_body_is_not_an_error(
     api: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    head = f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nX-API-Key: {api.key}\r\nContent-Type: application/json\r\n"
+    head = (
+        f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nX-API-Key: {api.key}\r\nContent-Type: application/json\r\n"
+        "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+    )
     host, port = api.url.removeprefix("http://").split(":")
     for _ in range(3):
-        _, writer = await asyncio.open_connection(host, int(port))
-        writer.write(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
-        await writer.drain()
-        await asyncio.sleep(0.1)  # the request must have reached its route before its client leaves
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head.encode())
+        # The server sends this line when the route begins to read the body.
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"{")
         writer.close()
         await writer.wait_closed()
     assert (await api.http.get("/runs")).status_code == 200

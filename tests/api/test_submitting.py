@@ -136,6 +136,7 @@ async def test_cancelling_an_experiment_cancels_its_runs(api: Served) -> None:
     experiment = (await api.http.post("/experiments", json={"experiment": "demo"})).json()
     cancelled = (await api.http.post(f"/experiments/{experiment['id']}/cancel")).json()
     assert cancelled["is_cancelling"]
+    assert cancelled["runs"]
     assert all(run["is_cancelling"] for run in cancelled["runs"])
 
 

@@ -31,6 +31,7 @@ def test_the_snippet_of_the_readme_prints_scores_and_answers(
     printed = capsys.readouterr().out
     run = shown["run"]
     assert run.state == "SUCCEEDED"  # type: ignore[attr-defined]
+    assert run.headline.scores  # type: ignore[attr-defined]
     assert all(score.metric in printed for score in run.headline.scores)  # type: ignore[attr-defined]
     assert (tmp_path / f"report-{str(run.id)[:8]}" / "report.html").is_file()  # type: ignore[attr-defined]
 

@@ -162,7 +162,7 @@ async def test_conversations_are_shared_among_streams_and_processes(tmp_path: Pa
     streams: dict[int, set[int]] = {}
     for row in driven.rows:
         streams.setdefault(row["conversation"], set()).add(row["stream"])
-    assert all(len(indexes) == 1 for indexes in streams.values())
+    assert [len(indexes) for indexes in streams.values()] == [1] * 9
 
 
 async def test_the_turns_after_a_failed_turn_are_recorded_and_not_sent(tmp_path: Path, wording: Wording) -> None:

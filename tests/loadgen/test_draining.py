@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.loadgen.driving import Driven, chat_body, read_request, serving, whole, write
-from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.load.process import Line, LoadProcess
+from vlmhyperbench_sdk.load import ProgressLine
 
 pytestmark = pytest.mark.anyio
 
@@ -41,12 +42,11 @@ async def test_after_draining_the_slowest_answer_is_awaited_and_no_request_is_se
         await process.ready()
         await enough.wait()
         await process.drain()
-        before = -1
-        while before != answered:
-            before = answered
-            await asyncio.sleep(0.3)
-        release.set()
-        lines = [line async for line in process.lines()]
+        lines: list[Line] = []
+        async for line in process.lines():
+            lines.append(line)
+            if isinstance(line, ProgressLine) and line.in_flight == 1:
+                release.set()
         end = await process.wait()
     driven = Driven(lines=lines, folder=tmp_path / "record")
     assert (end.outcome, end.error) == ("cancelled", None)

@@ -105,6 +105,7 @@ def test_a_search_never_certifies_more_than_the_capacity(capsys: pytest.CaptureF
     found = data["found"]
     assert envelope["kind"] == "load_search"
     assert (data["requests"], data["certainty"]) == (150, pytest.approx(1 - 0.05 / 3))
+    assert found["probes"]
     assert all(probe["rate_per_s"] < 58.0 for probe in found["probes"] if probe["passed"])
     if data["ended_by"] is None:
         assert len(found["probes"]) == 3

@@ -77,6 +77,7 @@ async def test_repeats_stop_as_soon_as_the_metric_is_precise() -> None:
     assert found.stopped.mean is not None
     assert found.stopped.mean.confidence == pytest.approx(0.975)
     # An interval that decided when to stop must be wider than that of a fixed number of repeats.
+    assert found.metrics
     assert all(mean.confidence == pytest.approx(0.975) for mean in found.metrics.values())
 
 

@@ -111,4 +111,5 @@ def test_true_is_no_number_and_text_neither(body: JsonValue) -> None:
 def test_what_would_fail_only_in_the_worker_is_refused(run: dict[str, JsonValue]) -> None:
     found, problems = validate(RunCreate, {"run": {"target": {"model": "m"}, "task": "t", **run}})
     assert found is None
+    assert problems
     assert all(problem.cure for problem in problems)

@@ -261,7 +261,7 @@ def test_a_metric_that_a_run_has_twice_is_named_with_its_profile() -> None:
 
 def test_every_figure_of_a_report_has_a_name_of_its_own_and_a_description() -> None:
     figures: tuple[FigureSpec, ...] = document_of(evidence()).figures
-    assert len({figure.name for figure in figures}) == len(figures)
+    assert len({figure.name for figure in figures}) == len(figures) > 0
     assert all(figure.alt and figure.table.rows for figure in figures)
 
 

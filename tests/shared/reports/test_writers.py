@@ -176,6 +176,7 @@ def test_the_page_holds_the_data_to_explore_every_figure() -> None:
     assert data["dark"]["36,98,194"] == "110,164,255"
     buttons = [attributes for tag, attributes in _Parsed(page).tags if attributes.get("class") == "explore"]
     assert [button["aria-label"] for button in buttons] == [f"Explore: {figure.title}" for figure in document.figures]
+    assert buttons
     assert all("hidden" in button for button in buttons), "without the script there is nothing to press"
 
 

@@ -128,6 +128,7 @@ async def test_the_record_has_every_event_that_was_sent() -> None:
         assert record["event_kind"] == ["content"] * 4 + ["usage"]
         assert record["event_tokens"] == [1, 1, 1, 1, 0]
         assert record["event_ns"] == sorted(record["event_ns"])
+        assert len(record["late_ns"]) == 5
         assert all(late >= 0 for late in record["late_ns"])
         assert len(record["text"].split()) == 4
         assert record["end_ns"] == record["event_ns"][-1]
