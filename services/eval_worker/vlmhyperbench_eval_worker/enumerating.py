@@ -207,7 +207,7 @@ def _cleaned(text: str) -> str:
 def _metadata(sample: Sample, problems: list[str]) -> dict[str, JsonValue]:
     """Return metadata in the form in which it is stored; empty if it cannot be stored."""
     try:
-        text = canonical_json(dict(sample.metadata)).decode()  # type: ignore[arg-type]
+        text = canonical_json(dict(sample.metadata)).decode()  # type: ignore[arg-type]  # what is not JSON is refused
     except (TypeError, ValueError, RecursionError) as error:
         problems.append(f"The metadata is not JSON: {error}.")
         return {}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Self
 
 import psutil
@@ -180,13 +181,11 @@ def machine(devices: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
 
 def _cpu_model() -> str:
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
-            for line in lines:
-                if line.lower().startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        return platform.processor() or "unknown"
-    return platform.processor() or "unknown"
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # only Linux has this file
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.lower().startswith("model name"))
+    return next(names, "") or platform.processor() or "unknown"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -151,7 +151,7 @@ class _StreamedAnswer(Response):
         self._relay, self._serving, self._answer = relay, serving, answer
         self._meter, self._asked, self._stack = meter, asked, stack
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI's signature
         async with self._stack, asyncio.TaskGroup() as group:
             sending = group.create_task(self._send(send))
             disconnected = group.create_task(_wait_disconnect(receive))

@@ -230,7 +230,7 @@ def _count_tokens(answer: ParsedAnswer, characters: list[int], running: list[int
     is_increasing = is_running and (counted[0] < counted[-1] or counted[-1] == answer.completion_tokens)
     if is_increasing and 2 * counted[-1] >= answer.completion_tokens:
         tokens = [now - before for before, now in zip([min(hidden, counted[0]), *counted], counted, strict=False)]
-        answer.event_token_source = "usage"  # noqa: S105
+        answer.event_token_source = "usage"  # noqa: S105 -- where the counts come from, not a password
     else:
         tokens = spread(total, characters)
         answer.event_token_source = "usage" if total == len(token_events) else "estimated"

@@ -116,7 +116,7 @@ class Response:
         Raises:
             NotHttp: the frames are broken.
         """
-        assert self.head is not None  # noqa: S101 -- narrows the type
+        assert self.head is not None  # noqa: S101 -- the caller has checked it
         return read_body(self.received, self.head, self._chunks)
 
     @property
@@ -225,7 +225,7 @@ class Connection:
         Raises:
             OSError: no address accepts the connection, or TLS failed (`ssl.SSLError`).
         """
-        assert self.sock is not None  # noqa: S101 -- narrows the type
+        assert self.sock is not None  # noqa: S101 -- `open` has made it
         if self.state == "connecting":
             failure = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if failure:
@@ -242,7 +242,7 @@ class Connection:
                 self.sock, server_hostname=self._target.server_name, do_handshake_on_connect=False
             )
             self.state = "handshaking"
-        assert isinstance(self.sock, SSLSocket)  # noqa: S101 -- narrows the type
+        assert isinstance(self.sock, SSLSocket)  # noqa: S101 -- in the state `handshaking`
         try:
             self.sock.do_handshake()
         except SSLWantReadError:
@@ -286,7 +286,7 @@ class Connection:
             OSError: the connection is gone.
         """
         sock, out = self.sock, self._out
-        assert sock is not None  # noqa: S101 -- narrows the type
+        assert sock is not None  # noqa: S101 -- the connection is open
         try:
             while out:
                 sent = sock.send(out[0]) if isinstance(sock, SSLSocket) else sock.sendmsg(out)
@@ -316,7 +316,7 @@ class Connection:
                 data, control, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
                 self.stamp_ns = stamp_of(control)
                 return data
-            assert self.sock is not None  # noqa: S101 -- narrows the type
+            assert self.sock is not None  # noqa: S101 -- the connection is open
             return self.sock.recv(READ_BYTES)
         except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
             return None

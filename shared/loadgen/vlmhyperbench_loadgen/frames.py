@@ -75,7 +75,7 @@ class Outbox:
             self._write()
         os.set_blocking(self._fd, False)
 
-    def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002
+    def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002 -- the signature of `Watcher`
         """The pipe is writable."""
         self._write()
 
@@ -105,7 +105,7 @@ class Inbox:
         self._buffer = bytearray()
         self.commands: deque[Frame] = deque()
 
-    def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002
+    def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002 -- the signature of `Watcher`
         """A command has arrived, or a part of it."""
         data = os.read(fd, _READ_BYTES)
         if not data:

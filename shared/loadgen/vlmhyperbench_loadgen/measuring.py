@@ -53,7 +53,8 @@ class Measurement:
         self._turns: dict[RequestKey, int] = {}
         self._quotations: dict[RequestKey, list[Quotation]] = {}
         self._bodies = memoryview(b"")
-        self._target: Target | None = None
+        self._target: Target
+        """Set by the plan, which is the parent's first command."""
         self._bounds = Bounds(request_timeout_s=0.0, connect_timeout_s=0.0, max_answer_bytes=0)
         self._streams: list[Stream] = []
         self._rows: list[Row] = []
@@ -62,7 +63,6 @@ class Measurement:
         self._is_draining = False
         self._seed = 0
         self._folder = Path()
-        self._departures: Departures | None = None
         self._scheduled: ScheduledQueue | None = None
         self._read, self._stamped = 0, 0
         """Number of answers of which bytes were received, and how many of them have the kernel's instants."""
@@ -110,7 +110,6 @@ class Measurement:
 
     def _open(self, phase: int, streams: int, *, is_scheduled: bool) -> None:
         """Open the connections and prepare; streams are numbered over all processes, and this one has every `of`-th."""
-        assert self._target is not None  # noqa: S101 -- narrows the type
         for index in range(self._share + len(self._streams) * self._of, streams, self._of):
             self._streams.append(self._make_stream(index))
         active_streams = [stream for stream in self._streams if stream.index < streams]
@@ -135,11 +134,9 @@ class Measurement:
         )
 
     def _make_stream(self, index: int) -> Stream:
-        assert self._target is not None  # noqa: S101 -- narrows the type
         return Stream(index, loop=self._loop, target=self._target, bounds=self._bounds, bodies=self._bodies)
 
     def _go(self, command: Frame) -> None:
-        assert self._target is not None  # noqa: S101 -- narrows the type
         phase, streams = int(command["phase"]), int(command["streams"])
         active_streams = [stream for stream in self._streams if stream.index < streams]
         departures: Departures | None = None
@@ -155,7 +152,6 @@ class Measurement:
                 loop=self._loop,
                 grow=lambda: self._grow(active_streams, int(command["max_streams"])),
             )
-            self._departures = departures
             for stream in active_streams:
                 stream.join(queue)
         self._stamped, self._read = 0, 0
@@ -255,18 +251,16 @@ class Measurement:
             [request for _, request in own], [instants[number] for number, _ in own], report=self._report
         )
 
-    def _grow(self, active_streams: list[Stream], max_streams: int) -> bool:
-        """Add a stream to an open loop, numbered as those of `_open`; return False at the limit of streams."""
-        assert self._departures is not None  # noqa: S101 -- narrows the type
+    def _grow(self, active_streams: list[Stream], max_streams: int) -> Stream | None:
+        """Return another stream for an open loop, numbered as those of `_open`; None at the limit of streams."""
         index = self._share + len(active_streams) * self._of
         if index >= max_streams:
-            return False
+            return None
         if len(active_streams) == len(self._streams):
             self._streams.append(self._make_stream(index))
         stream = self._streams[len(active_streams)]
         active_streams.append(stream)
-        self._departures.join(stream)
-        return True
+        return stream
 
     def _must_stop(self, queue: RequestQueue | None = None) -> bool:
         commands = self._inbox.commands
@@ -286,7 +280,6 @@ class Measurement:
                 return
 
     def _report(self, done: Try, answer: ParsedAnswer) -> None:
-        assert self._target is not None  # noqa: S101 -- narrows the type
         if not self._rows:
             self._rows_since_ns = time.monotonic_ns()
         if done.response.times:

@@ -80,7 +80,7 @@ class Departures:
     """Wakes a stream for each request at its instant."""
 
     def __init__(
-        self, queue: ScheduledQueue, streams: list[Stream], *, loop: EventLoop, grow: Callable[[], bool]
+        self, queue: ScheduledQueue, streams: list[Stream], *, loop: EventLoop, grow: Callable[[], Stream | None]
     ) -> None:
         self.deadline_ns = 0
         self.armed_ns = 0
@@ -88,7 +88,7 @@ class Departures:
         self._streams = {stream.index: stream for stream in streams}
         self._loop = loop
         self._grow = grow
-        """Adds an idle stream by `join`; returns False at the limit of streams."""
+        """Returns another stream, which is idle; None at the limit of streams."""
         self.grown = 0
         """Number of streams that were added."""
         self.spin_ns = queue.spin_ns
@@ -104,13 +104,6 @@ class Departures:
         due_ns = self._queue.next_ns
         return due_ns is not None and due_ns - time.monotonic_ns() < NEAR_NS
 
-    def join(self, stream: Stream) -> None:
-        """Let another stream take part."""
-        stream.join(self._queue)
-        self._streams[stream.index] = stream
-        self._queue.idle.append(stream.index)
-        self.grown += 1
-
     def stop(self) -> None:
         """Stop waking streams."""
         self._loop.wake_at(self, 0)
@@ -119,12 +112,23 @@ class Departures:
         """Send every request that is due; a request without a stream is sent when a stream is free."""
         queue = self._queue
         while (due_ns := queue.next_ns) is not None and due_ns <= now_ns:
-            if not queue.idle and not self._grow():
+            if not queue.idle and not self._add_stream():
                 queue.is_waiting = True
                 return
             self._streams[queue.idle.pop()].wake(now_ns)
             now_ns = time.monotonic_ns()
         self._wait_for_next()
+
+    def _add_stream(self) -> bool:
+        """Let another stream take part; return False at the limit of streams."""
+        stream = self._grow()
+        if stream is None:
+            return False
+        stream.join(self._queue)
+        self._streams[stream.index] = stream
+        self._queue.idle.append(stream.index)
+        self.grown += 1
+        return True
 
     def _wait_for_next(self) -> None:
         self._loop.wake_at(self, self._queue.next_ns or 0)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from vlmhyperbench_loadgen.conversations import check_quotations, make_conversations
 from vlmhyperbench_loadgen.failures import PlanError
@@ -25,6 +25,9 @@ from vlmhyperbench_loadgen.table import (
 )
 from vlmhyperbench_loadgen.target import parse_url
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 CLOSED_LOOP_KINDS = frozenset(
     {"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream", "interactive"}
@@ -47,7 +50,7 @@ Transport = Literal["tcp", "tls", "unix"]
 _PHASE, _KEY, _TURN = itemgetter(0), itemgetter(0, 1), itemgetter(0, 4)
 """Fields of a request by index, which is faster than by name: start-up reads a plan of up to a million requests."""
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound="DataclassInstance")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def _check_fields(kind: type[_T], document: object, location: str) -> dict[str, 
     """Return a copy of an object that has all required fields of a dataclass, and no other than its fields."""
     if not isinstance(document, dict):
         raise PlanError(f"{location} must be an object.")
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields = {field.name: field for field in dataclasses.fields(kind)}
     for name in sorted(set(document) - fields.keys()):
         raise PlanError(f"{location} has an unknown field {name!r}; known are {', '.join(sorted(fields))}.")
     for name, field in fields.items():

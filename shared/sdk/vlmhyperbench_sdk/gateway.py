@@ -14,7 +14,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 ModelState = Literal["unloaded", "loading", "ready", "unloading", "error"]
 
-SECRET_MASK = "********"  # noqa: S105
+SECRET_MASK = "********"  # noqa: S105 -- stands in place of a secret
 """Text shown in place of a secret's value."""
 
 KEY_PARAM = "api_key_secret"

@@ -147,12 +147,10 @@ def compare_metrics(
     """Return a delta for each metric of the baseline that the other run also has, in the baseline's order."""
     shared = [(first, same) for first in baseline if (same := next(filter(first.is_same, other), None)) is not None]
     deltas = [_compare(first, second, seed=seed) for first, second in shared]
-    tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
-    adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
-    for i, p_value in zip(tested, adjusted, strict=True):
-        adjusted_delta = replace(deltas[i], p_adjusted=p_value, tested=len(tested))
-        deltas[i] = replace(adjusted_delta, verdict=_verdict_of(adjusted_delta, minimum_effect=minimum_effect))
-    return deltas
+    tested = {i: delta.p_value for i, delta in enumerate(deltas) if delta.p_value is not None}
+    for i, p_adjusted in zip(tested, stats.holm(list(tested.values())), strict=True):
+        deltas[i] = replace(deltas[i], p_adjusted=p_adjusted, tested=len(tested))
+    return [replace(delta, verdict=_verdict_of(delta, minimum_effect=minimum_effect)) for delta in deltas]
 
 
 def count_flips(baseline: Measured, other: Measured, *, perfect: float) -> Flips:
@@ -262,14 +260,15 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
 
 
 def _verdict_of(delta: Delta, *, minimum_effect: float) -> Verdict:
-    """Return the verdict on a tested difference.
+    """Return the verdict on a difference; one that was not tested is not comparable.
 
     A difference is shown where the interval excludes 0 and the adjusted p-value is below 0.05. Where all units differ
     by the same amount there is no interval, and the p-value alone decides. Where no difference is shown, the two
     one-sided tests decide whether the targets are equivalent.
     """
     difference, p_value = delta.difference, delta.p_adjusted
-    assert difference is not None and p_value is not None, "the delta was tested"  # noqa: S101, PT018
+    if difference is None or p_value is None:
+        return Verdict.NOT_COMPARABLE
     if delta.holds_zero or p_value >= SIGNIFICANT:
         is_equivalent = delta.equivalence_p is not None and delta.equivalence_p < SIGNIFICANT
         return Verdict.EQUIVALENT if is_equivalent else Verdict.NOT_SHOWN

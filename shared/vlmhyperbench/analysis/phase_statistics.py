@@ -170,8 +170,7 @@ def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int
     good = rows.filter(is_answered)
     ends_ns = good["stream_end_ns"].to_numpy()
     is_known = good["completion_tokens"].null_count() == 0
-    origin = rows["scheduled_ns"].min()
-    assert isinstance(origin, int)  # noqa: S101
+    origin = rows["scheduled_ns"].to_frame().min().item()
     return Steady(
         rule=RULE,
         start_s=(window.start_ns - origin) / NS_PER_S,

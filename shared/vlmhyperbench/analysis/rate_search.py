@@ -83,8 +83,8 @@ def next_rate(
         return None
     passed, failed = _bracket(probes)
     if failed is None:
-        assert passed is not None  # noqa: S101 - every probe passed
-        return min(2 * passed, max_per_s) if passed < max_per_s else None
+        highest = max(probe.rate_per_s for probe in probes)
+        return min(2 * highest, max_per_s) if highest < max_per_s else None
     if passed is None:
         return failed / 2 if failed / 2 >= min_per_s else None
     return (passed * failed) ** 0.5 if failed > passed * (1 + resolution) else None

@@ -21,7 +21,7 @@ class OpenAICompatible:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:  # noqa: ARG002
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:  # noqa: ARG002 -- the contract
         """Return the URL and the headers; nothing is started.
 
         Raises:
@@ -52,6 +52,6 @@ class OpenAICompatible:
             vendor="any",
         )
 
-    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002 -- the contract
         """Return 0 bytes: a remote engine needs no memory here."""
         return MemoryEstimate(device_bytes=0, host_bytes=0, source="static")

@@ -46,6 +46,6 @@ class Simulated:
         """
         return translate(request, formats=FORMATS, optional=("ignore_eos", "min_tokens"))
 
-    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002 -- the contract
         """Estimate the server's own memory."""
         return MemoryEstimate(device_bytes=0, host_bytes=_RSS_BYTES, source="measured")

@@ -106,7 +106,7 @@ def _drain(port: int, streams: int, *, over_s: float) -> None:
 
 def _late_ns(record: dict[str, object]) -> Sequence[int]:
     late = record["late_ns"]
-    assert isinstance(late, list)  # noqa: S101 -- narrows the type
+    assert isinstance(late, list)  # noqa: S101 -- the simulated server writes a list
     # The first write is the head, which is due at the arrival of the request, so its lateness is the planning time.
     return late[1:]
 

@@ -42,7 +42,7 @@ class SimulatedProcess:
     @property
     def pid(self) -> int:
         """Id of the process."""
-        assert self._process is not None  # noqa: S101 -- narrows the type
+        assert self._process is not None  # noqa: S101 -- it runs inside the `with` block
         return self._process.pid
 
     def records(self) -> list[dict[str, object]]:

@@ -171,12 +171,12 @@ class _Connection(asyncio.Protocol):
         server.connections += 1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- narrows the type
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- what asyncio gives a TCP server; its signature is wider
         self._transport = transport
         self.socket = transport.get_extra_info("socket")
         self._server.open.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
         self._transport = None
         self._server.open.discard(self)
 

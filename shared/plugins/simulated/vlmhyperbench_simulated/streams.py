@@ -53,7 +53,7 @@ def parse_simulation(params: JsonObject) -> Simulation:
             cure = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(hints))}."
             raise InvalidInput(f"The simulated engine has no parameter {name!r}.", cure=cure)
         _check_type(name, value, hints[name])
-    return dataclasses.replace(start, **rest)  # type: ignore[arg-type]
+    return dataclasses.replace(start, **rest)  # type: ignore[arg-type]  # `_check_type` has checked them
 
 
 def _check_type(name: str, value: object, wanted: object) -> None:
