@@ -24,6 +24,8 @@ def test_another_sentence_fails():
     sentences = Sentences(["NotFound not_found: No run TMP. List them.", "second"], {"TMP": "/tmp/x"})
     sentences.check(NotFound("No run /tmp/x.", cure="List them."))
     with pytest.raises(AssertionError):
+        sentences.check_all_read()
+    with pytest.raises(AssertionError):
         sentences.check("other")
     with pytest.raises(AssertionError):
         sentences.check("a third")

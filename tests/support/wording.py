@@ -17,6 +17,8 @@ from vlmhyperbench_sdk.errors import VlmHyperBenchError
 
 GOLDEN = Path(__file__).parents[1] / "wording.jsonl"
 WRITTEN = pytest.StashKey[dict[str, list[str]]]()
+"""Test → its sentences; none of a test that no longer exists."""
+DESELECTED = pytest.StashKey[set[str]]()
 
 Wording = Callable[..., None]
 
@@ -32,7 +34,7 @@ def write_golden(written: dict[str, list[str]]) -> None:
     """Put the sentences of these tests in the place of their old ones; other processes may do the same."""
     with GOLDEN.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        golden = read_golden() | written
+        golden = {test: sentences for test, sentences in (read_golden() | written).items() if sentences}
         file.seek(0)
         file.truncate()
         file.writelines(json.dumps([test, *golden[test]], ensure_ascii=False) + "\n" for test in sorted(golden))
@@ -44,6 +46,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[WRITTEN] = {}
+    config.stash[DESELECTED] = set()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.config.stash[DESELECTED].add(item.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -52,9 +60,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def golden_wording() -> dict[str, list[str]]:
-    """The sentences of each test as the golden file has them."""
-    return read_golden()
+def golden_wording(request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    """The sentences of each test as the golden file has them; none may be of a test that no longer exists."""
+    golden, config = read_golden(), request.config
+    if not any("::" in argument for argument in config.args):
+        tests = {item.nodeid for item in request.session.items} | config.stash[DESELECTED]
+        files = {_file_of(test) for test in tests}
+        stale = {test for test in golden if _file_of(test) in files} - tests
+        if config.option.write_wording:
+            config.stash[WRITTEN].update({test: [] for test in stale})
+        else:
+            assert not stale, f"{GOLDEN.name} has sentences of tests that do not exist: {sorted(stale)}"
+    return golden
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 class Sentences:
@@ -79,6 +100,10 @@ class Sentences:
                 f"Not as in {GOLDEN.name}; if so meant: --write-wording"
             )
 
+    def check_all_read(self) -> None:
+        """Check that the test has read every sentence that the golden file has of it."""
+        assert self.known is None or len(self.read) >= len(self.known), f"It reads {len(self.read)} of {self.known}"
+
 
 @pytest.fixture
 def wording(request: pytest.FixtureRequest, golden_wording: dict[str, list[str]], tmp_path: Path) -> Iterator[Wording]:
@@ -89,5 +114,6 @@ def wording(request: pytest.FixtureRequest, golden_wording: dict[str, list[str]]
     test, is_writing = request.node.nodeid, request.config.option.write_wording
     sentences = Sentences(None if is_writing else golden_wording.get(test, []), {"TMP": tmp_path})
     yield sentences.check
+    sentences.check_all_read()
     if is_writing:
         request.config.stash[WRITTEN][test] = sentences.read

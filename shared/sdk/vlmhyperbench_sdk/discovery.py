@@ -18,6 +18,9 @@ from typing import Literal
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.types import JsonValue
 
+_INSTALL = "Install its package, or put its folder into PYTHONPATH, for the stack and for every command."
+_CORRECT = "Correct the module, or install what it needs."
+
 Group = Literal["metrics", "datasets", "prompts", "backends", "reports"]
 
 
@@ -30,9 +33,9 @@ def load(group: Group, name: str) -> type:
     """Import the plugin class behind a registered name, or behind a dotted path `package.module:Class`.
 
     Raises:
-        NotFound: no distribution registers the name; the message suggests similar names.
+        NotFound: no distribution registers the name, or there is no such module or class; the message suggests names.
         Conflict: two distributions register it.
-        PluginFailure: importing it failed.
+        PluginFailure: its module fails when it is imported.
         InvalidInput: a dotted path without a class.
         VlmHyperBenchError: its module raised it on purpose, as where a library is missing.
     """
@@ -108,17 +111,21 @@ def _import(path: str, name: str) -> type:
     module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise InvalidInput(f"{path!r} is not a dotted path to a class.", cure="Write package.module:Class.")
+    plugin = f"The plugin {name!r}" if name == path else f"The plugin {name!r} ({path})"
     try:
-        loaded = getattr(importlib.import_module(module), attribute)
+        imported = importlib.import_module(module)
     except VlmHyperBenchError:
         raise
     except Exception as error:  # the plugin's module runs here, and may raise anything
-        raise PluginFailure(
-            f"The plugin {name!r} ({path}) cannot be imported: {error}.",
-            cure="Install its package, or put its folder into PYTHONPATH, for the stack and for every command.",
-        ) from error
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise NotFound(f"{plugin} cannot be imported: there is no module {error.name!r}.", cure=_INSTALL) from error
+        raise PluginFailure(f"{plugin} cannot be imported: {error}.", cure=_CORRECT) from error
+    loaded = getattr(imported, attribute, None)
     if not isinstance(loaded, type):
-        raise PluginFailure(f"The plugin {name!r} ({path}) is not a class.")
+        classes = sorted(name for name, value in vars(imported).items() if getattr(value, "__module__", "") == module)
+        raise NotFound(
+            f"{plugin}: the module {module!r} has no class {attribute!r}.", cure=_suggest(attribute, classes)
+        )
     return loaded
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from vlmhyperbench_sdk.types import JsonObject
 
-NOT_STORED = "the answer is not stored any more"
-
 
 def failure_text(code: str | None, error: str | None) -> str:
     """Return an error's message with its code; messages of our own load generator already begin with it."""
@@ -152,9 +150,7 @@ class ExportedSample:
     @property
     def failure(self) -> str | None:
         """Reason for a missing answer, or None if there is an answer."""
-        if self.status == "ok":
-            return None if self.text is not None else NOT_STORED
-        return failure_text(self.error_code, self.error) or self.status
+        return None if self.status == "ok" else failure_text(self.error_code, self.error) or self.status
 
     @property
     def blamed(self) -> str | None:

@@ -68,11 +68,11 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
     """Yield every request of a run in order; one page is held in memory at a time.
 
     Raises:
-        Conflict: the run has no request that counts, or a stored file of its scores is damaged.
+        Conflict: the run has no request that counts, or a stored file of its answers or scores is damaged.
     """
     is_empty, order = True, _Order(run.spec)
     for page in pages:
-        _check_scores(page)
+        _check_complete(page)
         parsed = _parsed(run.spec, page)
         for i, result in enumerate(page):
             is_empty = False
@@ -87,9 +87,9 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
         )
 
 
-def _check_scores(page: Sequence[Result]) -> None:
-    """Refuse results without their scores, since an export cannot mark them; a missing answer is marked."""
-    damaged = next((file for result in page for file in result.damaged if file.holds == "scores"), None)
+def _check_complete(page: Sequence[Result]) -> None:
+    """Refuse results without their answers or scores: in an export they would look like failures of the model."""
+    damaged = next((file for result in page for file in result.damaged), None)
     if damaged is not None:
         raise Conflict(damaged.message, cure=damaged.cure, code="storage_corrupt")
 

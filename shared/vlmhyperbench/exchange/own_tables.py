@@ -16,7 +16,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.answers_csv import armed
 from vlmhyperbench.exchange.as_tables import BATCH_ROWS, RUN_KEY, csv_columns, parquet_schema
-from vlmhyperbench.exchange.exported import NOT_STORED, failure_text
+from vlmhyperbench.exchange.exported import failure_text
 from vlmhyperbench.exchange.foreign import count_in, list_in, number_from, number_in, object_in, text_in
 from vlmhyperbench.exchange.lines import head_of, not_installed, rows_of
 from vlmhyperbench_sdk.jsontext import parse_json, parse_object
@@ -94,9 +94,8 @@ def _of_frames(path: Path, first_extractor: object) -> Iterator[ImportedAnswer]:
 
 
 def _of_row(row: Mapping[str, Any], first_extractor: object, location: str) -> ImportedAnswer:
-    failed = failure_text(row["error_code"], row["error"]) or (
-        NOT_STORED if row["status"] == "ok" else str(row["status"])
-    )
+    status = "the file has no answer" if row["status"] == "ok" else str(row["status"])
+    failed = failure_text(row["error_code"], row["error"]) or status
     whole = [measure for measure in row["measures"] or () if measure and measure["field"] is None]
     return ImportedAnswer(
         key=_key(row["key"], location),

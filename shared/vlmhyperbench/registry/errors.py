@@ -32,10 +32,15 @@ class RegistryError:
     message: str = ""
     cure: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def located(self) -> str:
+        """The message after its file, line and field."""
         location = f"{self.file}:{self.line or 1}: " if self.file else ""
         field = f"{self.field}: " if self.field else ""
-        return f"{location}{field}{self.message}{f' {self.cure}' if self.cure else ''}"
+        return f"{location}{field}{self.message}"
+
+    def __str__(self) -> str:
+        return f"{self.located} {self.cure}".rstrip()
 
 
 class RegistryErrors(InvalidInput):
@@ -46,7 +51,10 @@ class RegistryErrors(InvalidInput):
     def __init__(self, errors: Iterable[RegistryError]) -> None:
         unique = {(error.file or "", error.line or 0, error.field, error.message): error for error in errors}
         self.errors: list[RegistryError] = [unique[key] for key in sorted(unique)]
-        super().__init__("\n".join(map(str, self.errors)))
+        if len(self.errors) == 1:
+            super().__init__(self.errors[0].located, cure=self.errors[0].cure)
+        else:
+            super().__init__("\n".join(map(str, self.errors)))
 
 
 def field_of(path: Path) -> str:

@@ -173,8 +173,9 @@ class Pattern(Extractor):
         try:
             return re2.compile(self.pattern.encode(), options)
         except re2.error as error:
+            complaint = error.args[0].decode(errors="replace")[:200]
             raise InvalidInput(
-                f"The pattern {self.pattern[:100]!r} is invalid: {str(error)[:200]}.",
+                f"The pattern {self.pattern[:100]!r} is invalid: {complaint}.",
                 cure="Write it in RE2's syntax, which has neither lookarounds nor backreferences.",
             ) from error
 

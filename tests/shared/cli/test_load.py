@@ -152,6 +152,12 @@ def test_text_that_is_not_a_url_is_refused(url: str, wording: Wording) -> None:
     wording(refused.value)
 
 
+def test_a_url_with_credentials_is_refused_and_not_repeated(wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        complete_url("http://user:secret@h:1/v1")
+    wording(refused.value)
+
+
 def test_limits_are_read() -> None:
     assert parse_slo("ttft_p99<500ms, tpot < 50,") == {"ttft_p99": 500.0, "tpot": 50.0}
     assert parse_slo("") == {}

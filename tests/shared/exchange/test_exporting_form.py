@@ -22,7 +22,6 @@ from tests.shared.exchange.exported_run import (
 from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, PromptText
 from vlmhyperbench.errors import Conflict, NotReady
-from vlmhyperbench.exchange.exported import NOT_STORED
 from vlmhyperbench.exchange.exporting import clean, exported_samples
 from vlmhyperbench.wire.results import DamagedFile
 
@@ -164,14 +163,10 @@ def test_nul_stays_only_in_what_the_model_wrote() -> None:
     assert (sample.question, sample.references, sample.key) == (f"c{fffd}", (f"d{fffd}",), f"e{fffd}")
 
 
-def test_an_answer_whose_text_is_gone_says_so() -> None:
-    (sample,) = samples([result(0, None, damaged=[_damaged("answer")])])
-    assert sample.failure == NOT_STORED
-
-
-def test_a_run_whose_scores_are_damaged_is_refused() -> None:
+@pytest.mark.parametrize("holds", ["answer", "scores"])
+def test_a_run_whose_answers_or_scores_are_damaged_is_refused(holds: Literal["answer", "scores"]) -> None:
     with pytest.raises(Conflict, match="runs/a") as refused:
-        samples([result(0), result(1, measures=[], damaged=[_damaged("scores")])])
+        samples([result(0), result(1, damaged=[_damaged(holds)])])
     assert (refused.value.code, refused.value.cure) == ("storage_corrupt", "cure")
 
 

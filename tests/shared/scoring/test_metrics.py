@@ -46,7 +46,8 @@ def test_params_are_keywords_and_the_pinned_profile_wins_over_them() -> None:
     ("changes", "error"),
     [
         ({"class_path": "exact_mach"}, NotFound),
-        ({"class_path": "no_such_module:Metric"}, PluginFailure),
+        ({"class_path": "no_such_module:Metric"}, NotFound),
+        ({"class_path": f"{__name__}:Brokn"}, NotFound),
         ({"profile": "nonsense"}, InvalidInput),
         ({"params": {"nonsense": 1}}, InvalidInput),
         ({"params": {"strip_punct": "no"}}, InvalidInput),

@@ -37,6 +37,11 @@ def complete_url(url: str) -> str:
         raise InvalidInput(f"{url!r} is not a URL: {error}.", cure=_URL_CURE) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"{url!r} is not an http or https URL.", cure=_URL_CURE)
+    if "@" in parts.netloc:
+        raise InvalidInput(
+            "The URL contains a user name or password.",
+            cure="Remove them; --api-key-env NAME names the environment variable that holds a key.",
+        )
     path = parts.path.rstrip("/")
     match path:
         case "":
