@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from pydantic import BaseModel, ValidationError
 
+from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -83,7 +84,7 @@ def _model(kind: type[BaseModel], value: JsonValue, location: str) -> object:
     except ValidationError as error:
         problem = error.errors()[0]
         path = ".".join(map(str, (location, *problem["loc"])))
-        raise InvalidInput(f"{path}: {problem['msg']}.") from error
+        raise InvalidInput(f"{path}: {pydantic_message(problem)}.") from error
 
 
 def _mapping(kind: object, value: JsonValue, location: str) -> object:

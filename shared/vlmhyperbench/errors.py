@@ -16,6 +16,9 @@ VlmHyperBenchError            code, message, cure
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vlmhyperbench_sdk.errors import (
     Conflict,
     InvalidInput,
@@ -40,7 +43,11 @@ __all__ = [
     "TargetRefused",
     "Unavailable",
     "VlmHyperBenchError",
+    "pydantic_message",
 ]
+
+_PREFIX = "Value error, "
+"""What Pydantic writes before the message of an error that a validator of ours raises."""
 
 
 class Denied(VlmHyperBenchError):
@@ -93,3 +100,8 @@ class OutOfMemory(Unavailable):
     """The memory is too small; a smaller request may fit."""
 
     code = "oom"
+
+
+def pydantic_message(details: Mapping[str, Any]) -> str:
+    """Return the message of an error of Pydantic, without its prefix to the messages of our own validators."""
+    return str(details["msg"]).removeprefix(_PREFIX)

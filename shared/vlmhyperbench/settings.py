@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from vlmhyperbench.domain.ground import parse_cores
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.errors import InvalidInput, pydantic_message
 from vlmhyperbench.files import write_whole
 from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS, EngineEnvironment
 from vlmhyperbench_sdk.net import UrlPolicy
@@ -177,7 +177,7 @@ class Settings(BaseSettings):
             raise InvalidInput(f"A setting is not valid: {error}.", cure=cure) from error
         except ValidationError as error:
             problems = "; ".join(
-                f"{_variable(item['loc'])}: {item['msg']}"
+                f"{_variable(item['loc'])}: {pydantic_message(item)}"
                 for item in error.errors(include_input=False, include_url=False)
                 if item["type"] != "default_factory_not_called"  # its default needs an invalid setting
             )

@@ -212,7 +212,7 @@ def test_a_dataset_that_breaks_its_contract_is_refused(
 
 def test_an_error_of_a_plugin_is_a_plugin_failure(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
-    with pytest.raises(PluginFailure, match="'d' failed: KeyError: 'boom'"):
+    with pytest.raises(PluginFailure, match=r"'d' .*KeyError.*boom"):
         index(_spec(type=f"{__name__}:Breaking"), Limits(), storage)
     with pytest.raises(InvalidInput, match="No params"):
         index(_spec(params={"x": 1}), Limits(), storage)

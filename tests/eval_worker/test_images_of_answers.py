@@ -80,10 +80,10 @@ def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -
         ("data:image/png,abc", "without base64"),
         ("data:image/png;base64,ab_!", "no base64"),
         ("data:image/png;base64,", "empty"),
-        ("data:image/svg+xml;base64," + base64.b64encode(b"<svg/>").decode(), "no PNG, JPEG or WEBP"),
+        ("data:image/svg+xml;base64," + base64.b64encode(b"<svg/>").decode(), "PNG, JPEG or WEBP"),
         (data_url(_bomb()), "pixels"),
         (data_url(_png()[:-20]), "broken"),
-        (data_url(_png() + b"x" * 3000), "larger than 2000 bytes"),
+        (data_url(_png() + b"x" * 3000), "larger than 2,000 bytes"),
     ],
 )
 def test_an_unreadable_image_is_refused_with_its_reason_and_the_others_are_stored(

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_api.errors import UnsupportedMedia
+from vlmhyperbench_sdk.jsontext import json_problem
 
 MAX_DEPTH = 32
 _INT64 = 2**63
@@ -59,7 +60,7 @@ def parse(body: bytes) -> JsonValue:
     except RecursionError as error:
         raise _too_deep() from error
     except ValueError as error:
-        raise InvalidInput(f"The body is not JSON: {error}.", cure="Send one JSON object.") from error
+        raise InvalidInput(f"The body is not JSON: {json_problem(error)}.", cure="Send one JSON object.") from error
     _check(value, "body", 0)
     return value
 

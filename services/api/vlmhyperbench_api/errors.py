@@ -35,6 +35,7 @@ from vlmhyperbench.errors import (
     PluginFailure,
     Unavailable,
     VlmHyperBenchError,
+    pydantic_message,
 )
 from vlmhyperbench.registry.cures import cure_of
 from vlmhyperbench.registry.errors import field_of
@@ -193,7 +194,9 @@ def _items(request: Request, error: RequestValidationError) -> Iterator[ProblemI
     for part in error.errors():
         if part not in in_body:
             cure = cure_of(cast("ErrorDetails", part))
-            yield ProblemItem(message=part["msg"], field=".".join(str(step) for step in part["loc"]), cure=cure)
+            yield ProblemItem(
+                message=pydantic_message(part), field=".".join(str(step) for step in part["loc"]), cure=cure
+            )
 
 
 async def _on_http(_: Request, error: Exception) -> Response:

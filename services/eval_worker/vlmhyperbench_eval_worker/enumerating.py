@@ -18,7 +18,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from vlmhyperbench.data import manifest
-from vlmhyperbench.data.images import ImageInfo, InvalidImage, check, read_image
+from vlmhyperbench.data.images import ImageInfo, InvalidImage, called, check, read_image
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.digests import canonical_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
@@ -34,6 +34,7 @@ MAX_TEXT_CHARS: Final = 1_000_000
 """Maximum length of a question, of a reference, and of metadata as JSON."""
 MAX_IMAGES: Final = 256
 """Maximum number of images of a sample."""
+_CURE: Final = "Correct the dataset; docs/write-a-dataset.md states its contract."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,8 @@ class _Enumeration:
         selected = islice(filter(self._is_wanted, self._yielded()), self._spec.limit)
         samples = [self._row(number, sample) for number, sample in enumerate(selected)]
         if not samples:
-            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.")
+            cure = "Correct its path, params, split or filters."
+            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.", cure=cure)
         if self._missing:
             counts = ", ".join(f"{name} ({count} of {len(samples)})" for name, count in sorted(self._missing.items()))
             raise InvalidInput(
@@ -122,12 +124,14 @@ class _Enumeration:
         try:
             for sample in dataset(source):
                 if not isinstance(sample, Sample):
-                    raise PluginFailure(f"The dataset {spec.name!r} yields a {type(sample).__name__}, not a Sample.")
+                    message = f"The dataset {spec.name!r} yields a {type(sample).__name__}, not a Sample."
+                    raise PluginFailure(message, cure=_CURE)
                 yield sample
         except VlmHyperBenchError:
             raise
         except Exception as error:  # the code of plugins may raise anything
-            raise PluginFailure(f"The dataset {spec.name!r} failed: {type(error).__name__}: {error}.") from error
+            message = f"The dataset {spec.name!r} raises {type(error).__name__} ({error})."
+            raise PluginFailure(message, cure=_CURE) from error
 
     def _is_wanted(self, sample: Sample) -> bool:
         wanted = {"doc_class": self._spec.doc_classes, "question_type": self._spec.question_types}
@@ -159,15 +163,17 @@ class _Enumeration:
     def _check_key(self, key: str) -> None:
         if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS or _cleaned(key) != key:
             raise PluginFailure(
-                f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is not valid."
+                f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is not text of 1 to "
+                f"{MAX_KEY_CHARS} characters without NUL and unpaired surrogates.",
+                cure=_CURE,
             )
         if key in self._keys:
-            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.")
+            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.", cure=_CURE)
         self._keys.add(key)
 
     def _stored(self, images: Sequence[Image], problems: list[str]) -> tuple[ImageInfo, ...]:
         if len(images) > MAX_IMAGES:
-            problems.append(f"There are {len(images)} images, more than {MAX_IMAGES}.")
+            problems.append(f"The sample has {len(images)} images, more than {MAX_IMAGES}.")
             return ()
         checked = [self._image(image) for image in images]
         problems.extend(image for image in checked if isinstance(image, str))
@@ -179,11 +185,11 @@ class _Enumeration:
             data = read_image(image, root=self._root, limits=self._limits)
             sha256 = hashlib.sha256(data).hexdigest()
             if sha256 not in self._images:
-                info = check(data, self._limits)
+                info = check(data, self._limits, what=called(image))
                 self._storage.put(info.storage_key, data, media_type=info.media_type)
                 self._images[sha256] = info
         except InvalidImage as error:
-            return error.message
+            return str(error)
         return self._images[sha256]
 
 

@@ -69,7 +69,8 @@ async def handle_import(job: ClaimedJob) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
         checked = await run_bounded(take, asked, folder, what="the file of answers", bounds=BOUNDS)
         if not isinstance(checked, dict):
-            raise PluginFailure("The process that read the file of answers returned no result.")
+            message = "The process that read the file of answers returned no result."
+            raise PluginFailure(message, cure="Import the file again.")
         total = len(list_in(asked["missing"]))
         for part in range(count_in(checked["parts"]) or 0):
             batch = await asyncio.to_thread(_batch, _part(folder, part))
@@ -184,14 +185,14 @@ def check_keys(plan: ImportPlan, dataset: DatasetSpec) -> Checked:
         named = ", ".join(repr(key[:60]) for key in unknown[:_SHOWN_KEYS])
         known = ", ".join(repr(key[:60]) for key in list(plan.samples)[:_SHOWN_KEYS])
         raise InvalidInput(
-            f"{len(unknown)} of {answers} answers belong to no sample of {dataset.name!r}: {named}. "
-            f"It has keys such as {known}.",
+            f"{len(unknown)} of {answers} answers belong to no sample of {dataset.name!r}: it has no key {named}; "
+            f"it has keys such as {known}.",
             cure=_OTHER_DATASET,
         )
     if differing > 1 and differing == compared:
         raise InvalidInput(
-            f"All {differing} answers with a reference have another reference in {dataset.name!r}: equal keys do not "
-            "mean equal samples.",
+            f"The {differing} answers of the file that have a reference have other references than the samples of "
+            f"{dataset.name!r} with the same keys.",
             cure=_OTHER_DATASET,
         )
     return Checked(left_out=len(unknown), differing=differing)

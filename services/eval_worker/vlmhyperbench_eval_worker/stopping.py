@@ -70,7 +70,8 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
     """
     metric = next((metric for metric in spec.metrics if metric.label == rule.metric), None)
     if metric is None:
-        raise NotFound(f"The run is not scored by {rule.metric}, the metric of its stop rule.")
+        message = f"The run is not scored by {rule.metric}, the metric of its stop rule."
+        raise NotFound(message, cure="Name one of the metrics of the run in the stop rule.")
     pairing = await _begin(job, run, spec, rule, await job.run_cpu(describe, metric))
     baseline = await _baseline(job, run, spec, rule)
     watched = Watched(job=job, run=run, spec=spec, rule=rule, metric=metric, baseline=baseline)

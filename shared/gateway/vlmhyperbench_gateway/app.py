@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vlmhyperbench.errors import Denied, InvalidInput, NotFound, VlmHyperBenchError
+from vlmhyperbench.errors import Denied, InvalidInput, NotFound, VlmHyperBenchError, pydantic_message
 from vlmhyperbench_gateway.counters import Counters
 from vlmhyperbench_gateway.errors import body_of, status_of
 from vlmhyperbench_gateway.host import EngineHost
@@ -159,8 +159,9 @@ def _parse_load(body: bytes) -> LoadRequest:
         checked = LoadBody.model_validate(parse_object(body, what="The load request"))
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'body'}: {problem['msg']}"
+            f"{'.'.join(str(part) for part in problem['loc']) or 'body'}: {pydantic_message(problem)}"
             for problem in error.errors()
         )
-        raise InvalidInput(f"The load request is malformed: {problems}.") from None
+        cure = "Correct these fields of the load request."
+        raise InvalidInput(f"The load request is malformed: {problems}.", cure=cure) from None
     return LoadRequest(**dict(checked))

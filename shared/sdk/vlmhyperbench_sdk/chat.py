@@ -72,7 +72,7 @@ def translate(
     if isinstance(wanted, Mapping) and wanted["type"] not in formats:
         raise InvalidInput(
             f"This engine cannot answer in the format {wanted['type']}.",
-            cure=f"It can: {', '.join(formats)}.",
+            cure=f"Choose one of {', '.join(formats)}.",
             code="unsupported",
         )
     extra = request.get("model_params")
@@ -86,7 +86,9 @@ def translate(
             )
     for name, value in (extra if isinstance(extra, Mapping) else {}).items():
         if name not in model_params or name in body:
-            raise InvalidInput(f"This engine takes no model parameter {name!r}.", code="unsupported")
+            known = ", ".join(sorted(set(model_params) - body.keys()))
+            cure = f"Leave it out of model_params{f', or choose one of {known}' if known else ''}."
+            raise InvalidInput(f"This engine takes no model parameter {name!r}.", cure=cure, code="unsupported")
         body[name] = value
     return body
 

@@ -26,7 +26,7 @@ def problem_with_prompt(prompt: object) -> str | None:
         if len(text) > MAX_PROMPT_CHARS:
             return f"the {name} prompt is longer than {MAX_PROMPT_CHARS} characters"
         if any("\ud800" <= character <= "\udfff" for character in text):
-            return f"the {name} prompt holds half a surrogate pair, which no request can carry"
+            return f"the {name} prompt holds an unpaired surrogate, which no request can carry"
     return None
 
 
@@ -39,7 +39,7 @@ def problem_with_report(written: object) -> str | None:
     if len(written.content) > MAX_REPORT_BYTES:
         return f"its content is longer than {MAX_REPORT_BYTES} bytes"
     if not isinstance(written.suffix, str) or _SUFFIX.fullmatch(written.suffix) is None:
-        return f"its suffix is {str(written.suffix)[:40]!r} and not like .txt"
+        return f"its suffix {str(written.suffix)[:40]!r} is not of the form .txt"
     if not isinstance(written.media_type, str) or _MEDIA_TYPE.fullmatch(written.media_type) is None:
-        return f"its media type is {str(written.media_type)[:80]!r} and not like text/plain"
+        return f"its media type {str(written.media_type)[:80]!r} is not of the form text/plain"
     return None

@@ -69,7 +69,8 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
     except TypeError as error:
         raise InvalidInput(f"The {what} refuses its params: {error}.", cure=_known_params(plugin)) from error
     except Exception as error:  # the plugin's constructor runs here, and may raise anything
-        raise PluginFailure(f"The {what} cannot be constructed: {error}.") from error
+        message = f"The {what} cannot be constructed: it raises {type(error).__name__} ({error})."
+        raise PluginFailure(message, cure=f"Correct its params, or the class {plugin.__qualname__}.") from error
 
 
 def _check_flags(plugin: type, params: Mapping[str, JsonValue], what: str) -> None:
@@ -131,4 +132,6 @@ def _import(path: str, name: str) -> type:
 
 def _suggest(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3)
-    return f"Did you mean {', '.join(near)}?" if near else f"Known: {', '.join(known) or 'none'}."
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"Choose one of {', '.join(known)}." if known else "Correct the name, or install its package."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from typing import Literal, NoReturn, cast
 
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -62,11 +63,27 @@ def parse_json(
             parse_int=_whole_text if exact else int,
         )
     except RecursionError as error:
-        raise InvalidInput(f"{what} is nested too deeply.") from error
+        raise _too_deep(what) from error
     except ValueError as error:
-        raise InvalidInput(f"{what} is not JSON: {error}.") from error
+        raise InvalidInput(f"{what} is not JSON: {json_problem(error)}.", cure="Correct the JSON.") from error
     _check(value, max_depth, what, any_text)
     return cast("JsonValue", value)
+
+
+def json_problem(error: ValueError) -> str:
+    """Return why a text could not be parsed as JSON, with the location in the text where it is known."""
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno}, " if "\n" in error.doc.strip() else ""
+        return f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at {line}column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not {error.encoding.upper()} ({error.reason} at byte {error.start + 1})"
+    if str(error).startswith("Exceeds the limit"):  # Python's own sentence, which names a function to call
+        return f"a number has more than {sys.get_int_max_str_digits()} digits"
+    return str(error)
+
+
+def _too_deep(what: str) -> InvalidInput:
+    return InvalidInput(f"{what} is nested too deeply.", cure="Nest it in fewer levels.")
 
 
 def decoded(text: str | bytes) -> str:
@@ -87,7 +104,7 @@ def check_structure(text: str, *, what: str, max_depth: int, max_values: int | N
     texts = (text.count('"') - text.count('\\"')) // 2  # a cheap estimate, before strings are removed
     bare = _STRINGS.sub("", text) if max_values is None or texts <= 2 * max_values else "," * (max_values + 1)
     if max_values is not None and bare.count(",") + bare.count("[") + bare.count("{") > max_values:
-        raise InvalidInput(f"{what} holds more than {max_values} values.")
+        raise InvalidInput(f"{what} holds more than {max_values} values.", cure="Make it smaller.")
     brackets = _NO_BRACKETS.sub("", bare)
     for _ in range(max_depth):
         left = brackets.replace("[]", "").replace("{}", "")
@@ -96,7 +113,7 @@ def check_structure(text: str, *, what: str, max_depth: int, max_values: int | N
         brackets = left
     else:
         if "[]" in brackets or "{}" in brackets:
-            raise InvalidInput(f"{what} is nested too deeply.")
+            raise _too_deep(what)
 
 
 def parse_object(
@@ -109,7 +126,7 @@ def parse_object(
     """
     value = parse_json(text, what=what, max_depth=max_depth, any_text=any_text)
     if not isinstance(value, dict):
-        raise InvalidInput(f"{what} is not a JSON object.")
+        raise InvalidInput(f"{what} is not a JSON object.", cure='Write one object: {"NAME": VALUE}.')
     return value
 
 
@@ -217,7 +234,7 @@ def _check(value: object, depth: int, what: str, any_text: bool) -> None:
             _check_text(value, what)
     elif isinstance(value, (list, dict)):
         if depth <= 0:
-            raise InvalidInput(f"{what} is nested too deeply.")
+            raise _too_deep(what)
         if isinstance(value, dict):
             for key in value:
                 _check(key, depth, what, any_text)
@@ -227,9 +244,9 @@ def _check(value: object, depth: int, what: str, any_text: bool) -> None:
 
 def _check_text(text: str, what: str) -> None:
     if "\0" in text:
-        raise InvalidInput(f"{what} holds a NUL character.")
+        raise InvalidInput(f"{what} holds a NUL character.", cure="Remove it.")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InvalidInput(f"{what} holds a lone surrogate.") from error
+            raise InvalidInput(f"{what} holds a lone surrogate.", cure="Write well-formed Unicode.") from error

@@ -14,9 +14,7 @@ def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
         InvalidInput: the metric has no such profile.
     """
     if profile not in known:
-        raise InvalidInput(
-            f"The metric {metric!r} has no profile {profile!r}.", cure=f"Known profiles: {', '.join(known)}."
-        )
+        raise InvalidInput(f"The metric {metric!r} has no profile {profile!r}.", cure=_choose(known))
     return profile
 
 
@@ -27,7 +25,7 @@ def check_choice(name: str, value: str, known: Collection[str]) -> str:
         InvalidInput: it is not one of the choices.
     """
     if value not in known:
-        raise InvalidInput(f"The param {name!r} is {value!r}.", cure=f"Give one of: {', '.join(known)}.")
+        raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure=_choose(known))
     return value
 
 
@@ -38,5 +36,9 @@ def check_flag(name: str, value: object) -> bool:
         InvalidInput: it is neither true nor false.
     """
     if not isinstance(value, bool):
-        raise InvalidInput(f"The param {name!r} is {value!r}.", cure="Give true or false.")
+        raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure="Write true or false, without quotes.")
     return value
+
+
+def _choose(known: Collection[str]) -> str:
+    return f"Write {next(iter(known))}." if len(known) == 1 else f"Choose one of {', '.join(known)}."

@@ -214,18 +214,18 @@ def _limit(rule: str, limit: float, measured: WholeRun, other: Side, *, sign: in
     """
     if measured.value is None:
         return Check(rule=rule, status="failed", message="The metric has no value.")
-    message = f"It is {measured.value:.4g}, the limit {limit:g}"
+    message = f"The value is {measured.value:.4g}; the limit is {limit:g}."
     if sign * (measured.value - limit) < 0:
-        return Check(rule=rule, status="failed", message=f"{message}.")
+        return Check(rule=rule, status="failed", message=message)
     worst = measured.lower if sign == 1 else measured.upper
     without = measured.without + other.counts["missing"]
     if not without or (worst is not None and not other.counts["missing"] and sign * (worst - limit) >= 0):
-        return Check(rule=rule, status="passed", message=f"{message}.")
-    message += f"; {without:g} of {other.counts['requested']:g} requests have no value. "
+        return Check(rule=rule, status="passed", message=message)
+    message += f" {without:g} of {other.counts['requested']:g} requests have no value; "
     if worst is None:
-        message += "How far they could change it is unknown."
+        message += "how far they could change the metric's value is unknown."
     else:
-        message += f"With the worst values of those that were asked it would be {worst:.4g}."
+        message += f"with the worst value for each that was asked, the metric's value would be {worst:.4g}."
     return Check(rule=rule, status="inconclusive", message=message)
 
 
@@ -349,7 +349,7 @@ def _same(part: str, baseline: Side, other: Side) -> Check:
     if first is _UNKNOWN or second is _UNKNOWN:
         return Check(rule=rule, status="inconclusive", message="Answers were imported; their file does not record it.")
     paths = [difference.path for difference in differences(first, second, path=part)]
-    message = f"It differs in {', '.join(paths)}." if paths else "It is the same."
+    message = f"The runs differ in {', '.join(paths)}." if paths else "Both runs have the same."
     return Check(rule=rule, status="failed" if paths else "passed", message=message)
 
 

@@ -54,13 +54,16 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise InvalidInput(f"A rule is one of {', '.join(get_args(Kind))}, not {self.kind}.")
+            cure = f"Choose one of {', '.join(get_args(Kind))}."
+            raise InvalidInput(f"There is no stop rule {self.kind!r}.", cure=cure)
         if not (math.isfinite(self.margin) and self.margin >= 0):
-            raise InvalidInput(f"A margin is a number from 0 up, not {self.margin}.")
+            raise InvalidInput(f"The margin of a stop rule cannot be {self.margin}.", cure="Write a number from 0 up.")
         if self.kind in _WITH_MARGIN and self.margin == 0:
-            raise InvalidInput(f"The rule {self.kind} needs a margin above 0.")
+            cure = "Add a margin, in the metric's unit."
+            raise InvalidInput(f"The stop rule {self.kind} needs a margin above 0.", cure=cure)
         if self.min_units < 1:
-            raise InvalidInput(f"A rule needs at least 1 unit, not {self.min_units}.")
+            message = f"A stop rule cannot be decided after {self.min_units} units."
+            raise InvalidInput(message, cure="Write a whole number from 1 up.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +107,13 @@ class PairedSequence:
             InvalidInput: `alpha` is not between 0 and 1, the range is empty or infinite, or a count is below 1.
         """
         if not 0 < alpha < 1:
-            raise InvalidInput(f"alpha lies between 0 and 1; {alpha} does not.")
+            message = f"alpha, the probability of a wrong decision, cannot be {alpha}."
+            raise InvalidInput(message, cure="Write a number between 0 and 1, such as 0.05.")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise InvalidInput(f"Differences need a range with two ends, not {low} to {high}.")
+            message = f"The range of the differences, {low} to {high}, is empty or infinite."
+            raise InvalidInput(message, cure="Choose a metric with a smallest and a largest possible value.")
         if largest_unit < 1 or (total_units is not None and total_units < 1):
-            raise InvalidInput("A dataset has at least 1 unit, of at least 1 sample.")
+            raise InvalidInput("The dataset has no samples.", cure="Give at least 1 unit of at least 1 sample.")
         self.alpha, self.low, self.high = alpha, low, high
         self.total_units, self.largest_unit = total_units, largest_unit
         min_bet = math.sqrt(2 * math.log(2 / alpha) / (total_units or OPEN_UNITS))
@@ -137,13 +142,17 @@ class PairedSequence:
         slack = _ROUNDING * (self.high - self.low)
         outside = values[(values < self.low - slack) | (values > self.high + slack)]
         if len(outside):
-            raise InvalidInput(f"The difference {outside[0]} lies outside of {self.low} to {self.high}.")
+            message = f"The difference {outside[0]} lies outside of the possible range, {self.low} to {self.high}."
+            raise InvalidInput(message, cure="Correct the range in the metric's description, or its values.")
         if counts.sum() != len(values) or (counts < 1).any() or (counts > self.largest_unit).any():
             raise InvalidInput(
-                f"Sizes of units must be 1 to {self.largest_unit} and add up to the {len(values)} differences."
+                f"The sizes of the units are not numbers from 1 to {self.largest_unit} whose sum is {len(values)}, the "
+                "number of differences.",
+                cure="Give the number of samples of every unit.",
             )
         if self.total_units is not None and self.units + len(counts) > self.total_units:
-            raise InvalidInput(f"{self.units + len(counts)} units are more than the {self.total_units} of the dataset.")
+            message = f"{self.units + len(counts)} units were given, but the dataset has {self.total_units}."
+            raise InvalidInput(message, cure="Give every unit once.")
         if len(counts) == 0:
             return
         clipped = values.clip(self.low, self.high)
@@ -275,7 +284,8 @@ def certain_after(rule: Rule, sequence: PairedSequence) -> tuple[int, int]:
     """
     margin = rule.margin
     if not (sequence.low < -margin and margin < sequence.high):
-        raise InvalidInput(f"A margin of {margin} lies outside of {sequence.low} to {sequence.high}.")
+        message = f"The margin {margin} lies outside of the possible gains, {sequence.low} to {sequence.high}."
+        raise InvalidInput(message, cure="Choose a smaller margin.")
     above, below = sequence.above, sequence.below
     match rule.kind:
         case "better":
@@ -341,6 +351,8 @@ def gains_of(description: MetricDescription) -> tuple[float, float, Literal["hig
     direction = description.direction
     if description.aggregation != "mean" or low is None or high is None or direction is None:
         raise InvalidInput(
-            f"{description.name}@{description.profile} cannot stop a run: that needs a mean of values with two ends."
+            f"{description.name}@{description.profile} cannot stop a run: its value is not a mean of values with a "
+            "smallest and a largest possible value and a better direction.",
+            cure="Name another metric in the stop rule, such as exact_match, or leave the stop rule out.",
         )
     return low - high, high - low, direction

@@ -25,6 +25,7 @@ _DECODING_ERRORS: Final = (
     *(struct.error, zlib.error, Pillow.DecompressionBombError),
 )
 """Errors that Pillow's decoders raise for malformed or hostile bytes."""
+_CURE: Final = "Replace the image in the dataset."
 
 
 class InvalidImage(InvalidInput):
@@ -58,6 +59,11 @@ def image_key(sha256: str) -> str:
     return f"images/{sha256[:2]}/{sha256}"
 
 
+def called(image: Image) -> str:
+    """Return the beginning of a message about an image: with its path if it is a file."""
+    return "The image" if image.path is None else f"The image {str(image.path)!r}"
+
+
 def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
     """Read an image's bytes; a file must be a regular file inside the dataset's folder, after links are resolved.
 
@@ -66,33 +72,41 @@ def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
     """
     if image.path is None:
         return image.read()
-    name = str(image.path)
+    what = called(image)
     try:
         if root is None:
-            raise InvalidImage(f"The image {name!r} is a file, but its dataset has no folder.")
+            message = f"{what} is a file, but its dataset has no path to a folder with files."
+            raise InvalidImage(message, cure="Set path in the entry of the dataset.")
         path = image.path.resolve(strict=True)
         if not path.is_relative_to(root.resolve(strict=True)):
-            raise InvalidImage(f"The image {name!r} lies outside of the dataset's folder.")
+            message = f"{what} lies outside of the dataset's folder."
+            raise InvalidImage(message, cure="Move the image into the folder.")
         if not path.is_file():
-            raise InvalidImage(f"The image {name!r} is not a regular file.")
+            raise InvalidImage(f"{what} is not a regular file.", cure="Put a file there.")
         with path.open("rb") as file:
             data = file.read(limits.max_image_bytes + 1)
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidImage(f"The image {name!r} cannot be read: {reason}.") from error
+        cure = "Correct the path in the dataset, or the permissions of the file."
+        raise InvalidImage(f"{what} cannot be read: {reason}.", cure=cure) from error
     return data
 
 
-def check(data: bytes, limits: Limits) -> ImageInfo:
+def check(data: bytes, limits: Limits, *, what: str = "The image") -> ImageInfo:
     """Decode an image once to validate it; bytes and pixels are bounded before anything is decoded.
+
+    `what` is the beginning of the messages of errors.
 
     Raises:
         InvalidImage: it is not an image, is broken, or is too large.
     """
     if not data:
-        raise InvalidImage("The image is empty.")
+        raise InvalidImage(f"{what} is empty.", cure=_CURE)
     if len(data) > limits.max_image_bytes:
-        raise InvalidImage(f"The image is larger than {limits.max_image_bytes} bytes.")
+        raise InvalidImage(
+            f"{what} is larger than {limits.max_image_bytes:,} bytes.",
+            cure="Compress it, or raise limits.max_image_bytes of the run.",
+        )
     try:
         with warnings.catch_warnings():
             # Pillow only warns about too many pixels; our limit is checked below, before anything is decoded.
@@ -101,16 +115,18 @@ def check(data: bytes, limits: Limits) -> ImageInfo:
                 width, height = image.size
                 if width * height > limits.max_image_pixels:
                     raise InvalidImage(
-                        f"The image has {width} × {height} pixels, more than {limits.max_image_pixels} in all."
+                        f"{what} has {width} × {height} = {width * height:,} pixels, more than "
+                        f"{limits.max_image_pixels:,}.",
+                        cure="Scale it down, or raise limits.max_image_pixels of the run.",
                     )
                 media_type = MEDIA_TYPES[image.format or ""]
                 image.verify()  # checks the checksums and the end of a PNG, which decoding does not
             with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
                 image.load()
     except UnidentifiedImageError as error:
-        raise InvalidImage("The file is no PNG, JPEG or WEBP image.") from error
+        raise InvalidImage(f"{what} is not in the format PNG, JPEG or WEBP.", cure="Convert it to PNG.") from error
     except _DECODING_ERRORS as error:
-        raise InvalidImage(f"The image is broken: {error}.") from error
+        raise InvalidImage(f"{what} is broken: {error}.", cure=_CURE) from error
     return ImageInfo(
         sha256=hashlib.sha256(data).hexdigest(),
         media_type=media_type,

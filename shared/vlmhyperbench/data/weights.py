@@ -10,6 +10,7 @@ from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.storage.hashing import content_hash
 
 PACKAGE = "package:"
+_IN_PACKAGE = f"{PACKAGE}NAME/PATH"
 
 
 def locate(location: str) -> Path:
@@ -25,15 +26,16 @@ def locate(location: str) -> Path:
         distribution, _, inside = location.removeprefix(PACKAGE).partition("/")
         path = _package_folder(distribution) / inside
         if not path.resolve().is_relative_to(_package_folder(distribution).resolve()):
-            raise InvalidInput(f"The model file {location!r} is outside of its package.")
+            cure = "Write a path inside of the package, without '..'."
+            raise InvalidInput(f"The model file {location!r} is outside of its package.", cure=cure)
     else:
         path = Path(location)
         if not path.is_absolute():
-            raise InvalidInput(f"The model file {location!r} is no absolute path.", cure=f"Or write {PACKAGE}<name>/….")
+            cure = f"Write an absolute path, or {_IN_PACKAGE}."
+            raise InvalidInput(f"The model file {location!r} is no absolute path.", cure=cure)
     if not path.is_file():
-        raise NotFound(
-            f"The model file {location!r} does not exist ({path}).", cure="Put it there, or correct the path."
-        )
+        at = f" at {path}" if location.startswith(PACKAGE) else ""
+        raise NotFound(f"The model file {location!r} does not exist{at}.", cure="Put it there, or correct the path.")
     return path
 
 
@@ -49,8 +51,9 @@ def verify(file: ModelFile) -> Path:
     actual = content_hash(path)
     if actual != file.sha256:
         raise Conflict(
-            f"The model file {file.location!r} ({file.role}) has the SHA-256 {actual}, not {file.sha256}.",
-            cure="Fetch the file again, or correct the hash in the registry.",
+            f"The model file {file.location!r} (role {file.role}) has the SHA-256 {actual}, but the registry has "
+            f"{file.sha256}.",
+            cure="Fetch the file again, or correct its sha256 in the entry of the model.",
             code="wrong_hash",
         )
     return path
@@ -58,7 +61,9 @@ def verify(file: ModelFile) -> Path:
 
 def _package_folder(distribution: str) -> Path:
     name = distribution.replace("-", "_")
-    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if not name.isidentifier():
+        raise NotFound(f"{distribution!r} is no name of a package.", cure=f"Write {_IN_PACKAGE}.")
+    spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise NotFound(f"The package {distribution!r} is not installed.", cure=f"Install {distribution}.")
     return Path(next(iter(spec.submodule_search_locations)))

@@ -46,7 +46,8 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         if self.process not in get_args(Process):
-            raise InvalidInput(f"There is no arrival process {self.process!r}.", cure=", ".join(get_args(Process)))
+            cure = f"Choose one of {', '.join(get_args(Process))}."
+            raise InvalidInput(f"There is no arrival process {self.process!r}.", cure=cure)
         _check("rate_per_s", self.rate_per_s, 1e-6, MAX_RATE_PER_S)
         _check("cv", self.cv, 0.01, 100.0)
         _check("burst_size", self.burst_size, 1, 100_000)
@@ -157,7 +158,7 @@ def _draw_ns(arrivals: Arrivals, *, count: int, seed: int) -> npt.NDArray[np.flo
         case "ramp":
             seconds = _ramp(arrivals, count)
         case _:
-            raise InvalidInput("A trace is read, not drawn.", cure="Choose another process.")
+            raise InvalidInput("Arrivals of a trace are read, not drawn.", cure="Choose another arrival process.")
     rounded: npt.NDArray[np.float64] = np.round(seconds * _S)
     return rounded
 

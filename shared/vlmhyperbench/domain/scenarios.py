@@ -49,8 +49,9 @@ class ArrivalSpec(Spec):
     @model_validator(mode="after")
     def _is_whole(self) -> ArrivalSpec:
         if (self.process == "ramp") != (self.last_rate_per_s is not None):
-            cure = "Add last_rate_per_s." if self.process == "ramp" else "Leave out last_rate_per_s."
-            raise Refused("a ramp, and no other process, has a final rate: last_rate_per_s", cure=cure)
+            cure = "Add it." if self.process == "ramp" else "Leave it out, or choose the process ramp."
+            message = "a ramp needs last_rate_per_s" if self.process == "ramp" else "only a ramp has last_rate_per_s"
+            raise Refused(message, cure=cure)
         return self
 
     @property
@@ -89,24 +90,27 @@ class ScenarioFields(Spec):
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
         if self.kind == "server" and self.arrivals is None:
-            raise Refused("a server scenario needs arrivals", cure="Add arrivals: {rate_per_s: 2}.")
+            raise Refused("the kind server needs arrivals", cure="Add arrivals: {rate_per_s: 2}.")
         if self.kind != "server" and self.arrivals is not None:
-            message = f"{self.kind} has no arrivals, since it waits for answers; only server has arrivals"
+            message = f"only the kind server has arrivals; this scenario is of the kind {self.kind}"
             raise Refused(message, cure="Leave out arrivals, or choose the kind server.")
         if self.kind != "multi_stream" and self.baseline_requests:
-            message = f"{self.kind} has no baseline_requests; only multi_stream has them"
+            message = f"only the kind multi_stream has baseline_requests; this scenario is of the kind {self.kind}"
             raise Refused(message, cure="Leave out baseline_requests, or choose the kind multi_stream.")
         if (self.kind == "interactive") != (self.turns > 1) or (self.think_s and self.kind != "interactive"):
-            message = "interactive, and no other kind, has turns (2 or more) and may have think_s"
-            cure = "Add turns." if self.kind == "interactive" else "Leave out turns and think_s."
-            raise Refused(message, cure=cure)
+            if self.kind == "interactive":
+                raise Refused("the kind interactive needs 2 or more turns", cure="Add turns: 2.")
+            message = f"only the kind interactive has turns and think_s; this scenario is of the kind {self.kind}"
+            raise Refused(message, cure="Leave out turns and think_s, or choose the kind interactive.")
         if self.kind == "offline" and self.requests is not None:
-            raise Refused("offline asks every sample once", cure="Bound the dataset by its limit instead of requests.")
+            message = "the kind offline asks every sample once, so it has no requests"
+            raise Refused(message, cure="Leave out requests; to ask fewer samples, set limit of the dataset.")
         if self.duration_s is not None and (self.requests is not None or self.arrivals is None):
-            cure = "Write either requests or, for server, duration_s."
-            raise Refused("only server has duration_s, instead of requests", cure=cure)
+            message = "only the kind server has duration_s, and then no requests"
+            raise Refused(message, cure="Leave out duration_s, or choose the kind server and leave out requests.")
         if (self.bound or 0) > MAX_REQUESTS:
-            raise Refused(f"{self.bound:,} requests are more than {MAX_REQUESTS:,}", cure="Shorten duration_s.")
+            message = f"the scenario has {self.bound:,} requests, more than {MAX_REQUESTS:,}"
+            raise Refused(message, cure="Shorten duration_s, or lower the rate.")
         return self
 
     @property

@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar, cast
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.exchange.lines import lines_of
 from vlmhyperbench.files import replacing
+from vlmhyperbench.registry.errors import field_of
+from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -224,14 +226,11 @@ def _model(model: type[Model], line: str, location: str, extras: frozenset[str])
     value = parse_object(line, what=location, any_text=True)
     ours = {name: item for name, item in value.items() if name not in extras}
     _check_texts(ours, location)
-    try:
-        return model.model_validate(ours)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "line"
-        raise InvalidInput(
-            f"{location}: {where[:200]}: {first['msg']}.", cure=f"Every line has the fields of {SCHEMA}."
-        ) from error
+    checked, problems = validate(model, cast("pydantic.JsonValue", ours))
+    if checked is None:
+        first = problems[0]
+        raise InvalidInput(f"{location}: {field_of(first.path)[:200]}: {first.message}", cure=first.cure)
+    return checked
 
 
 def _check_texts(row: JsonObject, location: str) -> None:
@@ -239,8 +238,8 @@ def _check_texts(row: JsonObject, location: str) -> None:
     for name, value in row.items():
         wrong = _unfit(value)
         if wrong and not (wrong == "\0" and name in {"text", "reasoning"}):
-            what = "a NUL character" if wrong == "\0" else "half of a surrogate pair"
-            raise InvalidInput(f"{location}: {name[:100]!r} holds {what}.", cure="Replace it, as by U+FFFD.")
+            what = "a NUL character" if wrong == "\0" else "an unpaired surrogate"
+            raise InvalidInput(f"{location}: {name[:100]!r} holds {what}.", cure="Replace it, for example by U+FFFD.")
 
 
 def _unfit(value: JsonValue) -> str | None:
@@ -260,4 +259,6 @@ def _line(value: Mapping[str, object], location: str) -> bytes:
     try:
         return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode()
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"{location}: this cannot be written as JSON: {error}.") from error
+        reason = "it holds an unpaired surrogate" if isinstance(error, UnicodeEncodeError) else str(error)
+        message = f"{location}: the line cannot be written as JSON: {reason}."
+        raise InvalidInput(message, cure="Correct this line of the file.") from error

@@ -105,7 +105,7 @@ def open_archive(
             opened = zipfile.ZipFile(file)
         except DAMAGES as error:
             raise InvalidInput(
-                f"{path} is not a whole zip: it was cut off, or is still being written.",
+                f"{path} is not a whole zip file: it was cut off, or is still being written.",
                 cure="Copy it again once it is finished.",
                 code="cut_off",
             ) from error
@@ -120,17 +120,21 @@ def _check(entries: list[zipfile.ZipInfo], path: Path, max_entry_bytes: int, max
         total += entry.file_size
         location = f"{path}!{entry.filename}"
         if entry.file_size > max_entry_bytes:
-            raise _bomb(f"{location} holds {entry.file_size >> 20} MiB, more than {max_entry_bytes >> 20}")
+            raise _bomb(f"{location} unpacks to {_mib(entry.file_size)}, more than {_mib(max_entry_bytes)}")
         if entry.file_size > DENSE_BYTES and entry.file_size > MAX_RATIO * entry.compress_size:
-            raise _bomb(f"{location} is packed more than {MAX_RATIO} times")
+            raise _bomb(f"{location} unpacks to more than {MAX_RATIO} times its size")
     if len(entries) > MAX_ENTRIES:
         raise _bomb(f"{path} has {len(entries)} entries, more than {MAX_ENTRIES}")
     if total > max_total_bytes:
-        raise _bomb(f"{path} holds {total >> 20} MiB, more than {max_total_bytes >> 20}")
+        raise _bomb(f"{path} unpacks to {_mib(total)}, more than {_mib(max_total_bytes)}")
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:,.4g} MiB"
 
 
 def _bomb(what: str) -> InvalidInput:
-    return InvalidInput(f"{what}.", cure="Split the file, if it is a real archive.", code="too_large")
+    return InvalidInput(f"{what}.", cure="Split the file, if it comes from a source that you trust.", code="too_large")
 
 
 def _damaged(location: str, why: str) -> InvalidInput:
@@ -140,7 +144,7 @@ def _damaged(location: str, why: str) -> InvalidInput:
 def _unpacked(raw: bytes, entry: zipfile.ZipInfo, max_bytes: int, location: str) -> bytes:
     """Decompress Zstandard; the result must match the directory."""
     if _max_unpacked_bytes(raw, location) > max_bytes + _BLOCK_BYTES:
-        raise _bomb(f"{location} holds more than {max_bytes >> 20} MiB")
+        raise _bomb(f"{location} unpacks to more than {_mib(max_bytes)}")
     try:
         import polars
     except ModuleNotFoundError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import MAX_VALUES, check_structure, decoded, unique_members
+from vlmhyperbench_sdk.jsontext import MAX_VALUES, check_structure, decoded, json_problem, unique_members
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MAX_DEPTH = 500
@@ -30,9 +30,10 @@ def foreign_object(text: str | bytes, location: str, *, max_values: int | None =
         check_structure(text, what=f"{location}: the JSON", max_depth=MAX_DEPTH, max_values=max_values)
         value = json.loads(text, object_pairs_hook=unique_members, parse_constant=_unknown, parse_float=_finite)
     except RecursionError as error:
-        raise InvalidInput(f"{location}: the JSON is nested too deeply.") from error
+        message = f"{location}: the JSON is nested deeper than {MAX_DEPTH} levels."
+        raise InvalidInput(message, cure="Store the content as text, or leave it out.") from error
     except ValueError as error:
-        raise InvalidInput(f"{location}: this is not JSON: {error}.", cure=CUT_OFF) from error
+        raise InvalidInput(f"{location}: this is not JSON: {json_problem(error)}.", cure=CUT_OFF) from error
     if not isinstance(value, dict):
         raise InvalidInput(f"{location}: this is not a JSON object.", cure=CUT_OFF)
     return cast("dict[str, JsonValue]", value)

@@ -41,8 +41,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 number += 1
                 if len(line) > MAX_LINE_BYTES:
                     raise InvalidInput(
-                        f"{path}:{number}: the line is longer than {MAX_LINE_BYTES >> 20} MiB.",
-                        cure="Give the file as its tool wrote it; one answer is one line.",
+                        f"{path}:{number}: the line is longer than {MAX_LINE_BYTES:,} bytes.",
+                        cure="Give the file as its tool wrote it, with one answer on each line.",
                     )
                 yield number, _decoded(line.removeprefix(_BOM) if number == 1 else line, path, number)
     except OSError as error:
@@ -139,5 +139,5 @@ def _quoted(row: str, at: int, location: str) -> tuple[str, int]:
 def _never_closed(location: str) -> InvalidInput:
     return InvalidInput(
         f"{location}: a quote of the row that begins here is never closed.",
-        cure="Correct it; if the file was cut off, copy it again.",
+        cure="Close the quote; if the file was cut off, copy it again.",
     )

@@ -52,14 +52,18 @@ def write_plan(
         OSError: the disk is full, or the folder cannot be written.
     """
     if requests.dtype != np.dtype(REQUEST_DTYPE):
-        raise InvalidInput("The table of requests does not have the columns of REQUEST_DTYPE.")
+        message = "The table of requests does not have the columns of REQUEST_DTYPE."
+        raise InvalidInput(message, cure="Make the table with numpy.zeros(COUNT, dtype=REQUEST_DTYPE).")
     for phase in plan.phases:
         count = int(np.count_nonzero(requests["phase"] == phase.no))
         if phase.count != count:
-            raise InvalidInput(f"Phase {phase.no} announces {phase.count} requests, but the table has {count}.")
+            message = f"Phase {phase.no} of the plan announces {phase.count} requests, but the table has {count}."
+            raise InvalidInput(message, cure="Correct the count of the phase.")
         instants = (schedules or {}).get(phase.no)
         if ("arrivals" in phase.params) != (instants is not None) or (instants is not None and instants.size != count):
-            raise InvalidInput(f"Phase {phase.no}: only with arrivals it has a schedule, with one instant per request.")
+            message = f"Phase {phase.no} of the plan has arrivals without a schedule, or a schedule without arrivals, "
+            message += "or not one instant for each request."
+            raise InvalidInput(message, cure="Give a schedule to each phase with arrivals, and to no other.")
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "requests.npy", requests, allow_pickle=False)
     for no, instants in (schedules or {}).items():

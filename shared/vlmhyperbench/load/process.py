@@ -138,7 +138,7 @@ class LoadProcess:
         if not text:
             status = await self._child.wait()
             raise Unavailable(
-                f"The load generator ended with status {status}, without an end line. "
+                f"The process of the load generator ended with status {status} before it had finished. "
                 f"Its log ends with {self._log_tail()!r}.",
                 cure="Repeat the measurement; if that ends in the same way, report this message.",
             )

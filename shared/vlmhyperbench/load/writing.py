@@ -44,7 +44,8 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     check_load(workload)
     instants = schedule_of(workload)
     if instants is None and workload.scenario != "interactive" and workload.requests is None:
-        raise InvalidInput(f"The number of requests that lasts the duration of {workload.scenario} is not known yet.")
+        message = f"The load of the scenario {workload.scenario} has a duration, but no number of requests."
+        raise InvalidInput(message, cure="Set requests; a short measurement shows how many last the duration.")
     if workload.scenario == "interactive":
         tables = _write_conversations(folder, workload, instants)
     else:

@@ -78,7 +78,10 @@ def _unpinned(catalogue: Catalogue) -> Iterable[str]:
         if isinstance(package.source, GitSource) and not _COMMIT.fullmatch(package.source.ref):
             location = catalogue.location_of("packages", name, "source", "ref")
             where = f"{location.file}:{location.line}: " if location else ""
-            yield f"{where}the git ref {package.source.ref!r} of {name} is no commit: what it means may change."
+            yield (
+                f"{where}the git ref {package.source.ref!r} of {name} is no commit, so another time it may give other "
+                "code. Write the full hash of a commit."
+            )
 
 
 def _replacing(catalogue: Catalogue) -> Iterable[str]:
@@ -115,7 +118,8 @@ def _model(references: References, name: str) -> None:
 
 def _path_written_out(references: References, path: str | None) -> None:
     if path is not None and path.startswith("~"):
-        references.say(("path",), f"{path!r} is not written out.", "Write the whole path, or one from this folder on.")
+        cure = "Write an absolute path, or a path relative to this file."
+        references.say(("path",), f"{path!r} begins with '~', which is not expanded.", cure)
 
 
 def _dataset(references: References, name: str) -> None:
@@ -124,7 +128,7 @@ def _dataset(references: References, name: str) -> None:
     references.plugin("datasets", dataset.type, dataset.package, ("type",))
     if dataset.path is not None and "://" in dataset.path:
         references.say(
-            ("path",), f"{dataset.path!r} is no folder of this machine.", "Fetch the data, and name the folder."
+            ("path",), f"{dataset.path!r} is a URL, not a folder.", "Fetch the data, and give the path of the folder."
         )
 
 
@@ -134,7 +138,7 @@ def _prompt(references: References, name: str) -> None:
         references.plugin("prompts", entry.class_path, entry.package, ("class_path",))
         return
     for path, message in check_templates(templates_of(name, entry)):
-        references.say(path, f"{message}.", "Correct the template; docs/prompts.md lists what one may do.")
+        references.say(path, f"{message}.", "Correct the template; docs/prompts.md lists what a template may use.")
 
 
 def _metric(references: References, name: str) -> None:
@@ -158,10 +162,10 @@ def _task(references: References, name: str) -> None:
     for no, metric in enumerate(task.metrics):
         spec = references.metric(metric, ("metrics", no))
         if spec is not None and spec in seen:
-            references.say(("metrics", no), f"{metric!r} is {spec.label}, which is named already.", "Remove one.")
+            references.say(("metrics", no), f"{metric!r} is {spec.label}, which is listed already.", "Remove it.")
         seen += [spec] if spec is not None else []
         if spec is not None and task.supported_metrics and spec.name not in task.supported_metrics:
-            references.say(("metrics", no), f"{spec.name!r} is not among its supported metrics.", "Add it there.")
+            references.say(("metrics", no), f"{spec.name!r} is not in supported_metrics.", "Add it there.")
     for no, extractor in enumerate(task.extractors):
         references.extractor(extractor, ("extractors", no))
     for no, metric in enumerate(task.supported_metrics):
@@ -169,7 +173,7 @@ def _task(references: References, name: str) -> None:
     for no, report in enumerate(task.reports):
         references.find(catalogue.reports, "reports", report, ("reports", no))
         if task.supported_reports and report not in task.supported_reports:
-            references.say(("reports", no), f"{report!r} is not among its supported reports.", "Add it there.")
+            references.say(("reports", no), f"{report!r} is not in supported_reports.", "Add it there.")
     for no, report in enumerate(task.supported_reports):
         references.find(catalogue.reports, "reports", report, ("supported_reports", no))
     for no, backend in enumerate(task.supported_backends):

@@ -71,7 +71,7 @@ def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[Reg
         if not path.exists():
             return None, [RegistryError(file=shown, message="There is no such file.", cure="Correct the path.")]
         if not path.is_file():
-            return None, [RegistryError(file=shown, message="This is not a regular file.", cure="Write one.")]
+            return None, [RegistryError(file=shown, message="It is not a regular file.", cure="Put a file there.")]
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -79,7 +79,7 @@ def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[Reg
         return None, [RegistryError(file=shown, message=message, cure="Correct its permissions.")]
     if len(data) > MAX_BYTES:
         message = f"It is larger than {MAX_BYTES} bytes."
-        return None, [RegistryError(file=shown, message=message, cure="Split it.")]
+        return None, [RegistryError(file=shown, message=message, cure="Split it into several entries.")]
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -126,13 +126,13 @@ def _structure(text: str, shown: str) -> Iterator[RegistryError]:
 
 def _refusal(event: yaml.Event, depth: int, documents: int) -> tuple[str, str] | None:
     if documents > 1:
-        return "It holds a second document.", "Split it."
+        return "It holds a second YAML document.", "Write each entry into a file of its own."
     if depth > MAX_DEPTH:
-        return f"It is nested deeper than {MAX_DEPTH} levels.", "Flatten it."
+        return f"It is nested deeper than {MAX_DEPTH} levels.", "Nest it in fewer levels."
     if isinstance(event, yaml.AliasEvent):
-        return "Aliases are not read.", "Write the value out."
+        return "YAML aliases are not supported.", "Write the value out."
     if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag is not None:
-        return f"The tag {event.tag} is not read.", "Remove it."
+        return f"The YAML tag {event.tag} is not supported.", "Remove it."
     return None
 
 
@@ -161,13 +161,13 @@ class _Builder:
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
             if not isinstance(name, str) or name == "<<" or (key.style is None and not isinstance(_plain(name), str)):
-                self._refuse(key, path, "a key is no text", "Put it in quotes.")
+                self._refuse(key, path, "a key is no text", "Put the key in quotes.")
                 continue
             if not _is_text(name):
-                self._refuse(key, path, "a key holds a NUL or half a character", "Remove it.")
+                self._refuse(key, path, "a key holds a NUL or an unpaired surrogate", "Remove it.")
                 continue
             if name in built:
-                self._refuse(key, (*path, name), "the key comes twice", "Remove one.")
+                self._refuse(key, (*path, name), "the key comes twice", "Remove one of the two.")
                 continue
             self.locations[(*path, name)] = SourceLocation(self._shown, _line(key.start_mark))
             built[name] = self.build(value, (*path, name))
@@ -176,7 +176,7 @@ class _Builder:
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> JsonValue:
         text = str(node.value)
         if not _is_text(text):
-            self._refuse(node, path, "a text holds a NUL or half a character", "Remove it.")
+            self._refuse(node, path, "a text holds a NUL or an unpaired surrogate", "Remove it.")
             return None
         if node.style is not None:
             return text

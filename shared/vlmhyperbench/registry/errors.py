@@ -68,4 +68,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return f"There {'is' if len(names) == 1 else 'are'} {', '.join(names)}." if names else "There is none."
+    if not names:
+        return "None is registered."
+    return f"Write {names[0]}." if len(names) == 1 else f"Choose one of {', '.join(names)}."

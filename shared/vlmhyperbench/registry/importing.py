@@ -71,7 +71,7 @@ def resolve_import(
     )
     dataset = _dataset(references, answers, choices, task, storage_path)
     if not metrics and not references.problems:
-        references.say(("metrics",), "there is no metric to evaluate the answers by.", "Name a task, or metrics.")
+        references.say(("metrics",), "no metric is named to evaluate the answers by.", "Name a task or metrics.")
     if references.problems or dataset is None or None in (*metrics, *extractors):
         raise errors_of(references, "runs", Entry())
     return RunSpec(
@@ -108,7 +108,8 @@ def _dataset(
     if choices.dataset is not None:
         return pin_dataset(references, choices.dataset, ("dataset",), required_fields=required)
     if not answers.referenced:
-        references.say(("dataset",), "the file knows no reference.", "Name the dataset that the questions are from.")
+        cure = "Name the dataset that the questions are from."
+        references.say(("dataset",), "the file has no references to score the answers by.", cure)
         return None
     return DatasetSpec(
         name=answers.task or f"{answers.format} answers {answers.sha256[:12]}",

@@ -45,13 +45,13 @@ def modernise(kind: str, document: Document) -> tuple[Document, list[str], list[
                     file=location.file,
                     line=location.line,
                     field=key,
-                    message=f"{new} is written too.",
-                    cure="Keep one.",
+                    message=f"{new} is written too, and has the same meaning.",
+                    cure=f"Remove {key}, the deprecated name of {new}.",
                 )
             )
             continue
         if key != "generation":
-            warnings.append(f"{location.file}:{location.line}: {key} is an older spelling of {new}.")
+            warnings.append(f"{location.file}:{location.line}: {key} is the deprecated name of {new}. Write {new}.")
         value[new] = [item] if key == "framework" else item
         for path in [path for path in locations if path[:1] == (key,)]:
             locations[(new, *path[1:])] = locations.pop(path)

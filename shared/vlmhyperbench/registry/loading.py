@@ -130,7 +130,7 @@ def _kinds(loading: _Loading) -> Iterable[str]:
             message = "There is no such kind of entry."
             loading.errors.append(RegistryError(file=loading.shown(folder), message=message, cure=cure))
         elif folder.suffix in {SUFFIX, ".yml"}:
-            _refuse(loading, folder, "An entry lies in the folder of its kind.", "Move it, for example into tasks/.")
+            _refuse(loading, folder, "The file is in no folder of entries.", "Move it, for example into tasks/.")
     return (kind for kind in KINDS if (loading.root / kind).is_dir())
 
 
@@ -140,7 +140,7 @@ def _load_kind(loading: _Loading, kind: str) -> None:
     bases = {name: file for name, file in files.items() if not name.endswith(OVERLAY)}
     for name, file in overlays.items():
         if name not in bases:
-            _refuse(loading, file, "An overlay without a base.", f"Write {name}{SUFFIX}.")
+            _refuse(loading, file, f"The overlay has no base {name}{SUFFIX}.", "Add the base, or remove the overlay.")
     for name, file in bases.items():
         before = len(loading.errors)
         entry = _load_entry(loading, kind, name, file, overlays.get(name) if loading.mode == "dev" else None)
@@ -156,10 +156,12 @@ def _files(loading: _Loading, kind: str) -> dict[str, FilePath]:
         if file.name.startswith("."):
             continue
         if file.suffix == ".yml":
-            error = _refuse(loading, file, "Entries end in .yaml.", f"Rename it to {file.stem}{SUFFIX}.")
+            error = _refuse(loading, file, "The file does not end in .yaml.", f"Rename it to {file.stem}{SUFFIX}.")
             loading.broken[kind, file.stem] = (error,)
         elif file.suffix == SUFFIX and not _STEM.fullmatch(file.stem):
-            _refuse(loading, file, "The name of an entry is letters, digits, `.`, `_` and `-`.", "Rename it.")
+            _refuse(
+                loading, file, "The name of an entry has only letters, digits, `.`, `_` and `-`.", "Rename the file."
+            )
         elif file.suffix == SUFFIX and _leads_out(file, loading.root):
             error = _refuse(loading, file, "The link leads out of the registries.", "Put the file itself here.")
             loading.broken[kind, file.stem] = (error,)
@@ -187,9 +189,8 @@ def _load_entry(loading: _Loading, kind: str, name: str, file: FilePath, over: F
         return None
     loading.documents[kind, name] = document
     if document.value.get("name", name) != name:
-        _report(
-            loading, document, Problem(path=("name",), message=f"the file is called {name}.", cure="Rename either.")
-        )
+        message, cure = f"it is not {name!r}, the name of the file.", "Write that, or leave name out."
+        _report(loading, document, Problem(path=("name",), message=message, cure=cure))
         return None
     entry, problems = validate(KINDS[kind], {**document.value, "name": name})
     for problem in problems:

@@ -57,7 +57,7 @@ def pin_metrics(
                 params = pin_judge(references, metric.name, metric.params, location)
                 metric = metric.model_copy(update={"params": params}) if params is not None else None
         if metric is not None and metric in metrics:
-            references.say(location, f"the metric {reference!r} is asked for twice.", "Remove one.")
+            references.say(location, f"the metric {reference!r} is listed twice.", "Remove one of them.")
         metrics.append(metric)
     return metrics
 

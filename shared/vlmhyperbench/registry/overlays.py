@@ -28,7 +28,7 @@ def check_run_mode(mode: str) -> RunMode:
     for candidate in known:
         if mode == candidate:
             return candidate
-    raise InvalidInput(f"run_mode is {mode!r}.", cure=did_you_mean(mode, known))
+    raise InvalidInput(f"There is no run mode {mode!r}.", cure=did_you_mean(mode, known))
 
 
 def overlay(base: Document, over: Document) -> tuple[Document, list[RegistryError]]:

@@ -85,7 +85,7 @@ def pin_extractors(
         location = (*path, no) if path[-1] == "extractors" else path
         extractor = references.extractor(reference, location)
         if extractor is not None and extractor in extractors:
-            references.say(location, f"the extractor {extractor.label!r} is asked for twice.", "Remove one.")
+            references.say(location, f"the extractor {extractor.label!r} is listed twice.", "Remove one of them.")
         extractors.append(extractor)
     return extractors
 
@@ -129,7 +129,7 @@ def pin_stop(
     label = next((name for name in labels if wanted in {name, name.partition("@")[0]}), None)
     if label is None:
         cure = did_you_mean(wanted, labels)
-        references.say((*path, "metric"), f"the run is not scored by {wanted!r}, so it cannot stop by it.", cure)
+        references.say((*path, "metric"), f"{wanted!r} is not one of the run's metrics.", cure)
     if scenario is not None and scenario.kind != "offline":
         message = f"a run of the scenario {scenario.name!r} cannot stop early: its requests are timed as a whole."
         references.say(path, message, "Choose a scenario of the kind offline, or leave out stop.")

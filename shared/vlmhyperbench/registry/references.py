@@ -61,7 +61,8 @@ class References:
             self.find(self.catalogue.packages, "packages", package, (*path[:-1], package_key))
         owner = self.plugins.package_of(group, name)
         if owner is not None and package is not None and owner.distribution != package:
-            self.say(path, f"{name!r} is registered by {owner.distribution}, not by {package}.", "Correct the package.")
+            message = f"{name!r} comes from the package {owner.distribution}, not from {package}."
+            self.say(path, message, f"Write {owner.distribution}.")
         return self.plugins.pin(group, name)
 
     def metric(self, reference: str, path: Path) -> MetricSpec | None:
@@ -72,7 +73,8 @@ class References:
         if entry is None:
             return None
         if version and version != entry.version:
-            self.say(path, f"the metric {name!r} has the version {entry.version}, not {version}.", "Correct either.")
+            message = f"the metric {name!r} has the version {entry.version}, not {version}."
+            self.say(path, message, f"Write {rest}:{entry.version}.")
         profile = profile or entry.profile
         if profile != entry.profile and profile not in entry.profiles:
             known = (entry.profile, *entry.profiles)

@@ -101,7 +101,7 @@ def pin_experiment(references: References, entry: ExperimentEntry) -> list[tuple
     """Pin every run of an experiment, or report their problems."""
     combinations = _combinations(references, entry)
     if entry.matrix is not None and not combinations:
-        references.say(("exclude",), "every combination is excluded.", "Exclude less.")
+        references.say(("exclude",), "every combination of the matrix is excluded.", "Exclude fewer of them.")
     pinned: list[tuple[str, RunSpec]] = []
     for combination in combinations:
         spec = pin_run(references, combination.run, combination.written_at)
@@ -217,7 +217,7 @@ def _combinations(references: References, entry: ExperimentEntry) -> list[Combin
     names = [combination.name for combination in combinations]
     for no, name in enumerate(names):
         if name in names[:no]:
-            references.say(("runs", no), f"two runs are called {name!r}.", "Name one of them otherwise.")
+            references.say(("runs", no), f"two runs are called {name!r}.", "Rename one of them.")
     return combinations
 
 

@@ -308,9 +308,10 @@ class ExperimentEntry(Entry):
     def _has_runs(self) -> ExperimentEntry:
         if bool(self.runs) == (self.matrix is not None):
             cure = "Leave out one of the two." if self.runs else "Add one of the two."
-            raise Refused("an experiment has either runs or a matrix", cure=cure)
+            raise Refused("an experiment needs either runs or a matrix", cure=cure)
         if self.runs and (self.exclude or self.defaults != RunChoices()):
-            raise Refused("exclude and defaults belong to a matrix", cure="Leave them out, or write a matrix.")
+            message = "exclude and defaults have an effect only on a matrix"
+            raise Refused(message, cure="Leave them out, or write a matrix.")
         return self
 
 

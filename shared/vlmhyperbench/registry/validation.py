@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import typing
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench.registry.cures import cure_of
 from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
 from vlmhyperbench.registry.values import sentence_of
 
 M = TypeVar("M", bound=BaseModel)
+
+_MESSAGES: Final = {
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "it has no keys and values"),
+    "too_short": "it has too few items",
+    "too_long": "it has too many items",
+}
+"""Messages for the kinds of errors whose own messages name classes of Python."""
 
 
 def validate(model: type[M], value: JsonValue) -> tuple[M | None, list[Problem]]:
@@ -45,13 +54,15 @@ def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) ->
         return Problem(path=path, message="there is no such key.", cure=did_you_mean(str(location[-1]), known))
     if kind == "missing":
         return Problem(path=path, message="it is missing.", cure=cure_of(details))
-    message = details["msg"].removeprefix("Value error, ")
+    message = _MESSAGES.get(kind) or pydantic_message(details)
     given = details["input"]
     explained = sentence_of(str(details.get("ctx", {}).get("pattern"))) if kind == "string_pattern_mismatch" else None
     if explained is not None:
         return Problem(path=path, message=f"{explained[0]} (it is {str(given)[:80]!r}).", cure=explained[1])
     if not isinstance(given, (dict, list, tuple)):
-        message += f" (it is {str(given)[:80]!r})" if isinstance(given, str) else f" (it is {given})"
+        message += (
+            f" (it is {given[:80]!r})" if isinstance(given, str) else f" (it is {json.dumps(given, default=str)})"
+        )
     cure = "Put it in quotes." if kind == "string_type" and isinstance(given, (int, float)) else cure_of(details)
     return Problem(path=path, message=f"{message[:1].lower()}{message[1:]}.", cure=cure)
 
@@ -85,7 +96,7 @@ def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> set[
         fields = [candidate.model_fields[step] for candidate in candidates if step in candidate.model_fields]
         if fields:
             candidates = {model for field in fields for model in _models_in(field.annotation)}
-    return {name for candidate in candidates for name in candidate.model_fields}
+    return {field.alias or name for candidate in candidates for name, field in candidate.model_fields.items()}
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:

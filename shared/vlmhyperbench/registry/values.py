@@ -46,7 +46,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "semver": ("it is no version", "Write three numbers, for example 1.0.0."),
     "metric": ("it is no metric", "Write NAME, NAME@PROFILE or NAME@PROFILE:VERSION."),
     "extractor": ("it is no extractor", "Write NAME or NAME:VERSION."),
-    "secret": ("it is no name of a secret", "Use letters, digits and `_`; the first is no digit."),
+    "secret": ("it is no name of a secret", "Use letters, digits and `_`; begin with a letter or `_`."),
     "plugin": ("it is no plugin", "Write a registered name, or a dotted path package.module:Class."),
     "sha256": ("it is no SHA-256", "Write 64 hexadecimal digits, as `sha256sum FILE` prints them."),
 }
@@ -68,5 +68,5 @@ def without_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse a list with duplicate names."""
     for no, name in enumerate(names):
         if name in names[:no]:
-            raise Refused(f"{name!r} is named twice", cure="Remove one.")
+            raise Refused(f"{name!r} is named twice", cure="Remove one of them.")
     return names

@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from vlmhyperbench.domain.specs import ExtractorSpec
+from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench.scoring.answers import Unreadable
 from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
@@ -40,8 +41,9 @@ def open_extractor(spec: ExtractorSpec) -> Extractor:
     """
     extractor = EXTRACTORS.get(spec.name)
     if extractor is None:
-        near = difflib.get_close_matches(spec.name, EXTRACTORS, n=1) or sorted(EXTRACTORS)
-        raise NotFound(f"There is no extractor {spec.name!r}.", cure=f"Write one of: {', '.join(near)}.")
+        near = difflib.get_close_matches(spec.name, EXTRACTORS, n=1)
+        cure = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(sorted(EXTRACTORS))}."
+        raise NotFound(f"There is no extractor {spec.name!r}.", cure=cure)
     if spec.version != extractor.version:
         raise NotFound(
             f"The extractor {spec.name!r} has no version {spec.version}.",
@@ -55,7 +57,7 @@ def open_extractor(spec: ExtractorSpec) -> Extractor:
         cure = getattr(first.get("ctx", {}).get("error"), "cure", "")
         known = ", ".join(extractor.model_fields) or "none"
         raise InvalidInput(
-            f"The extractor {spec.name!r} refuses its params: {field}: {first['msg']}.",
+            f"The extractor {spec.name!r} refuses its params: {field}: {pydantic_message(first)}.",
             cure=cure or f"Correct it; {spec.name} has these params: {known}.",
         ) from error
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from pydantic import TypeAdapter, ValidationError
 
 from vlmhyperbench.domain.judging import Judging, Order, plain
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.errors import InvalidInput, pydantic_message
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
@@ -50,7 +50,7 @@ class Judge:
             self._judging = Judging.model_validate(params)
         except ValidationError as error:
             first = error.errors()[0]
-            message = f"A judge's params: {'.'.join(map(str, first['loc']))}: {first['msg']}."
+            message = f"A judge's params: {'.'.join(map(str, first['loc']))}: {pydantic_message(first)}."
             raise InvalidInput(message, cure="Correct the metric's entry.") from error
 
     @property

@@ -85,5 +85,6 @@ def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: 
     except VlmHyperBenchError:
         raise
     except Exception as error:  # the plugin's own code runs here, and may raise anything
-        raise PluginFailure(f"The metric {name!r} cannot describe itself: {error}.") from error
+        message = f"The description of the metric {name!r} cannot be read: it raises {type(error).__name__} ({error})."
+        raise PluginFailure(message, cure="Correct the property description of the metric's class.") from error
     return metric

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, cast
 from pydantic import BeforeValidator, ConfigDict, Field, PydanticUserError, Strict, TypeAdapter, create_model
 from pydantic_core import SchemaError
 
+from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -35,7 +36,7 @@ _BOUNDS = {
     "multipleOf": "multiple_of",
 }  # fmt: skip
 _DEPTH = 64
-_CURE = "Correct the schema there, or leave out what is not supported."
+_CURE = "Correct the schema there; docs/extractors.md lists what is supported."
 
 Type = Any
 """A type expression that is made at run time."""
@@ -52,8 +53,9 @@ def schema_type(schema: JsonValue) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(_Maker(schema).type_of(schema, ("schema",)))
     except (SchemaError, PydanticUserError) as error:
-        message = f"The JSON Schema cannot be used: {str(error).splitlines()[0]}."
-        raise InvalidInput(message, cure=_CURE) from error
+        # Pydantic quotes the pattern first; its last line has the reason.
+        reason = str(error).splitlines()[-1].strip().removeprefix("error: ").removeprefix("TypeError: ")
+        raise InvalidInput(f"The JSON Schema cannot be used: {reason}.", cure=_CURE) from error
     except InvalidInput as error:
         if error.cure:
             raise
@@ -64,7 +66,7 @@ def complaint_of(errors: list[Any]) -> str:
     """Return the location and the message of a validation's first error."""
     first = errors[0]
     location = ".".join(str(part) for part in first["loc"]) or "the value"
-    return f"{location}: {first['msg']}"
+    return f"{location}: {pydantic_message(first)}"
 
 
 class _Maker:
@@ -97,7 +99,7 @@ class _Maker:
     def _typed(self, schema: JsonObject, kind: JsonValue, location: Location, *, several: list[JsonValue]) -> Type:
         if not isinstance(kind, str) or kind not in _KEYWORDS:
             raise InvalidInput(
-                f"The JSON Schema has no type that is known at {_at(location)}.",
+                f"The JSON Schema has no known type at {_at(location)}.",
                 cure=f"Write one of {', '.join(_KEYWORDS)}.",
             )
         known = set[str]().union(*(_KEYWORDS.get(str(name), set()) for name in several))
@@ -125,13 +127,13 @@ class _Maker:
         required = schema.get("required", [])
         more = schema.get("additionalProperties", True)
         if not isinstance(properties, Mapping) or not isinstance(required, list):
-            raise InvalidInput(f"The JSON Schema has properties or required of a wrong form at {_at(location)}.")
+            raise InvalidInput(f"At {_at(location)} of the JSON Schema, properties is no object, or required no list.")
         if isinstance(more, Mapping) and more:
             if properties or required:
-                raise InvalidInput(f"The JSON Schema has both properties and a schema for others at {_at(location)}.")
+                raise InvalidInput(f"The JSON Schema has properties and schemas of other keys at {_at(location)}.")
             return dict[str, self.type_of(more, (*location, "additionalProperties"))]  # type: ignore[misc]
         if more is False and (odd := [str(name) for name in required if name not in properties]):
-            raise InvalidInput(f"The JSON Schema requires and forbids {', '.join(odd)} at {_at(location)}.")
+            raise InvalidInput(f"The JSON Schema both requires and forbids {', '.join(odd)} at {_at(location)}.")
         return self._model(properties, required, location, forbid=more is False)
 
     def _model(self, properties: JsonObject, required: list[JsonValue], location: Location, *, forbid: bool) -> Type:
@@ -174,7 +176,8 @@ class _Maker:
             or not all(isinstance(v, str | int | bool | None) for v in values)
         ):
             raise InvalidInput(
-                f"The JSON Schema lists something other than texts, whole numbers and null at {_at(location)}."
+                f"At {_at(location)} of the JSON Schema, const or enum has another value than text, a whole number, "
+                "true, false or null."
             )
         return Annotated[Literal[tuple(values)], BeforeValidator(partial(_same_kind, values=tuple(values)))]
 
@@ -207,7 +210,7 @@ def _same_kind(value: object, *, values: tuple[object, ...]) -> object:
     """True is not 1 in JSON, though it is in Python."""
     alike = [isinstance(allowed, bool) is isinstance(value, bool) for allowed in values if allowed == value]
     if alike and not any(alike):
-        raise ValueError("it is none of the listed values")
+        raise ValueError("it is not one of the listed values")
     return value
 
 
@@ -218,5 +221,5 @@ def _whole(value: object) -> object:
 
 def _no_boolean(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("a number is wanted")  # noqa: TRY004 -- what Pydantic turns into a complaint
+        raise ValueError("it is true or false, not a number")  # noqa: TRY004 -- what Pydantic turns into a complaint
     return value

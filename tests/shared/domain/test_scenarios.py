@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from tests.support.wording import Wording
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec, Slo
 from vlmhyperbench.domain.slo import SLO_METRICS, slo_percent
+from vlmhyperbench.errors import pydantic_message
 
 
 def test_every_measured_time_can_be_bounded() -> None:
@@ -44,7 +45,7 @@ def test_fields_that_exclude_each_other_are_refused(fields: dict[str, object], w
     with pytest.raises(ValidationError) as refused:
         ScenarioSpec.model_validate(fields)
     for error in refused.value.errors():
-        wording(f"{error['msg']} {error['ctx']['error'].cure}")
+        wording(f"{pydantic_message(error)}. {error['ctx']['error'].cure}")
 
 
 def test_a_ramp_is_bounded_at_its_mean_rate_and_names_both_ends(wording: Wording) -> None:

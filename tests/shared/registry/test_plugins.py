@@ -15,6 +15,13 @@ from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench_sdk import discovery
 
 
+def _problem(group: discovery.Group, name: str) -> str:
+    """Return the message and the cure as one text."""
+    problem = InstalledPlugins().problem_with(group, name)
+    assert problem is not None
+    return " ".join(problem)
+
+
 def test_a_registered_name_knows_its_distribution() -> None:
     plugins = InstalledPlugins()
     assert plugins.problem_with("metrics", "anls") is None
@@ -24,7 +31,7 @@ def test_a_registered_name_knows_its_distribution() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest(wording: Wording) -> None:
-    wording(InstalledPlugins().problem_with("datasets", "synthetic_document"))
+    wording(_problem("datasets", "synthetic_document"))
 
 
 def test_a_dotted_path_is_pinned_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +90,7 @@ def test_a_dotted_path_needs_its_package_and_has_no_distribution(wording: Wordin
     assert plugins.problem_with("metrics", "vlmhyperbench_text_metrics.anls:Anls") is None
     assert plugins.problem_with("metrics", "json.decoder.JSONDecoder") is None
     assert plugins.package_of("metrics", "json.decoder.JSONDecoder") is None
-    wording(plugins.problem_with("metrics", "no_such_package.module:Class"))
+    wording(_problem("metrics", "no_such_package.module:Class"))
     assert plugins.problem_with("metrics", "../evil:Class") is not None
 
 
@@ -91,7 +98,7 @@ def test_the_built_in_reports_are_known(wording: Wording) -> None:
     plugins = InstalledPlugins()
     assert plugins.problem_with("reports", "html") is None
     assert plugins.package_of("reports", "html") is None
-    wording(plugins.problem_with("reports", "htm"))
+    wording(_problem("reports", "htm"))
 
 
 def test_a_name_that_two_packages_register_is_refused(wording: Wording) -> None:
@@ -105,7 +112,7 @@ for name in ("one", "two"):
     (info / "entry_points.txt").write_text(f"[vlmhyperbench.metrics]\\nsame = {name}:Metric\\n")
 sys.path.insert(0, str(folder))
 from vlmhyperbench.registry.plugins import InstalledPlugins
-print(InstalledPlugins().problem_with("metrics", "same"))
+print(*InstalledPlugins().problem_with("metrics", "same"))
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     wording(out.strip())

@@ -23,6 +23,7 @@ from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.registry.validation import validate
 
 
 def _run(**fields: object) -> RunEntry:
@@ -371,9 +372,9 @@ def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue, wordi
     ],
 )
 def test_an_experiment_has_runs_in_one_way(fields: dict[str, object], wording: Wording) -> None:
-    with pytest.raises(ValueError) as refused:
-        ExperimentEntry.model_validate(fields)
-    wording(refused.value.errors()[0]["msg"])
+    entry, [problem] = validate(ExperimentEntry, fields)
+    assert entry is None
+    wording(f"{problem.message} {problem.cure}")
 
 
 def test_a_matrix_that_is_too_large_is_refused_before_it_is_expanded() -> None:

@@ -116,7 +116,7 @@ def _effective(given: JsonObject) -> dict[str, int | str]:
     for name in given:
         if name not in INTEGERS and name not in CHOICES:
             known = ", ".join((*INTEGERS, *CHOICES))
-            raise InvalidInput(f"llama.cpp has no engine parameter {name!r}.", cure=f"Known: {known}.")
+            raise InvalidInput(f"llama.cpp has no engine parameter {name!r}.", cure=f"Choose one of {known}.")
     params: dict[str, int | str] = {}
     for name, (default, minimum, maximum) in INTEGERS.items():
         value = given.get(name, default)

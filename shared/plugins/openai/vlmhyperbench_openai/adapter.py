@@ -31,7 +31,8 @@ class OpenAICompatible:
         for name in load.engine_params:
             if name not in PARAMS:
                 raise InvalidInput(
-                    f"An OpenAI-compatible endpoint has no parameter {name!r}.", cure=f"Known: {', '.join(PARAMS)}."
+                    f"An OpenAI-compatible endpoint has no parameter {name!r}.",
+                    cure=f"Choose one of {', '.join(PARAMS)}.",
                 )
         given = load.engine_params.get("url")
         if not isinstance(given, str):

@@ -246,7 +246,7 @@ def test_a_simulation_is_parsed_from_parameters() -> None:
     ("params", "reason"),
     [
         ({"tokns": 1}, "Did you mean tokens"),
-        ({"zzz": 1}, "Known: "),
+        ({"zzz": 1}, "Choose one of "),
         ({"tokens": 1.5}, "a whole number"),
         ({"tokens": True}, "a whole number"),
         ({"tokens": 0}, "between 1 and"),
@@ -257,7 +257,7 @@ def test_a_simulation_is_parsed_from_parameters() -> None:
         ({"seed": "1"}, "a whole number"),
         ({"answer": 1}, "text"),
         ({"failure_rate": 2}, "between 0 and 1"),
-        ({"stream": "zzz"}, "Known: role_with_first"),
+        ({"stream": "zzz"}, "Choose one of role_with_first"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_name(params: dict[str, JsonValue], reason: str) -> None:

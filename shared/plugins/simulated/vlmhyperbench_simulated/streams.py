@@ -44,13 +44,13 @@ def parse_simulation(params: JsonObject) -> Simulation:
     rest = dict(params)
     stream = rest.pop("stream", None)
     if stream is not None and stream not in STREAMS:
-        raise InvalidInput(f"No simulated stream is called {stream!r}.", cure=f"Known: {', '.join(STREAMS)}.")
+        raise InvalidInput(f"No simulated stream is called {stream!r}.", cure=f"Choose one of {', '.join(STREAMS)}.")
     start = STREAMS[stream] if isinstance(stream, str) else Simulation()
     hints = get_type_hints(Simulation)
     for name, value in rest.items():
         if name not in hints:
             near = difflib.get_close_matches(name, hints, n=1)
-            cure = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(hints))}."
+            cure = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(sorted(hints))}."
             raise InvalidInput(f"The simulated engine has no parameter {name!r}.", cure=cure)
         _check_type(name, value, hints[name])
     return dataclasses.replace(start, **rest)  # type: ignore[arg-type]  # `_check_type` has checked them

@@ -54,7 +54,9 @@ class _Run:
         self.left -= steps
         if self.left < 0:
             raise InvalidInput(
-                f"The JSON Schema needs more than {MAX_STEPS:,} steps for this answer.", code="schema_too_costly"
+                f"The JSON Schema needs more than {MAX_STEPS:,} steps for this answer.",
+                cure="Write a simpler schema, with fewer alternatives and references.",
+                code="schema_too_costly",
             )
 
 
@@ -79,7 +81,9 @@ def _bounded(keyword: Keyword) -> Keyword:
         run.spend(1)
         if run.nested == MAX_NESTED:
             raise InvalidInput(
-                f"The JSON Schema nests more than {MAX_NESTED} keywords for this answer.", code="schema_too_deep"
+                f"The JSON Schema nests more than {MAX_NESTED} keywords for this answer.",
+                cure="Write a flatter schema.",
+                code="schema_too_deep",
             )
         run.nested += 1
         try:
@@ -98,7 +102,9 @@ def _without_loop(keyword: Keyword) -> Keyword:
         run, here = _RUN.get(), (id(schema), id(instance))
         if here in run.open:
             raise InvalidInput(
-                f"The JSON Schema refers to itself by {str(value)[:60]!r} without end.", code="schema_loop"
+                f"The JSON Schema refers to itself by {str(value)[:60]!r} without end.",
+                cure="Refer to the schema of a part of the value, such as of its items.",
+                code="schema_loop",
             )
         run.spend(STEPS_OF_A_REFERENCE)
         run.open.add(here)

@@ -16,6 +16,7 @@ Finds = Callable[[str], bool]
 _PIECE = re.compile(r"\\u[0-9A-Fa-f]{4}|\\.|.", re.DOTALL)
 _ESCAPED = len("\\uFFFF")
 _SURROGATES = range(0xD800, 0xE000)
+_UNPAIRED = "it holds an unpaired surrogate"
 _BLANKS = (
     (0x9, 0xD), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
     (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
@@ -38,7 +39,8 @@ def finds(pattern: str) -> Finds:
         compiled = re2.compile(_translated(pattern).encode(), options)
     except (re2.error, UnicodeEncodeError) as error:
         why = error.args[0]
-        raise _refusal(pattern, why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)) from error
+        reason = why.decode("utf-8", "replace") if isinstance(why, bytes) else _UNPAIRED
+        raise _refusal(pattern, reason) from error
 
     def is_found(text: str) -> bool:
         # Matched as bytes, because RE2 reads UTF-8 and an answer may contain lone surrogates.
@@ -62,7 +64,7 @@ def _translated(pattern: str) -> str:
             part = _ANY if piece == "." else piece
         elif piece == "]":
             if "".join(parts[opened:]) in ("[", "[^"):
-                raise _refusal(pattern, "a class of nothing")
+                raise _refusal(pattern, "its class of characters is empty")
             opened = None
         parts.append(part)
     return "".join(parts)
@@ -71,13 +73,13 @@ def _translated(pattern: str) -> str:
 def _code_point(escape: str, pattern: str) -> str:
     digits = escape.removeprefix("\\u")
     if int(digits, 16) in _SURROGATES:
-        raise _refusal(pattern, "half a character")
+        raise _refusal(pattern, _UNPAIRED)
     return rf"\x{{{digits}}}"
 
 
 def _refusal(pattern: str, why: str) -> InvalidInput:
     return InvalidInput(
-        f"The pattern {pattern[:60]!r} cannot be run in linear time: {why[:100]}.",
+        f"The pattern {pattern[:60]!r} cannot be run: {why[:100]}.",
         cure="Write it in RE2's syntax, which has neither lookarounds nor backreferences.",
         code="invalid_schema",
     )

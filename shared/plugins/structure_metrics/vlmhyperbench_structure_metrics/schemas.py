@@ -30,6 +30,8 @@ _LISTS = "allOf", "anyOf", "oneOf", "prefixItems"
 _MAPS = "$defs", "definitions", "dependentSchemas", "patternProperties", "properties"
 _REFERENCES = "$ref", "$dynamicRef"
 
+_REFER_INSIDE = "Put the referenced schema into this schema, for example under $defs."
+
 _NO_FORMATS = FormatChecker(formats=())
 
 
@@ -50,7 +52,7 @@ class JsonSchema:
             with bounded_run():
                 return bool(self._validator.is_valid(value))
         except Unresolvable as error:
-            raise _wrong(f"refers to {str(error.ref)[:100]!r}, which is not in it") from error
+            raise _wrong(f"refers to {str(error.ref)[:100]!r}, which is not in it", cure=_REFER_INSIDE) from error
 
 
 def read_schema(schema: JsonValue) -> JsonSchema:
@@ -62,11 +64,12 @@ def read_schema(schema: JsonValue) -> JsonSchema:
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema, default=_plain, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _wrong(f"is not JSON: {str(error)[:100]}") from error
+        raise _wrong(f"is not JSON: {str(error)[:100]}", cure="Write it as one JSON object.") from error
     compiled = _compiled(text)
-    if isinstance(compiled, str):
-        raise InvalidInput(compiled, code=INVALID)
-    return compiled
+    if isinstance(compiled, JsonSchema):
+        return compiled
+    message, cure = compiled
+    raise InvalidInput(message, cure=cure, code=INVALID)
 
 
 def _plain(value: object) -> object:
@@ -76,18 +79,18 @@ def _plain(value: object) -> object:
 
 
 @lru_cache(maxsize=64)
-def _compiled(text: str) -> JsonSchema | str:
-    """Return a schema or its error; errors are cached too, because many samples may share a broken schema."""
+def _compiled(text: str) -> JsonSchema | tuple[str, str]:
+    """Return a schema, or an error's message and cure: cached too, because many samples may share a broken schema."""
     try:
         schema = _arranged(parse_json(text, what="The JSON Schema", any_text=True))
         if isinstance(schema, dict) and str(schema.pop("$schema", DIALECT)).rstrip("#") != DIALECT:
-            raise _wrong(f"is of another draft; write it in {DIALECT}")
+            raise _wrong("is of another draft than 2020-12", cure=f'Write it with "$schema": "{DIALECT}".')
         _check(schema, "$")
         _check_reachable(schema)
     except InvalidInput as error:
-        return str(error)
+        return error.message, error.cure
     except RecursionError:
-        return "The JSON Schema is nested too deeply."
+        return "The JSON Schema is nested too deeply.", "Write a flatter schema."
     return JsonSchema(schema)
 
 
@@ -103,11 +106,12 @@ def _arranged(value: JsonValue) -> Any:
 def _check(schema: Any, location: str) -> None:
     """Check a schema against the draft's meta-schema; patterns are checked by the engine that runs them."""
     if not isinstance(schema, (dict, bool)):
-        raise _wrong(f"is neither an object nor a boolean at {location}")
+        raise _wrong(f"is neither an object nor a boolean at {location}", cure="Write a JSON object there.")
     try:
         Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
     except SchemaError as error:
-        raise _wrong(f"is wrong at {location}{error.json_path.removeprefix('$')}: {error.message[:150]}") from error
+        where = f"{location}{error.json_path.removeprefix('$')}"
+        raise _wrong(f"is wrong at {where}: {error.message[:150]}", cure="Correct the value there.") from error
 
 
 def _check_reachable(root: Any) -> None:
@@ -140,7 +144,8 @@ def _check_reachable(root: Any) -> None:
 
 def _check_own(schema: dict[str, Any], location: str) -> None:
     if "$schema" in schema:
-        raise _wrong(f"names a dialect at {location}, which only the document as a whole may")
+        cure = "Leave $schema out there; write it at the top of the schema."
+        raise _wrong(f"has $schema at {location}, inside of the schema", cure=cure)
     try:
         for pattern in [*([schema["pattern"]] if "pattern" in schema else []), *schema.get("patternProperties", {})]:
             finds(pattern)
@@ -165,7 +170,8 @@ def _resolved(resolver: Any, reference: str, location: str) -> Any:
         return resolver.lookup(reference)
     # A pointer through a text or a number ends in whatever Python says of that.
     except (Unresolvable, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _wrong(f"refers to {reference[:100]!r} at {location}, which is not in it") from error
+        message = f"refers to {reference[:100]!r} at {location}, which is not in it"
+        raise _wrong(message, cure=_REFER_INSIDE) from error
 
 
 def _nowhere() -> Registry[Any]:
@@ -173,5 +179,5 @@ def _nowhere() -> Registry[Any]:
     return Registry()
 
 
-def _wrong(what: str) -> InvalidInput:
-    return InvalidInput(f"The JSON Schema {what[:400]}.", code=INVALID)
+def _wrong(what: str, *, cure: str) -> InvalidInput:
+    return InvalidInput(f"The JSON Schema {what[:400]}.", cure=cure, code=INVALID)

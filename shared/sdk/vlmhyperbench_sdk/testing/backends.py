@@ -91,13 +91,15 @@ def _translate(backend: Backend, request: JsonObject) -> dict[str, JsonValue] | 
     except InvalidInput:
         body = None
     except Exception as error:  # the adapter's own code runs here, and may raise anything
-        raise PluginFailure(f"to_engine raises {error!r} for {str(request)[:200]}.") from error
+        raise _failure(
+            f"to_engine raises {type(error).__name__} ({error}) for the request {str(request)[:200]}."
+        ) from error
     _expect(request == before, "to_engine changes the request that it was given")
     if body is not None:
         try:
             json.dumps(body, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise PluginFailure(f"to_engine returns what is not JSON: {error}.") from error
+            raise _failure(f"to_engine returns a body that is not JSON: {error}.") from error
     return body
 
 
@@ -254,7 +256,7 @@ def _expect_gone(engine: JsonValue, how: str) -> None:
             os.kill(pid, 0)
         except ProcessLookupError:
             return
-        raise PluginFailure(f"The engine's process {pid} lives on after it was {how}.")
+        raise _failure(f"The engine's process {pid} still runs after it was {how}.")
 
 
 def _image(url: str) -> dict[str, JsonValue]:
@@ -263,4 +265,8 @@ def _image(url: str) -> dict[str, JsonValue]:
 
 def _expect(is_so: bool, problem: str) -> None:
     if not is_so:
-        raise PluginFailure(f"The backend breaks its contract: {problem}.")
+        raise _failure(f"The backend breaks its contract: {problem}.")
+
+
+def _failure(message: str) -> PluginFailure:
+    return PluginFailure(message, cure="Correct the adapter; docs/write-an-adapter.md states its contract.")

@@ -39,7 +39,8 @@ def check_dataset(dataset: type[Dataset], source: DatasetSource, *, max_samples:
         breaches.extend(_same(first, list(again), "a second reading"))
         breaches.extend(_same(first, list(fresh), "another instance"))
     if breaches:
-        raise PluginFailure(f"The dataset {dataset.__name__} breaks its contract: {'; '.join(breaches)}.")
+        message = f"The dataset {dataset.__name__} breaks its contract: {'; '.join(breaches)}."
+        raise PluginFailure(message, cure="Correct the dataset; docs/write-a-dataset.md states its contract.")
     return len(first)
 
 
@@ -89,7 +90,7 @@ def _same(samples: list[Sample], others: list[Sample], whose: str) -> Iterator[s
         yield f"{whose} gives {len(others)} samples instead of {len(samples)}"
     for sample, other in zip(samples, others, strict=False):
         if _content(sample) != _content(other):
-            yield f"{whose} gives {other.key!r} where {sample.key!r} was, or other content"
+            yield f"{whose} gives {other.key!r} instead of {sample.key!r}, or other content"
             return
 
 

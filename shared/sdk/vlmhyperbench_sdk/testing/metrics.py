@@ -15,6 +15,7 @@ from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 
 _TOLERANCE = 1e-9
+_CURE = "Correct the metric; docs/write-a-metric.md states its contract."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,8 @@ def check_metric(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> None:
     """
     breaches = list(breaches_of(metric, cases=cases))
     if breaches:
-        raise PluginFailure(f"The metric {type(metric).__name__} breaks its contract: " + "; ".join(breaches) + ".")
+        message = f"The metric {type(metric).__name__} breaks its contract: {'; '.join(breaches)}."
+        raise PluginFailure(message, cure=_CURE)
 
 
 def names_of(distribution: str) -> list[str]:
@@ -94,15 +96,21 @@ def in_every_profile(names: Iterable[str]) -> list[Metric]:
         for profile, metric in metrics.items():
             described = metric.description
             if described.name != name or profile not in (None, described.profile):
-                raise PluginFailure(
-                    f"The metric {name!r} in the profile {profile!r} calls itself {described.name}@{described.profile}."
+                message = (
+                    f"The description of the metric {name!r} in the profile {profile!r} has the name "
+                    f"{described.name!r} and the profile {described.profile!r}."
                 )
+                raise PluginFailure(message, cure=_CURE)
             made.append(metric)
     return made
 
 
-def breaches_of(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> Iterator[str]:
-    """Yield a description of every violation of the metric contract."""
+def breaches_of(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> Iterable[str]:
+    """Return a description of every violation of the metric contract; the same violation is described once."""
+    return dict.fromkeys(_breaches(metric, cases))
+
+
+def _breaches(metric: Metric, cases: Sequence[MetricCase]) -> Iterator[str]:
     yield from _description(metric.description)
     everything = [*PLAIN_CASES, *HOSTILE_CASES, *cases]
     whole = _run(metric, everything)
@@ -131,14 +139,14 @@ def _run(metric: Metric, cases: Sequence[MetricCase]) -> Measures | str:
 def _description(description: MetricDescription) -> Iterator[str]:
     for name in ("name", "profile", "version", "title", "unit", "normaliser", "formula", "source"):
         if not getattr(description, name).strip():
-            yield f"the description says nothing of its {name}"
+            yield f"the description lacks its {name}"
     low, high = description.range
     if low is not None and high is not None and low >= high:
         yield f"the range ({low}, {high}) is empty"
     if description.proportion and description.range != (0.0, 1.0):
         yield "a proportion has a range other than (0, 1)"
     if description.proportion and description.aggregation != "mean":
-        yield "a proportion is not combined as a mean"
+        yield "a proportion is not aggregated as a mean"
 
 
 def _shape(measures: Measures, count: int, description: MetricDescription) -> Iterator[str]:
@@ -170,7 +178,7 @@ def _row(measures: Measures, index: int, description: MetricDescription) -> Iter
     if measure.reason is not None:
         yield f"sample {index} has a value and a reason"
     if description.proportion and measure.value not in (0.0, 1.0):
-        yield f"sample {index} of a proportion is neither 0 nor 1"
+        yield f"the value {measure.value} of sample {index} of a proportion is neither 0 nor 1"
 
 
 def _splits(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iterator[str]:
@@ -181,7 +189,7 @@ def _splits(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Ite
             yield from _compare(part, whole, range(start, start + size), f"in batches of {size}")
     empty = _run(metric, [])
     if isinstance(empty, str) or len(empty) != 0:
-        yield empty if isinstance(empty, str) else "an empty batch gives measures"
+        yield empty if isinstance(empty, str) else "an empty batch has measures"
 
 
 def _order(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iterator[str]:
@@ -198,7 +206,7 @@ def _compare(part: Measures | str, whole: Measures, indexes: Sequence[int], how:
         expected = whole[index]
         is_same = (measure.value, measure.reason) == (expected.value, expected.reason)
         if not is_same or not _equal(measure.statistics, expected.statistics):
-            yield f"sample {index} is measured otherwise {how}"
+            yield f"sample {index} has other measures {how} than in one batch"
 
 
 def _equal(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
@@ -229,8 +237,9 @@ def _additivity(metric: Metric, cases: Sequence[MetricCase], whole: Measures) ->
             yield "combine changes the sums that it is given"
         elif metric.description.aggregation == "mean":
             values = [value for index in group if (value := whole.values[index]) is not None]
-            if not math.isclose(combined, math.fsum(values) / len(values), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
-                yield f"combine gives {combined} where the mean of {len(group)} values is another"
+            mean = math.fsum(values) / len(values)
+            if not math.isclose(combined, mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+                yield f"combine gives {combined} for {len(group)} values whose mean is {mean:.9g}"
 
 
 def _combine_of_nothing(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iterator[str]:

@@ -38,7 +38,8 @@ def check_prompt_strategy(strategy: PromptStrategy, *, samples: Sequence[Sample]
         breaches.append("it refuses every sample; give samples with the metadata that it needs")
     if breaches:
         name = type(strategy).__name__
-        raise PluginFailure(f"The prompt strategy {name} breaks its contract: {'; '.join(breaches)}.")
+        message = f"The prompt strategy {name} breaks its contract: {'; '.join(breaches)}."
+        raise PluginFailure(message, cure="Correct the strategy; docs/write-a-prompt.md states its contract.")
 
 
 def _breaches(strategy: PromptStrategy, samples: Sequence[Sample], *, may_refuse: bool) -> Iterator[str]:

@@ -57,7 +57,8 @@ def check_report_writer(writer: ReportWriter, *, reports: Sequence[JsonObject] =
     breaches = [breach for report in (*SMALL_REPORTS, *reports) for breach in _breaches(writer, report)]
     if breaches:
         name = type(writer).__name__
-        raise PluginFailure(f"The report writer {name} breaks its contract: {'; '.join(breaches)}.")
+        message = f"The report writer {name} breaks its contract: {'; '.join(breaches)}."
+        raise PluginFailure(message, cure="Correct the writer; docs/write-a-report.md states its contract.")
 
 
 def _breaches(writer: ReportWriter, report: JsonObject) -> Iterator[str]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.reports.document import Column, Section, Table, write_number
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.summary import RunSummary
 
 _CLAIM = {
-    ("better", "shown"): "better by more than {margin}",
-    ("better", "refuted"): "not better by more than {margin}",
-    ("worse", "shown"): "worse by more than {margin}",
-    ("worse", "refuted"): "not worse by more than {margin}",
-    ("not_worse", "shown"): "not worse by more than {margin}",
-    ("not_worse", "refuted"): "worse by more than {margin}",
-    ("equivalent", "shown"): "within {margin} of it",
-    ("equivalent", "refuted"): "different by more than {margin}",
+    ("better", "shown"): "better than {baseline} by more than {margin}",
+    ("better", "refuted"): "not better than {baseline} by more than {margin}",
+    ("worse", "shown"): "worse than {baseline} by more than {margin}",
+    ("worse", "refuted"): "not worse than {baseline} by more than {margin}",
+    ("not_worse", "shown"): "not worse than {baseline} by more than {margin}",
+    ("not_worse", "refuted"): "worse than {baseline} by more than {margin}",
+    ("equivalent", "shown"): "within {margin} of {baseline}",
+    ("equivalent", "refuted"): "different from {baseline} by more than {margin}",
 }
 
 STOPPED = (
@@ -74,22 +73,21 @@ def say_stop(summary: RunSummary) -> str:
         return ""
     state, baseline = str(outcome["state"]), outcome["baseline_name"]
     if state == "no_baseline":
-        return f"The stop rule could not be applied: the answers of {baseline} were not available in time. "
+        return f"The stop rule had no effect: the answers of the baseline, {baseline}, were not available in time. "
     if state == "undecided":
-        return f"The stop rule ({rule.label}) was never certain, so every sample was asked. "
+        return f"The stop rule ({rule.label}) was never decided, so every sample was asked. "
     asked = summary.counts.rows // summary.spec.decoding.n
+    claim = _CLAIM[rule.rule, state].format(baseline=baseline, margin=f"{rule.margin:g}")
     ended = (
-        f", and the run stopped at {plural(asked, 'sample')}" if summary.is_stopped else ", after all had been asked"
+        f"The run stopped after {plural(asked, 'sample')}."
+        if summary.is_stopped
+        else "By then every sample had been asked."
     )
     return (
-        f"After {_count(outcome['samples'])} of {plural(_count(outcome['of']), 'sample')} it was certain that the run "
-        f"is {_claim(rule, state)} on {rule.metric} against {baseline} (error at most {_exactly(rule.alpha)})"
-        f"{ended}. "
+        f"After {_count(outcome['samples'])} of {plural(_count(outcome['of']), 'sample')} the stop rule was decided: "
+        f"on {rule.metric}, the run is {claim} (probability of a wrong decision at most {_exactly(rule.alpha)}). "
+        f"{ended} "
     )
-
-
-def _claim(rule: StopRule, state: str) -> str:
-    return _CLAIM[rule.rule, state].format(margin=f"{rule.margin:g}")
 
 
 def _exactly(share: float) -> str:
