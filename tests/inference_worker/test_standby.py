@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 import signal
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import eventually
-from vlmhyperbench.errors import Fenced
+from vlmhyperbench.errors import Fenced, Unavailable
 from vlmhyperbench.load.process import END_SECONDS
 from vlmhyperbench_inference_worker.standby import Standby
 
@@ -41,8 +42,12 @@ async def test_a_load_generator_on_standby_is_lent_once_and_ended_with_its_folde
     await standby.close()
 
 
-@pytest.mark.parametrize("end", [asyncio.CancelledError(), Fenced("lost")], ids=["cancelled", "fenced"])
-async def test_a_borrower_that_is_cancelled_or_lost_its_claim_kills_its_load_generator_at_once(
+@pytest.mark.parametrize(
+    "end",
+    [asyncio.CancelledError(), Fenced("lost"), Unavailable("away"), builtins.ExceptionGroup("g", [Fenced("lost")])],
+    ids=["cancelled", "fenced", "unavailable", "fenced in a group"],
+)
+async def test_a_borrower_that_ends_with_an_error_kills_its_load_generator_at_once(
     tmp_path: Path, end: BaseException
 ) -> None:
     standby = Standby(tmp_path / "work")

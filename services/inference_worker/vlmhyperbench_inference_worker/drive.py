@@ -173,15 +173,23 @@ def _max(*values: int | None) -> int | None:
 async def ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
     """End the load generator when the job is cancelled, drains or stops; its sealed segments still arrive.
 
+    When the claim is lost, it is killed at once, although the handler may not end yet: a cancelled statement waits for
+    a database that does not answer.
+
     When the job stops, requests in flight are answered first, however slow they are: faster answers may be the easier
     ones, and every request that was sent has its row. Cancelling or draining the job ends it at once all the same.
     """
 
-    async def ask(when: asyncio.Event, end: Callable[[], Awaitable[None]]) -> None:
+    async def ask(when: asyncio.Event, end: Callable[[], Awaitable[object]]) -> None:
         await when.wait()
         await end()
 
-    ends = ((job.cancelled, process.cancel), (job.draining, process.cancel), (job.stopping, process.drain))
+    ends = (
+        (job.cancelled, process.cancel),
+        (job.draining, process.cancel),
+        (job.stopping, process.drain),
+        (job.fenced, partial(process.stop, term_s=0)),
+    )
     asking = [asyncio.create_task(ask(when, end), name="end-load") for when, end in ends]
     try:
         yield

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from vlmhyperbench.errors import Fenced, Unavailable
+from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.logs import get_logger
 
@@ -32,19 +32,17 @@ class Standby:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[LoadProcess]:
-        """Yield a load generator that runs, and end it; kill it where the borrower is cancelled or lost its claim.
+        """Yield a load generator that runs, and end it; kill it at once where the borrower ends with an error.
 
         Raises:
             Unavailable: the load generator is not installed.
             OSError: the process cannot be started, or its folders cannot be created.
         """
         process = await self._ready() or await self._start()
-        term_s = END_SECONDS
+        term_s = 0.0
         try:
             yield process
-        except (asyncio.CancelledError, Fenced):
-            term_s = 0
-            raise
+            term_s = END_SECONDS
         finally:
             await _end(process, term_s=term_s)
 
