@@ -73,8 +73,11 @@ def parse_json(
 def json_problem(error: ValueError) -> str:
     """Return why a text could not be parsed as JSON, with the location in the text where it is known."""
     if isinstance(error, json.JSONDecodeError):
+        if not error.doc.strip():
+            return "it is empty"
         line = f"line {error.lineno}, " if "\n" in error.doc.strip() else ""
-        return f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at {line}column {error.colno}"
+        where = f"{line}column {error.colno}" if error.doc[error.pos :].strip() else "the end"
+        return f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at {where}"
     if isinstance(error, UnicodeDecodeError):
         return f"it is not {error.encoding.upper()} ({error.reason} at byte {error.start + 1})"
     if str(error).startswith("Exceeds the limit"):  # Python's own sentence, which names a function to call
