@@ -135,7 +135,7 @@ def run_bundle(samples: int) -> RunBundle:
         left_out=0,
         differing=0,
         stopping=None,
-        judged=(),
+        judges=(),
         platform_version="0.1.0",
     )
 
@@ -210,7 +210,6 @@ def _fact(ordinal: int, document: str, chance: random.Random) -> dict[str, objec
         "latency_ns": latency_ns,
         "stream_end_ns": 100 * ordinal * MS + latency_ns,
         "request_sha256": "e" * 64,
-        "text_sha256": None,
         "claim_id": CLAIM,
         "chunk": ordinal // 256,
         "row": ordinal % 256,

@@ -13,6 +13,7 @@ from pathlib import Path
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.known import max_known, min_known
 from vlmhyperbench_inference_worker.live import Live
 from vlmhyperbench_inference_worker.plan import Load
 from vlmhyperbench_inference_worker.refusals import refused
@@ -137,12 +138,12 @@ class _Follower:
     def _note(self, sealed: Sealed, *, is_measured: bool) -> None:
         driven = self.driven
         driven.has_answered |= sealed.unanswered < len(sealed.rows)
-        driven.sending_until_ns = _max(driven.sending_until_ns, sealed.last_end_ns)
+        driven.sending_until_ns = max_known((driven.sending_until_ns, sealed.last_end_ns))
         if is_measured:
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
-            driven.first_sent_ns = _min(driven.first_sent_ns, sealed.first_sent_ns)
-            driven.last_end_ns = _max(driven.last_end_ns, sealed.last_end_ns)
+            driven.first_sent_ns = min_known((driven.first_sent_ns, sealed.first_sent_ns))
+            driven.last_end_ns = max_known((driven.last_end_ns, sealed.last_end_ns))
 
     async def _is_lost(self, sealed: Sealed) -> bool:
         """Return whether the engine is lost; a single broken answer of an engine that is alive is a row as any other.
@@ -159,14 +160,6 @@ class _Follower:
 def _size(job: ClaimedJob) -> int | None:
     start, end = job.job.range_start, job.job.range_end
     return None if start is None or end is None else end - start
-
-
-def _min(*values: int | None) -> int | None:
-    return min((value for value in values if value is not None), default=None)
-
-
-def _max(*values: int | None) -> int | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 @asynccontextmanager

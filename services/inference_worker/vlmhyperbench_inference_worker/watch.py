@@ -22,6 +22,7 @@ from vlmhyperbench.bus import Resources
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
+from vlmhyperbench_inference_worker.known import max_known
 from vlmhyperbench_sdk.types import JsonValue
 
 INTERVAL_S = 0.1
@@ -116,9 +117,9 @@ class Watch:
             samples=len(rows),
             coverage=min(1.0, len(rows) / expected),
             cpu_util_percent_mean=_mean([row.cpu_util_percent for row in rows]),
-            memory_used_bytes_peak=max((row.memory_used_bytes for row in rows), default=None),
-            engine_rss_bytes_peak=_peak([row.engine_rss_bytes for row in rows]),
-            accelerator_memory_used_bytes_peak=_peak([row.accelerator_memory_used_bytes for row in rows]),
+            memory_used_bytes_peak=max_known(row.memory_used_bytes for row in rows),
+            engine_rss_bytes_peak=max_known(row.engine_rss_bytes for row in rows),
+            accelerator_memory_used_bytes_peak=max_known(row.accelerator_memory_used_bytes for row in rows),
             accelerator_util_percent_mean=_mean([row.accelerator_util_percent for row in rows]),
             power_accelerator_w_mean=_mean([watts for _, watts in known]),
             energy_accelerator_j=_energy_j(known, start_ns, end_ns) if is_known else None,
@@ -191,10 +192,6 @@ def _cpu_model() -> str:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _peak(values: Sequence[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 def _energy_j(points: Sequence[tuple[int, float]], start_ns: int, end_ns: int) -> float | None:

@@ -47,7 +47,7 @@ class RunBundle:
     left_out: int
     differing: int
     stopping: JsonObject | None
-    judged: tuple[JudgeUse, ...]
+    judges: tuple[JudgeUse, ...]
     platform_version: str
     events: TokenEvents | None = None
     baseline_rows: polars.DataFrame | None = None

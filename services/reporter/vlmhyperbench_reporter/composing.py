@@ -162,7 +162,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         parent_run_id=bundle.parent_run_id,
         left_out=bundle.left_out,
         differing=bundle.differing,
-        judged=bundle.judged,
+        judges=bundle.judges,
         stopping=bundle.stopping,
         platform_version=bundle.platform_version,
         events=bundle.events,

@@ -98,7 +98,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
         left_out=_imported(claims, "answers_of_no_sample"),
         differing=_imported(claims, "answers_of_other_references"),
-        judged=await _judged(runtime, run, run_phases, answers, recorded),
+        judges=await _judges(runtime, run, run_phases, answers, recorded),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
         events=events,
@@ -145,7 +145,7 @@ def _outcomes(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[Jso
     return [data for outcome in outcomes.values() if isinstance(data := outcome.get("data"), dict)]
 
 
-async def _judged(
+async def _judges(
     runtime: Runtime,
     run: RunView,
     run_phases: Sequence[PhaseView],

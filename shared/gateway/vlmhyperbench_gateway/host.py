@@ -11,7 +11,6 @@ import asyncio
 import json
 import signal
 import socket
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -214,7 +213,6 @@ class EngineHost:
     async def _live_with_child(
         self, request: LoadRequest, adapter: Backend, launch: EngineLaunch, outcome: asyncio.Future[ModelStatus]
     ) -> None:
-        started_ns = time.monotonic_ns()
         child = await start_child(
             launch.argv,
             env={**self._settings.environment.variables, **request.env, **launch.env},
@@ -232,7 +230,7 @@ class EngineHost:
         try:
             identity = await self._get_ready(request, launch, client, engine)
             self._serving = Serving(model=request.model, adapter=adapter, client=client, vram=vram)
-            self._become_ready(adapter, launch.url, identity, started_ns, outcome)
+            self._become_ready(adapter, launch.url, identity, outcome)
             await asyncio.wait([engine.exited])
             self._fail("died", _describe_end(engine, "while it served"))
         finally:
@@ -245,7 +243,6 @@ class EngineHost:
     async def _live_with_remote(
         self, request: LoadRequest, adapter: Backend, remote: RemoteEngine, outcome: asyncio.Future[ModelStatus]
     ) -> None:
-        started_ns = time.monotonic_ns()
         url = parse_url(remote.url)
         addresses = await asyncio.to_thread(resolve, url, self._settings.url_policy)
         client = EngineClient(url, [str(address) for address in addresses], headers=remote.headers)
@@ -259,7 +256,7 @@ class EngineHost:
                 raise LoadFailed(f"The endpoint {remote.url} does not work. {reason}") from error
             identity = identify_remote(remote.engine, request, properties)
             self._serving = Serving(model=request.model, adapter=adapter, client=client, vram=VramWatch())
-            self._become_ready(adapter, remote.url, identity, started_ns, outcome)
+            self._become_ready(adapter, remote.url, identity, outcome)
             await asyncio.Event().wait()
         finally:
             client.close()
@@ -269,7 +266,6 @@ class EngineHost:
         adapter: Backend,
         url: str,
         identity: EngineIdentity,
-        started_ns: int,
         outcome: asyncio.Future[ModelStatus],
     ) -> None:
         status = replace(
@@ -277,7 +273,6 @@ class EngineHost:
             engine_url=url,
             measured_at=adapter.measured_at,
             engine=identity,
-            load_duration_ms=(time.monotonic_ns() - started_ns) // 1_000_000,
         )
         self._move("loaded", status)
         if not outcome.done():

@@ -172,4 +172,3 @@ class ModelStatus:
     measured_at: Literal["engine", "gateway"] = "engine"
     engine: EngineIdentity | None = None
     error: str | None = None
-    load_duration_ms: int | None = None

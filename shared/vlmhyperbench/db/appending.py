@@ -34,8 +34,6 @@ ON CONFLICT DO NOTHING RETURNING status
 class Appended:
     """Result of an append, with the current counts of the job."""
 
-    inserted: int
-    """Number of rows that did not exist before."""
     done: int
     """Number of rows of the job so far."""
     failed: int
@@ -106,9 +104,7 @@ async def append(
             )
         )
     ).one()
-    return Appended(
-        inserted=len(statuses), done=after.done, failed=after.failed, cancel_requested=after.cancel_requested
-    )
+    return Appended(done=after.done, failed=after.failed, cancel_requested=after.cancel_requested)
 
 
 def _check_range(rows: Sequence[NewFact], start: int, end: int) -> None:

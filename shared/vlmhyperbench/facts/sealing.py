@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -104,13 +103,11 @@ def _fitting(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fact(row: Mapping[str, Any], number: int, origin: Origin) -> NewFact:
     times = _times(row)
-    text = row["text"]
     return NewFact(
         row=number,
         origin=origin,
         status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
         error=None if row["failure"] is None or row["error"] is None else clean(row["error"], limit=MAX_ERROR),
-        text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text is not None else None,
         **{name: row[name] for name in _COPIED},
         **{name: getattr(times, name) for name in _TIMES if times is not None},
     )

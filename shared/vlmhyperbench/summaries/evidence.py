@@ -132,7 +132,7 @@ class RunEvidence:
     """Number of imported answers whose file has none of the references of the data set."""
     stopping: JsonObject | None = None
     """Result of the run's stop rule, as SCORE stores it; None without a stop rule."""
-    judged: Sequence[JudgeUse] = ()
+    judges: Sequence[JudgeUse] = ()
     platform_version: str = ""
     events: TokenEvents | None = None
     """Token events of its answers; None where they were not read."""

@@ -44,7 +44,7 @@ def summarise_run(run: RunEvidence) -> RunSummary:
         crossings=crossings(run),
         fields=by_field(run),
         otherwise={label: overall(run, metrics) for label, metrics in run.scored_otherwise.items()},
-        judges=tuple(run.judged),
+        judges=tuple(run.judges),
         errors=tuple(errors_of(run)),
         phases=tuple(run.phases),
         claims=tuple(run.claims),

@@ -44,7 +44,7 @@ async def test_a_word_of_a_server_spoils_no_chunk(
     async with database.transaction() as session:
         appended = await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=sealed)
         assert appended is not None
-        assert appended.inserted == 2
+        assert appended.done == 2
         fact = await facts.get(session, shard.run.id, 1, 1)
     assert fact is not None
     assert (fact.finish_reason, fact.error_code) == (kept, kept)

@@ -106,7 +106,6 @@ def fact(ordinal: int, text: str | None, reference: str, **changes: object) -> d
         "latency_ns": (20 + ordinal) * MS,
         "stream_end_ns": (100 * ordinal + 20 + ordinal) * MS,
         "request_sha256": "e" * 64,
-        "text_sha256": None,
         "claim_id": CLAIM,
         "chunk": 0,
         "row": ordinal,

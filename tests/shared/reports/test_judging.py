@@ -61,7 +61,7 @@ def judged(values: list[float | None], *, use: JudgeUse = USE, **changes: object
     plain = evidence(rows, metrics=(ExactMatch(),))
     judge = scored(values, **changes)
     spec = run_spec(metrics=(ExactMatch(),)).model_copy(update={"metrics": (metric_spec(ExactMatch()), judge.spec)})
-    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, judge], judged=(use,))
+    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, judge], judges=(use,))
 
 
 def section(run: RunEvidence) -> Section:

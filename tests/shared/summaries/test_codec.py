@@ -26,7 +26,7 @@ PRICES = Prices(prompt_per_million=2.5, completion_per_million=10.0, source="a l
 
 def full() -> RunSummary:
     """Summarise a run with groups, failures, times, a judge, a disturber and prices."""
-    run = evidence(judged=(JUDGE,), stopping={"state": "shown", "of": 9, "low": [0.1, None]})
+    run = evidence(judges=(JUDGE,), stopping={"state": "shown", "of": 9, "low": [0.1, None]})
     disturber = Disturber(claim_id="other", run_id=None, run_name=None, is_stranger=True)
     claims = [replace(run.claims[0], client=CLIENT, disturbed_by=(disturber,))]
     return summarise_run(replace(run, claims=claims, spec=run.spec.model_copy(update={"prices": PRICES})))

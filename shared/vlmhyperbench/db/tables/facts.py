@@ -54,7 +54,6 @@ class FactRow(SQLModel, table=True):
     latency_ns: int | None = bigint_column()
     stream_end_ns: int | None = bigint_column()
     request_sha256: str
-    text_sha256: str | None = None
     claim_id: UUID
     chunk: int
     row: int

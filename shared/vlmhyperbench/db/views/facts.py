@@ -46,7 +46,6 @@ class NewFact:
     tpot_ns: float | None = None
     latency_ns: int | None = None
     stream_end_ns: int | None = None
-    text_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def judges_of(runs: Sequence[RunEvidence]) -> list[Section]:
 
 def judges(run: RunEvidence) -> Section | None:
     """Return the section on the judges of a run; None if it has none."""
-    uses = [(judge, use) for judge in run.scored if is_judge(judge.spec) for use in run.judged if _is_of(use, judge)]
+    uses = [(judge, use) for judge in run.scored if is_judge(judge.spec) for use in run.judges if _is_of(use, judge)]
     if not uses:
         return None
     given, reused = sum(use.requests - use.failed for _, use in uses), sum(use.kept for _, use in uses)
