@@ -78,11 +78,12 @@ def compare_two(stack, *, samples):
 
 
 def windows(stack, runs):
-    """Return when each claim sent and the name of its worker, in the order of their beginnings."""
+    """Return from when to when each claim sent, and the name of its worker, in the order of their beginnings."""
     return stack.query(
         "SELECT c.run_id, c.sending_from_ns, c.sending_until_ns, w.name FROM claim c "
         "JOIN worker w ON w.id = c.worker_id JOIN job j ON j.id = c.job_id "
-        "WHERE j.kind = 'GENERATE' AND c.run_id = ANY(%s) ORDER BY c.sending_from_ns",
+        "WHERE j.kind = 'GENERATE' AND c.run_id = ANY(%s) AND c.sending_until_ns IS NOT NULL "
+        "ORDER BY c.sending_from_ns",
         [run.id for run in runs],
     )
 
@@ -132,8 +133,9 @@ def test_two_workers_with_cores_of_their_own_are_measured_at_once_and_count(regi
     ):
         # So many that the first is not done before the engine of the second is loaded, however slowly that goes.
         runs, summaries = compare_two(stack, samples=500)
-        (_, _, first_end, first), (_, second_start, _, second) = windows(stack, runs)
-        assert {first, second} == {"inference", "second"}
-        assert second_start < first_end
+        found = windows(stack, runs)  # one of each run, or more where a busy machine made a claim begin again
+        assert {run_id for run_id, *_ in found} == {run.id for run in runs}
+        at_once = {frozenset((a[3], b[3])) for a, b in itertools.combinations(found, 2) if b[1] < a[2]}
+        assert at_once == {frozenset(("inference", "second"))}, found
         assert not are_sequential(summaries)
         assert [disturbers(summary) for summary in summaries] == [(0, ())] * 2

@@ -69,7 +69,12 @@ def test_a_real_client_with_a_wrong_key_gets_no_answer(gateway: GatewayProcess, 
     argv = client.argv(f"http://127.0.0.1:{gateway.port}", replace(LOAD, requests=1, streams=1), tmp_path)
     assert argv is not None
     try:
-        run_client(argv, env={**client.env, "OPENAI_API_KEY": "wrong"}, statuses={0}, log=tmp_path / "log")
+        run_client(
+            [*argv, "--ready-check-timeout-sec", "2"],
+            env={**client.env, "OPENAI_API_KEY": "wrong"},
+            statuses={0},
+            log=tmp_path / "log",
+        )
     except ClientFailed:
         return
     assert client.read(tmp_path).completed == 0
