@@ -9,8 +9,8 @@ import pytest
 from vlmhyperbench_sdk.completions import (
     MAX_TOKENS,
     BadAnswer,
+    ChoiceContent,
     ChoiceStream,
-    Said,
     count_choices,
     only_asked,
     parse_document,
@@ -44,10 +44,10 @@ def test_a_choice_that_was_asked_for_and_never_came_is_no_answer() -> None:
 
 def test_each_choice_of_a_stream_ends_by_itself() -> None:
     choices = ChoiceStream(2)
-    assert choices.take(_event(0, "a", "stop")) == {0: Said("a", finish_reason="stop")}
+    assert choices.take(_event(0, "a", "stop")) == {0: ChoiceContent("a", finish_reason="stop")}
     assert not choices.have_ended
     assert choices.take(_event(0, "late")) == {}
-    assert choices.take(_event(1, "b", "length")) == {1: Said("b", finish_reason="length")}
+    assert choices.take(_event(1, "b", "length")) == {1: ChoiceContent("b", finish_reason="length")}
     assert choices.have_ended
     assert choices.finish_reasons == {0: "stop", 1: "length"}
     choices.check_end()

@@ -45,8 +45,8 @@ class PagePolicy(Policy):
         key = await _key_of(connection, session, "session")
         if key is None:
             raise Unauthorised("This browser has no session.", cure=_CURE)
-        held = frozenset(key.scopes)
-        scopes = frozenset(scope for scope in _SCOPES if scope in held or "*" in held)
+        granted = frozenset(key.scopes)
+        scopes = frozenset(scope for scope in _SCOPES if scope in granted or "*" in granted)
         return Principal(name=key.principal, project_id=key.project_id, scopes=scopes)
 
 

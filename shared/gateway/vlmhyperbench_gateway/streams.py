@@ -27,8 +27,8 @@ class EventSplitter:
         """Return the events that this piece completes."""
         data = self._rest + piece
         if b"\r" in data:
-            held = b"\r" if data.endswith(b"\r") else b""
-            data = data[: len(data) - len(held)].replace(b"\r\n", b"\n") + held
+            carriage_return = b"\r" if data.endswith(b"\r") else b""
+            data = data[: len(data) - len(carriage_return)].replace(b"\r\n", b"\n") + carriage_return
         if not self._has_begun and len(data) >= len(BOM):
             self._has_begun = True
             data = data.removeprefix(BOM)

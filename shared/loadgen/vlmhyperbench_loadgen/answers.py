@@ -20,8 +20,8 @@ from vlmhyperbench_loadgen.sse import Events, instants_of
 from vlmhyperbench_sdk.completions import (
     CODE,
     BadAnswer,
+    ChoiceContent,
     ChoiceStream,
-    Said,
     as_document,
     cached_tokens,
     hidden_tokens,
@@ -172,7 +172,7 @@ def _add_matched(partial: _PartialAnswer, matched: MatchedEvents, kind: PlainKin
     partial.running.extend([None] * count)
 
 
-def _add_event(partial: _PartialAnswer, event: dict[str, Any], at: int, delta: Said | None) -> None:
+def _add_event(partial: _PartialAnswer, event: dict[str, Any], at: int, delta: ChoiceContent | None) -> None:
     """Add an event; `at` is its instant, or the offset that the instant is found by later."""
     answer = partial.answer
     completion: int | None = None
@@ -194,7 +194,7 @@ def _add_event(partial: _PartialAnswer, event: dict[str, Any], at: int, delta: S
         partial.running.append(completion)
 
 
-def _add_delta(partial: _PartialAnswer, delta: Said) -> EventKind | None:
+def _add_delta(partial: _PartialAnswer, delta: ChoiceContent) -> EventKind | None:
     """Add the content of a delta (or message), and return its kind."""
     if delta.finish_reason is not None:
         # Postgres stores no NUL.

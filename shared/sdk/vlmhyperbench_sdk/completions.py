@@ -34,7 +34,7 @@ class BadAnswer(Exception):
     """The response violates the protocol; the text states the reason as a clause."""
 
 
-class Said(NamedTuple):
+class ChoiceContent(NamedTuple):
     """The content of a message, or of one delta of it."""
 
     text: str = ""
@@ -68,26 +68,26 @@ class ChoiceStream:
         """Whether every requested choice has a finish_reason."""
         return len(self.finish_reasons) == self._asked
 
-    def take(self, event: Mapping[str, Any]) -> dict[int, Said]:
+    def take(self, event: Mapping[str, Any]) -> dict[int, ChoiceContent]:
         """Return the content of an event for requested choices that have not finished, by index.
 
         Raises:
             BadAnswer: the event violates the protocol.
         """
-        said: dict[int, Said] = {}
+        contents: dict[int, ChoiceContent] = {}
         for index, choice in _asked_choices(event, self._asked).items():
             if index in self.finish_reasons:
                 continue
             delta = _part_of(choice, "delta")
             reason = _finish_reason(choice)
-            said[index] = _said(delta or {}, reason)
+            contents[index] = _content_of(delta or {}, reason)
             if delta is not None:
                 self._begun.add(index)
-            if said[index].bears_tokens:
+            if contents[index].bears_tokens:
                 self._spoken.add(index)
             if reason is not None:
                 self.finish_reasons[index] = reason
-        return said
+        return contents
 
     def check_end(self) -> None:
         """Check at the end of a stream that every requested choice was answered.
@@ -101,7 +101,7 @@ class ChoiceStream:
             )
 
 
-def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
+def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[ChoiceContent]:
     """Return the content of each requested choice in a non-streamed response, ordered by index.
 
     Raises:
@@ -112,10 +112,10 @@ def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
     for index in range(asked):
         choice = choices.get(index)
         message = _part_of(choice, "message") if choice is not None else None
-        said = _said(message or {}, _finish_reason(choice)) if choice is not None else Said()
-        is_begun = message is not None and (said.bears_tokens or "content" in message)
-        _check_answered(index, is_begun, is_empty=not said.bears_tokens, reason=said.finish_reason)
-        answers.append(said)
+        content = _content_of(message or {}, _finish_reason(choice)) if choice is not None else ChoiceContent()
+        is_begun = message is not None and (content.bears_tokens or "content" in message)
+        _check_answered(index, is_begun, is_empty=not content.bears_tokens, reason=content.finish_reason)
+        answers.append(content)
     return answers
 
 
@@ -274,10 +274,10 @@ def _part_of(choice: Mapping[str, Any], part: Part) -> Mapping[str, Any] | None:
     return content
 
 
-def _said(part: Mapping[str, Any], reason: str | None) -> Said:
+def _content_of(part: Mapping[str, Any], reason: str | None) -> ChoiceContent:
     content = _text(part.get("content"), "content") or _text(part.get("refusal"), "refusal")
     reasoning = part.get("reasoning_content") or part.get("reasoning")
-    return Said(
+    return ChoiceContent(
         content,
         # The field is not part of the protocol, so a value that is not text is ignored.
         reasoning if isinstance(reasoning, str) else "",

@@ -147,8 +147,8 @@ async def hold(session: AsyncSession, *, job_id: UUID, claim_id: UUID) -> int | 
     owner = await lock_of_job(session, job_id)
     if owner is None:
         return None
-    held = await session.execute(text(_HOLD), {"job": job_id, "claim": claim_id})
-    return None if held.one_or_none() is None else owner.event_seq
+    locked = await session.execute(text(_HOLD), {"job": job_id, "claim": claim_id})
+    return None if locked.one_or_none() is None else owner.event_seq
 
 
 async def event_seq(session: AsyncSession, stream_id: UUID) -> int:

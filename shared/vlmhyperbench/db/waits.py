@@ -25,13 +25,13 @@ async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: fl
     jobs = await _open_jobs(session, waiting)
     workers = await scheduling.workers(session, stale_s=stale_s)
     inferring = await scheduling.inferring(session)
-    held = (await session.execute(text(_BUSY))).all()
+    busy_rows = (await session.execute(text(_BUSY))).all()
     waits = {}
     for run in waiting:
         # Runs of other projects are not disclosed.
         busy = [
             HeldJob(worker_id=row.worker_id, run_id=row.run_id if row.project_id == run.project_id else None)
-            for row in held
+            for row in busy_rows
         ]
         wait = wait_of(run.id, jobs[run.id], is_paused=run.is_paused, workers=workers, busy=busy, inferring=inferring)
         if wait is not None:

@@ -22,7 +22,7 @@ from vlmhyperbench.exchange.foreign import (
     text_in,
 )
 from vlmhyperbench.exchange.lines import lines_of
-from vlmhyperbench_sdk.completions import CODE, BadAnswer, Said, count_choices, read_completion, token_count
+from vlmhyperbench_sdk.completions import CODE, BadAnswer, ChoiceContent, count_choices, read_completion, token_count
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 FORMAT = "openai-batch"
@@ -193,7 +193,7 @@ def _answers(asked: ImportedAnswer, body: JsonObject, wanted: int) -> Iterator[I
         yield _of_choice(replace(asked, repeat=index, completion_tokens=tokens), choice)
 
 
-def _of_choice(asked: ImportedAnswer, choice: Said) -> ImportedAnswer:
+def _of_choice(asked: ImportedAnswer, choice: ChoiceContent) -> ImportedAnswer:
     finish = _FINISH.get(choice.finish_reason or "", choice.finish_reason)
     return replace(asked, text=choice.text, reasoning=choice.reasoning or None, finish_reason=finish)
 

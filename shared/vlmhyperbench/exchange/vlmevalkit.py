@@ -198,4 +198,4 @@ def _cell(value: object) -> str | None:
         return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return _CONTROL.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else str(value)
+    return _CONTROL.sub(lambda match: chr(int(match[1], 16)), value) if isinstance(value, str) else str(value)

@@ -136,10 +136,10 @@ async def search_rate(
         if ended_by is None:
             reason = describe_failure(runs[-1])
             probes.append(Probe(rate_per_s=rate, passed=reason is None, reason=reason))
-    found = conclude(probes)
+    result = conclude(probes)
     return SearchResult(
-        valid=found.is_reached and ended_by is None,
-        found=found,
+        valid=result.is_reached and ended_by is None,
+        found=result,
         slo=slo,
         certainty=certainty_of_probe(max_probes=max_probes),
         requests=workload.requests or 0,

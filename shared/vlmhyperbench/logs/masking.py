@@ -92,21 +92,21 @@ class StreamMasker:
 
     def __init__(self, masker: SecretMasker) -> None:
         self._masker = masker
-        self._held = ""
+        self._pending = ""
 
     def feed(self, text: str) -> str:
         """Add a piece and return the masked text that is safe to show."""
-        text = self._held + text
+        text = self._pending + text
         hold = self._masker.held_from(text)
         for match in self._masker.matches(text):
             if match.start() < hold < match.end():
                 hold = match.end()
-        self._held = text[hold:]
+        self._pending = text[hold:]
         return self._masker.mask(text[:hold])
 
     def end(self) -> str:
         """Return the rest of the text, masked."""
-        rest, self._held = self._masker.mask(self._held), ""
+        rest, self._pending = self._masker.mask(self._pending), ""
         return rest
 
 

@@ -163,9 +163,9 @@ class Worker:
         home = self._context.settings.home
         async with self._runtime.database.transaction() as session:
             earlier = await workers.earlier_boots(session, self._context.worker_id)
-            held = await claims.running(session, earlier)
+            running = await claims.running(session, earlier)
         dead = [worker_id for worker_id in earlier if has_died(home, worker_id)]
-        for claim in held:
+        for claim in running:
             if claim.worker_id not in dead:
                 continue
             async with self._runtime.database.transaction() as session:

@@ -23,7 +23,7 @@ def similarities(true: Sequence[str], predicted: Sequence[str], *, at_least: flo
     Raises:
         TooLarge: the texts are too long.
     """
-    own, other = _places(true), _places(predicted)
+    own, other = _indexes(true), _indexes(predicted)
     work.count_texts(sum(map(len, own)), sum(map(len, other)))
     # The cutoff is slightly lower than needed, so that rapidfuzz's rounding does not affect the result.
     alike = cdist(
@@ -48,5 +48,5 @@ def similarity_of_two(true: str, predicted: str, *, at_least: float, work: Work)
     return alike if alike >= at_least else 0.0
 
 
-def _places(texts: Sequence[str]) -> dict[str, int]:
+def _indexes(texts: Sequence[str]) -> dict[str, int]:
     return {text: index for index, text in enumerate(dict.fromkeys(texts))}

@@ -56,14 +56,14 @@ def one_hot(
     values: Sequence[float | None], reasons: Sequence[str | None], names: Sequence[str | None]
 ) -> OneHotMeasures:
     """Make measures in which each sample has the named statistic; None if it is unscored. Shapes: (samples,)."""
-    places: dict[str, int] = {}
-    codes = [-1 if name is None else places.setdefault(name, len(places)) for name in names]
+    code_by_name: dict[str, int] = {}
+    codes = [-1 if name is None else code_by_name.setdefault(name, len(code_by_name)) for name in names]
     is_scored = [float(code >= 0) for code in codes]
-    columns: Mapping[str, Sequence[float]] = {name: Column(codes, code) for name, code in places.items()}
+    columns: Mapping[str, Sequence[float]] = {name: Column(codes, code) for name, code in code_by_name.items()}
     return OneHotMeasures(
         values=values,
         reasons=reasons,
         statistics={**columns, "count": is_scored},
-        names=list(places),
+        names=list(code_by_name),
         codes=codes,
     )

@@ -37,5 +37,5 @@ def _loose_lines(text: str) -> set[int]:
     is_blank[1:-1] = codes <= ord(" ")
     is_beside = is_blank[1:-1] & (is_blank[:-2] | is_blank[2:])
     is_break = codes == ord("\n")
-    places = np.flatnonzero((is_beside | (codes < ord(" "))) & ~is_break)
-    return set(np.searchsorted(np.flatnonzero(is_break), places).tolist())
+    positions = np.flatnonzero((is_beside | (codes < ord(" "))) & ~is_break)
+    return set(np.searchsorted(np.flatnonzero(is_break), positions).tolist())

@@ -62,7 +62,7 @@ def draw_page(name: str, tier: str) -> TrainingPage:
     page, rng = make_document(document, tier)
     # Every printed character is a value of its own here, so that the drawing gives the position of each.
     words = [
-        [Span(row=row, column=column + place, text=character) for place, character in enumerate(text)]
+        [Span(row=row, column=column + offset, text=character) for offset, character in enumerate(text)]
         for row, column, text in _words(page)
     ]
     spans = {f"{span.row}.{span.column}": span for word in words for span in word}
@@ -111,17 +111,17 @@ def _words(page: Page) -> Iterator[tuple[int, int, str]]:
 
 def _labels(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Labels:
     """Assign every character to the quarter of its centre; a quarter with more than two characters has no label."""
-    found: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    by_quarter: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for word in words:
         # A full stop is low, so the height of a character is taken from its word.
         top, bottom = min(box[1] for box, _ in word), max(box[3] for box, _ in word)
         for (left, _, right, _), character in word:
-            place = (top + bottom) // 2 // QUARTER_PX, (left + right) // 2 // QUARTER_PX
-            found[place].append((left + right, _CLASS_OF[character]))
+            quarter = (top + bottom) // 2 // QUARTER_PX, (left + right) // 2 // QUARTER_PX
+            by_quarter[quarter].append((left + right, _CLASS_OF[character]))
     slots = np.zeros((shape[0] // QUARTER_PX, shape[1] // QUARTER_PX, PER_QUARTER), dtype=np.int64)
-    for place, characters in found.items():
+    for quarter, characters in by_quarter.items():
         classes = [number for _, number in sorted(characters)]
-        slots[place][: len(classes)] = classes if len(classes) <= PER_QUARTER else UNKNOWN
+        slots[quarter][: len(classes)] = classes if len(classes) <= PER_QUARTER else UNKNOWN
     return _by_tile(slots)
 
 

@@ -115,8 +115,8 @@ def serve(engine: Engine, folder: Path, environments: Path) -> Iterator[str]:
             while not _is_ready(plan.url + plan.ready_path):
                 if process.poll() is not None or time.monotonic() > deadline:
                     log.seek(0)
-                    said = log.read().decode(errors="replace")[-2000:]
-                    raise EngineFailedError(f"{engine.label} is not ready (exit {process.poll()}):\n{said}")
+                    output = log.read().decode(errors="replace")[-2000:]
+                    raise EngineFailedError(f"{engine.label} is not ready (exit {process.poll()}):\n{output}")
                 time.sleep(POLL_S)
             yield plan.url
         finally:

@@ -28,7 +28,11 @@ def main(arguments: list[str]) -> None:
     items = questions(given.suites, given.documents, seed=given.seed)
     answers = {model: answer(model, items, given) for model in given.models}
     if given.answers:
-        lines = (_line(name, *pair) for name, said in answers.items() for pair in zip(items, said, strict=True))
+        lines = (
+            _line(name, *pair)
+            for name, model_answers in answers.items()
+            for pair in zip(items, model_answers, strict=True)
+        )
         given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(tables(items, answers))
 
@@ -45,7 +49,7 @@ def tables(items: Sequence[Item], answers: dict[str, Sequence[str]]) -> str:
         items: The questions.
         answers: Name of the model → its answers, in the order of the items.
     """
-    counts = {name: _Counts(items, said) for name, said in answers.items()}
+    counts = {name: _Counts(items, model_answers) for name, model_answers in answers.items()}
     asked = Counter(item.suite for item in items)
     groups = sorted({item.group for item in items})
 
@@ -67,10 +71,10 @@ class _Counts:
 
     def __init__(self, items: Sequence[Item], answers: Sequence[str]) -> None:
         self._right, self._asked = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-        for item, said in zip(items, answers, strict=True):
+        for item, model_answer in zip(items, answers, strict=True):
             for group in ("", item.group):
                 self._asked[item.suite, group] += 1
-                self._right[item.suite, group] += said == item.expected
+                self._right[item.suite, group] += model_answer == item.expected
 
     def share(self, suite: str, group: str) -> str:
         """Return the share of right answers as text; empty without questions."""
@@ -78,9 +82,9 @@ class _Counts:
         return f"{self._right[suite, group] / count:.3f}" if count else ""
 
 
-def _line(model: str, item: Item, said: str) -> str:
+def _line(model: str, item: Item, model_answer: str) -> str:
     row = {"model": model, "suite": item.suite, "group": item.group, "question": item.question}
-    return json.dumps({**row, "expected": item.expected, "answer": said}) + "\n"
+    return json.dumps({**row, "expected": item.expected, "answer": model_answer}) + "\n"
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Reader(nn.Module):
         vision = self.model.config.vision_config
         self.tower_head = nn.Linear(JOINED**2 * vision.hidden_size, SLOTS * CLASSES)
         self.connector_head = nn.Linear(self.model.config.text_config.hidden_size, SLOTS * CLASSES)
-        self.register_buffer("_places", _patch_places(self.model), persistent=False)
+        self.register_buffer("_positions", _patch_positions(self.model), persistent=False)
 
     def multiply_in_bfloat16(self) -> None:
         """Round the operands of every linear layer; weights, sums, norms and attention stay unrounded."""
@@ -152,7 +152,7 @@ class Reader(nn.Module):
         patches = grey.view(count, side, PATCH_PX, side, PATCH_PX).transpose(2, 3).reshape(count, side**2, PATCH_PX**2)
         # A grey page has the same value in all three channels.
         hidden = patches @ patch.weight.sum(1).flatten(1).T + patch.bias
-        hidden = hidden + vision.embeddings.position_embedding(self._places)
+        hidden = hidden + vision.embeddings.position_embedding(self._positions)
         hidden = vision.encoder(inputs_embeds=hidden, attention_mask=None).last_hidden_state
         joined = connector.pixel_shuffle(vision.post_layernorm(hidden), JOINED)
         return joined, connector.modality_projection(joined)
@@ -185,10 +185,10 @@ def _go_through(
     """Compute a layer of the text model at the wanted positions, which attend to all. Shape: (positions, width)."""
     attention, count = layer.self_attn, int(wanted.sum(1).max())
     # The wanted positions of each row in their order, filled up with other positions of the row.
-    places = wanted.int().argsort(dim=1, descending=True, stable=True)[:, :count]
+    positions = wanted.int().argsort(dim=1, descending=True, stable=True)[:, :count]
 
     def pick(values: Tensor) -> Tensor:
-        return values.gather(1, places.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+        return values.gather(1, positions.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
     def by_head(values: Tensor) -> Tensor:
         return values.unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
@@ -203,16 +203,16 @@ def _go_through(
     )
     out = pick(hidden) + attention.o_proj(seen.transpose(1, 2).flatten(2))
     out = out + layer.mlp(layer.post_attention_layernorm(out))
-    return out[wanted.gather(1, places)]
+    return out[wanted.gather(1, positions)]
 
 
-def _patch_places(model: Idefics3ForConditionalGeneration) -> Tensor:
+def _patch_positions(model: Idefics3ForConditionalGeneration) -> Tensor:
     """Return the position that the tower gives each patch of a full tile. Shape: (patches,)."""
-    places: list[Tensor] = []
+    positions: list[Tensor] = []
     embeddings = model.model.vision_model.embeddings
-    hook = embeddings.position_embedding.register_forward_pre_hook(lambda _, inputs: places.append(inputs[0]))
+    hook = embeddings.position_embedding.register_forward_pre_hook(lambda _, inputs: positions.append(inputs[0]))
     side = TILE_PX // PATCH_PX
     with torch.no_grad():
         embeddings(torch.zeros(1, 3, TILE_PX, TILE_PX), torch.ones(1, side, side, dtype=torch.bool))
     hook.remove()
-    return places[0].reshape(-1)
+    return positions[0].reshape(-1)

@@ -39,7 +39,7 @@ def run(main: Callable[[list[str]], int | None]) -> int:
         return 1
 
 
-def _at_least(least: int, text: str) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+def _at_least(minimum: int, text: str) -> int:
+    if not text.isdecimal() or int(text) < minimum:
+        raise ArgumentTypeError(f"{text!r} is no whole number from {minimum} on")
     return int(text)

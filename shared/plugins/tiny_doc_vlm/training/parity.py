@@ -55,10 +55,10 @@ def main(arguments: list[str]) -> int:
         lines = (
             json.dumps(
                 {"suite": item.suite, "question": item.question, "expected": item.expected}
-                | {label: answer[place] for label, answer in answers.items()}
+                | {label: answer[index] for label, answer in answers.items()}
             )
             + "\n"
-            for place, item in enumerate(items)
+            for index, item in enumerate(items)
         )
         given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(table(items, answers, missing))

@@ -37,23 +37,24 @@ def main(arguments: list[str]) -> None:
     items = choose(given.pages)
     answers = answer(given.model, items, given)
     draw_sheet(items, answers).save(given.sheet, format="PNG")
-    print(f"{sum(said == item.expected for item, said in zip(items, answers, strict=True))} of {len(items)} right")
+    right = sum(model_answer == item.expected for item, model_answer in zip(items, answers, strict=True))
+    print(f"{right} of {len(items)} right")
 
 
 def choose(pages: int) -> list[Item]:
     """Return a question about each of a number of pages, of the suites in turn, each of another document."""
     by_page = {suite: enumerate(groupby(draw_items(suite, pages), key=lambda item: item.image)) for suite in SHOWN}
     chosen: list[Item] = []
-    for place in range(pages):
-        suite, turn = SHOWN[place % len(SHOWN)], place // len(SHOWN)
-        page = next([*asked] for number, (_, asked) in by_page[suite] if number == place)
-        chosen.append(page[(place + turn) % len(page)])
+    for index in range(pages):
+        suite, turn = SHOWN[index % len(SHOWN)], index // len(SHOWN)
+        page = next([*asked] for number, (_, asked) in by_page[suite] if number == index)
+        chosen.append(page[(index + turn) % len(page)])
     return chosen
 
 
 def draw_sheet(items: Sequence[Item], answers: Sequence[str]) -> Image.Image:
     """Draw every page with its question, its answer and, if that is wrong, the right answer."""
-    cells = [_draw_cell(item, said) for item, said in zip(items, answers, strict=True)]
+    cells = [_draw_cell(item, model_answer) for item, model_answer in zip(items, answers, strict=True)]
     rows = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
     heights = [max(cell.height for cell in row) for row in rows]
     sheet = Image.new("RGB", (COLUMNS * CELL_PX, sum(heights)), "white")
@@ -63,14 +64,14 @@ def draw_sheet(items: Sequence[Item], answers: Sequence[str]) -> Image.Image:
     return sheet
 
 
-def _draw_cell(item: Item, said: str) -> Image.Image:
+def _draw_cell(item: Item, model_answer: str) -> Image.Image:
     """Draw a page with its texts, as high as they need."""
     page = Image.open(io.BytesIO(item.image)).convert("RGB")
     scale = PAGE_PX // max(page.size)
     page = page.resize((page.width * scale, page.height * scale), Image.Resampling.NEAREST)
-    verdict, colour = ("RIGHT", RIGHT) if said == item.expected else ("WRONG", WRONG)
-    texts = [(f"{item.suite}: {item.question}", PLAIN), (f"answer: {said}", colour), (verdict, colour)]
-    if said != item.expected:
+    verdict, colour = ("RIGHT", RIGHT) if model_answer == item.expected else ("WRONG", WRONG)
+    texts = [(f"{item.suite}: {item.question}", PLAIN), (f"answer: {model_answer}", colour), (verdict, colour)]
+    if model_answer != item.expected:
         texts.insert(2, (f"right: {item.expected}", PLAIN))
     lines = [(line, colour) for text, colour in texts for line in _wrapped(text)]
     top = page.height + 2 * MARGIN_PX

@@ -33,7 +33,7 @@ class Tally:
 
     def line(self) -> str:
         """Return the mean losses and the shares of right characters and right answers by tier and kind."""
-        losses = (f"{name} {fmean(found):.4f}" for name, found in self.losses.items())
+        losses = (f"{name} {fmean(values):.4f}" for name, values in self.losses.items())
         shares = (f"{name} {self.right[name] / count:.3f}" for name, count in sorted(self.all.items()) if count)
         return " ".join((*losses, "|", *shares))
 

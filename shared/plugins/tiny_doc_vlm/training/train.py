@@ -145,22 +145,22 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
     torch.manual_seed(plan.seed)
     plan.out.mkdir(parents=True, exist_ok=True)
     file = plan.out / CHECKPOINT
-    kept = _kept(file, plan)
-    schedule = _schedule(plan, kept)
+    checkpoint = _read_checkpoint(file, plan)
+    schedule = _schedule(plan, checkpoint)
     reader = Reader()
     first = began = 0 if plan.start is None else plan.recipe.first_step_of("connector")
-    if plan.start is not None and kept is None:
+    if plan.start is not None and checkpoint is None:
         reader.load_weights(plan.start)
     if plan.is_rounded:
         reader.multiply_in_bfloat16()
     reader = reader.to(plan.device)
     mean = copy.deepcopy(reader.model)
     optimizers = Optimizers(reader)
-    if kept is not None:
-        first, began = kept["step"], kept["began"]
-        reader.load_state_dict(kept["reader"])
-        mean.load_state_dict(kept["mean"])
-        optimizers.load(kept["optimizers"])
+    if checkpoint is not None:
+        first, began = checkpoint["step"], checkpoint["began"]
+        reader.load_state_dict(checkpoint["reader"])
+        mean.load_state_dict(checkpoint["mean"])
+        optimizers.load(checkpoint["optimizers"])
     if first >= schedule.until:
         print(NOTHING_LEFT.format(step=first, until=schedule.until))
         return
@@ -192,24 +192,24 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
             break
 
 
-def _kept(file: Path, plan: Plan) -> Checkpoint | None:
+def _read_checkpoint(file: Path, plan: Plan) -> Checkpoint | None:
     """Read the checkpoint of a run that is resumed; None for a new run."""
     if not file.exists():
         return None
-    kept: Checkpoint = torch.load(file, map_location=plan.device)
+    checkpoint: Checkpoint = torch.load(file, map_location=plan.device)
     for option, value in plan.identity.items():
-        if kept["identity"].get(option) != value:
+        if checkpoint["identity"].get(option) != value:
             raise SystemExit(f"{file} was begun with another {option}: give --out another folder.")
-    return kept
+    return checkpoint
 
 
-def _schedule(plan: Plan, kept: Checkpoint | None) -> Schedule:
+def _schedule(plan: Plan, checkpoint: Checkpoint | None) -> Schedule:
     """Make the schedule up to the end of this call, or else the end given last, or else the recipe's."""
     until, decay_steps = plan.recipe.steps, plan.recipe.decay_steps
     if plan.until is not None:
         until = plan.until
-    elif kept is not None:
-        until, decay_steps = kept["until"], kept["decay_steps"]
+    elif checkpoint is not None:
+        until, decay_steps = checkpoint["until"], checkpoint["decay_steps"]
     decay_steps = decay_steps if plan.decay_steps is None else plan.decay_steps
     if decay_steps > until:
         raise SystemExit(f"The learning rate would fall over the last {decay_steps} of {until} steps: give --decay.")
@@ -250,8 +250,8 @@ def _leave_the_end_to_main(_: int) -> None:
 
 @torch.no_grad()
 def _follow(mean: torch.nn.Module, reader: Reader, *, memory_steps: int) -> None:
-    for kept, new in zip(mean.parameters(), reader.model.parameters(), strict=True):
-        kept.lerp_(new, 1 / memory_steps)
+    for averaged, new in zip(mean.parameters(), reader.model.parameters(), strict=True):
+        averaged.lerp_(new, 1 / memory_steps)
 
 
 def _save(file: Path, state: Checkpoint) -> None:

@@ -91,25 +91,26 @@ def print_search(search: SearchResult) -> None:
         for probe in search.found.probes
     ]
     table(["rate", "", "reason"], rows, right=["rate"])
-    found, limits = search.found, ", ".join(f"{name}<{limit:g}" for name, limit in search.slo.items())
+    result, limits = search.found, ", ".join(f"{name}<{limit:g}" for name, limit in search.slo.items())
     certainty = f"{search.certainty:.2%}"
     say(f"Each probe had {search.requests} requests; it passes if each limit is kept with {certainty} certainty.")
     print_estimated(search.runs)
     if search.ended_by is not None:
         say(f"INVALID: the search ended early: {search.ended_by}. The results up to then follow.")
-    if not found.probes:
+    if not result.probes:
         say("No probe was completed.")
         return
-    if found.passed_per_s is None:
+    if result.passed_per_s is None:
         say(f"NOT REACHED: no rate was shown to keep {limits}.")
     else:
         say(
-            f"The server keeps {limits} at {found.passed_per_s:.4g} requests/s, with {found.confidence:.0%} confidence."
+            f"The server keeps {limits} at {result.passed_per_s:.4g} requests/s, "
+            f"with {result.confidence:.0%} confidence."
         )
-    if found.failed_per_s is None:
+    if result.failed_per_s is None:
         say("No rate failed: the largest rate at which the server keeps the limits may be higher.")
     else:
-        say(f"The smallest rate that failed: {found.failed_per_s:.4g} requests/s.")
+        say(f"The smallest rate that failed: {result.failed_per_s:.4g} requests/s.")
 
 
 def _mean_interval(mean: RepeatedMean | None) -> str:
