@@ -257,7 +257,9 @@ def _drop(metric: str, limit: float, delta: Delta | None, *, lost: int, shared: 
     drop = sign * delta.difference
     low, high = _interval_of_drop(delta, drop, sign)
     change = f"{abs(drop):.4g} {'worse' if drop > 0 else 'better'}" if drop else "no difference"
-    message = f"{change} (95 % interval of the drop {low:.4g} to {high:.4g}, {delta.pairs} pairs); at most {limit:g}."
+    message = (
+        f"{change} (95 % interval of the drop {low:.4g} to {high:.4g}, {delta.pairs} pairs); the limit is {limit:g}."
+    )
     if lost:
         low, high = (_widen(delta, end, lost, side) for end, side in ((low, -1), (high, 1)))
         bounds = f"{low:.4g} to {high:.4g}" if delta.is_bounded else "any number"
@@ -303,7 +305,8 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
         return Check(rule=rule.speed, status="inconclusive", message=message)
     differing = measured_apart(baseline.measurement, other.measurement)
     if differing:
-        return Check(rule=rule.speed, status="inconclusive", message=f"The runs differ in {', '.join(differing)}.")
+        message = f"The speeds cannot be compared: the runs differ in {', '.join(differing)}."
+        return Check(rule=rule.speed, status="inconclusive", message=message)
     if before == 0:
         message = f"The baseline's value is 0, so there is no relative change; the run's value is {after:.4g}."
         return Check(rule=rule.speed, status="inconclusive", message=message)
@@ -319,7 +322,7 @@ def two_kinds_of_memory(baseline: Mapping[str, object], other: Mapping[str, obje
     before, after = baseline.get(_MEMORY_OF), other.get(_MEMORY_OF)
     if before is None or after is None or before == after:
         return None
-    return f"One peak of memory is of the {before}, the other of the {after}."
+    return f"The memory peaks cannot be compared: one is of the {before}, the other of the {after}."
 
 
 def _share(rule: ShareRule, other: Side) -> Check:
@@ -339,7 +342,7 @@ def _share_of_metric(rule: ShareRule, other: Side) -> Check:
 
 def _checked_share(rule: ShareRule, name: str, count: float, requested: float) -> Check:
     share = count / requested if requested else 1.0
-    message = f"{count:g} of {requested:g} requests ({share:.2%}); at most {rule.max:.2%}."
+    message = f"{count:g} of {requested:g} requests ({share:.2%}); the limit is {rule.max:.2%}."
     return Check(rule=name, status="passed" if share <= rule.max else "failed", message=message)
 
 

@@ -73,6 +73,8 @@ _NAMES: Final = {
     nodes.Mul: "a multiplication",
     nodes.Pow: "a power",
     nodes.Mod: "a modulo",
+    nodes.Div: "a division",
+    nodes.FloorDiv: "a division",
 }
 
 
@@ -255,7 +257,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             return obj
         if isinstance(obj, LoopContext) and attribute in _LOOP_ATTRIBUTES:
             return getattr(obj, attribute)
-        return self.undefined(f"there is no {attribute!r}{_near(attribute, obj)}", name=attribute)
+        return self.undefined(f"there is no field {attribute!r}{_near(attribute, obj)}", name=attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, Mapping) and isinstance(argument, str):
@@ -272,7 +274,9 @@ def _near(name: str, obj: object) -> str:
     if not isinstance(obj, Mapping):
         return ""
     near = difflib.get_close_matches(name, [str(key) for key in obj], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else f" (there are {', '.join(sorted(map(str, obj))) or 'none'})"
+    if near:
+        return f" (did you mean {near[0]!r}?)"
+    return f" (the fields are {', '.join(sorted(map(str, obj)))})" if obj else " (it has no fields)"
 
 
 def _json(value: JsonValue) -> str:

@@ -77,8 +77,8 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
     if target is None or prompt is None or extractor is None:
         return None
     if len({plain(label) for label in written.labels} - {""}) < len(written.labels):
-        message = "two labels differ in case or punctuation only, or one is no word."
-        references.say((*path, "labels"), message, "Verdicts are compared in small letters.")
+        message = "two labels differ only in case or punctuation, or a label is no word."
+        references.say((*path, "labels"), message, "Write words that differ in more than case and punctuation.")
         return None
     judging = Judging(
         target=target,

@@ -105,20 +105,20 @@ class ModelEntry(Entry):
     @model_validator(mode="after")
     def _package_is_of_an_adapter(self) -> ModelEntry:
         if self.adapter_package is not None and self.backend_class is None:
-            message = "adapter_package says which distribution backend_class is from, and there is no backend_class"
-            raise Refused(message, cure="Name the backend_class, or leave adapter_package out.")
+            message = "adapter_package has no effect without backend_class"
+            raise Refused(message, cure="Add backend_class, or leave adapter_package out.")
         return self
 
     @model_validator(mode="after")
     def _files_are_pinned(self) -> ModelEntry:
         if self.files and (self.path is None) == (self.package is None):
             cure = "Add one of the two." if self.path is None else "Leave out one of the two."
-            raise Refused("files need either a path (the folder they are in) or a package", cure=cure)
+            raise Refused("files need either path, the folder that they are in, or package", cure=cure)
         if unpinned := sorted(set(self.files) ^ set(self.sha256)):
             cure = "Give every file its SHA-256, as `sha256sum FILE` prints it."
-            raise Refused(f"files and sha256 name different roles: {', '.join(unpinned)}", cure=cure)
+            raise Refused(f"files and sha256 do not have the same roles: {', '.join(unpinned)}", cure=cure)
         if escaping := sorted(role for role, file in self.files.items() if ".." in file.split("/")):
-            raise Refused(f"a file leaves its folder: {', '.join(escaping)}", cure="Write paths without '..'.")
+            raise Refused(f"files outside of the folder: {', '.join(escaping)}", cure="Write paths without '..'.")
         return self
 
 
@@ -183,9 +183,11 @@ class PromptEntry(Entry):
     def _is_templates_or_a_strategy(self) -> PromptEntry:
         templates = {"system_prompt", "user_prompt", "fixed_system_prompt", "fixed_prompt", "type_mapping"}
         if self.class_path is None and (self.params or self.package is not None):
-            raise Refused("params and package belong to a strategy", cure="Add its class_path, or leave them out.")
+            raise Refused(
+                "params and package have no effect without class_path", cure="Add class_path, or leave them out."
+            )
         if self.class_path is not None and (written := sorted(templates & self.model_fields_set)):
-            message = f"a strategy makes the whole prompt, and {', '.join(written)} would never be read"
+            message = f"class_path makes the whole prompt, so {', '.join(written)} would have no effect"
             raise Refused(message, cure="Leave them out, or leave out class_path.")
         return self
 
@@ -214,7 +216,7 @@ class ReportEntry(Entry):
     @model_validator(mode="after")
     def _our_own_take_no_params(self) -> ReportEntry:
         if self.params and self.class_path in BUILT_IN_REPORTS:
-            raise Refused(f"the report {self.class_path!r} takes no params", cure="Leave them out.")
+            raise Refused(f"the report {self.class_path!r} has no params", cure="Leave params out.")
         return self
 
 
@@ -276,8 +278,8 @@ class Matrix(Strict):
         axes = (self.targets, self.tasks, self.scenarios, self.prompts, self.decodings)
         count = math.prod(max(len(axis), 1) for axis in axes)
         if count > MAX_RUNS:
-            message = f"it makes {count:,} combinations, and at most {MAX_RUNS:,} are allowed"
-            raise Refused(message, cure="Split it into experiments.")
+            message = f"it has {count:,} combinations, more than {MAX_RUNS:,}"
+            raise Refused(message, cure="Split it into several experiments.")
         return self
 
 

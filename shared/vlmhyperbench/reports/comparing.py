@@ -225,7 +225,7 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
             yield f"{run.name} was interrupted, or timed in part: its speeds are not comparable."
     differing = _measured_apart(baseline, other)
     if differing:
-        yield f"The speeds are of two different measurements: they differ in {', '.join(differing)}."
+        yield f"The speeds cannot be compared, because the runs differ in {listed(differing)}."
     yield from (unpaired_sentence(delta) for delta in deltas.values() if delta.lost)
     if any(first[key]["extractor"] != second[key]["extractor"] for key in deltas if key in second):
         yield "The answers of the two runs were read by different extractors."
@@ -335,8 +335,8 @@ def _speeds(comparison: Comparison) -> Table:
         compared.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
     if differing:
-        what = "nothing is" if of_memory else "only the memory is"
-        note = f"The runs differ in {listed(differing)}: {what} compared. {note}"
+        what = "no speed is" if of_memory else "only the memory is"
+        note = f"The runs differ in {listed(differing)}, so {what} compared. {note}"
     if of_memory:
         note = f"{of_memory} {note}"
     if invalid:

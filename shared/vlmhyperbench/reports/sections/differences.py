@@ -90,7 +90,9 @@ def differences(paired: Sequence[Paired]) -> Section:
 def unpaired_sentence(delta: Delta) -> str:
     """Say how many answers a difference does not include."""
     total = plural(delta.pairs + delta.lost, "answer")
-    return f"{delta.label} compares {delta.pairs} of {total}; for the others a run has no answer or no value."
+    return (
+        f"{delta.label} compares {delta.pairs} of {total}; for the others, one of the runs has no answer or no value."
+    )
 
 
 def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
