@@ -6,13 +6,14 @@ Text is made valid for every format here: lone surrogates become U+FFFD, and so 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import TypeGuard
 
 from vlmhyperbench.domain.prompts import is_linear, render
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.specs import AnyPrompt, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.domain.valid_text import storable, storable_json, valid_unicode
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
 from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
 from vlmhyperbench.scoring.extraction import extract
@@ -20,7 +21,7 @@ from vlmhyperbench.scoring.scores import INVALID
 from vlmhyperbench.wire.results import MeasureValue, Result
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_sdk.types import JsonObject
 
 _TYPED_BY = ("doc_type", "doc_class")
 """Metadata that chooses a prompt."""
@@ -41,16 +42,16 @@ def exported_run(run: RunDetail) -> ExportedRun:
     spec = run.spec
     return ExportedRun(
         id=str(run.id),
-        name=_fit(run.name),
+        name=storable(run.name),
         state=run.state.value,
-        reason=_cleaned(run.reason),
-        spec=_cleaned_json(public_spec(spec).model_dump(mode="json")),
+        reason=storable(run.reason),
+        spec=storable_json(public_spec(spec).model_dump(mode="json")),
         spec_digest=run.spec_digest,
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
-        model=_fit(spec.target.served_name),
-        task=_fit(spec.task),
+        model=storable(spec.target.served_name),
+        task=storable(spec.task),
         task_version=spec.task_version,
-        dataset=_fit(spec.dataset.name),
+        dataset=storable(spec.dataset.name),
         decoding=spec.target.decoding
         if isinstance(spec.target, ImportTarget)
         else spec.decoding.model_dump(mode="json"),
@@ -94,13 +95,6 @@ def _check_complete(page: Sequence[Result]) -> None:
         raise Conflict(damaged.message, cure=damaged.cure, code="storage_corrupt")
 
 
-def clean(text: str) -> str:
-    """Return valid Unicode: lone surrogates become U+FFFD, and surrogate pairs the character that they encode."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 class _Order:
     """The order of an answer's measures and the names of metrics, both as in the report."""
 
@@ -132,7 +126,7 @@ def _versions(metrics: Sequence[MetricSpec]) -> dict[tuple[str, str], str]:
 
 
 def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str | None]) -> ExportedSample:
-    question = _cleaned(result.question)
+    question = storable(result.question)
     metadata = {name: value for name, value in result.group.items() if value is not None}
     system, user = _prompts(spec, question, metadata)
     measures = sorted((_measure(order, measure) for measure in result.measures), key=order.rank)
@@ -141,27 +135,27 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
         ordinal=result.ordinal,
         sample=result.sample,
         repeat=result.repeat,
-        key=_fit(result.key) if result.key else str(result.sample),
+        key=storable(result.key) if result.key else str(result.sample),
         question=question,
-        system_prompt=_cleaned(system),
-        user_prompt=_cleaned(user),
-        references=tuple(_fit(reference) for reference in result.references),
-        metadata=_cleaned_json(metadata),
+        system_prompt=storable(system),
+        user_prompt=storable(user),
+        references=tuple(storable(reference) for reference in result.references),
+        metadata=storable_json(metadata),
         images=tuple(result.images),
         status=result.status,
         outcome=result.outcome,
-        error_code=_cleaned(result.error_code),
-        error=_cleaned(result.error),
-        finish_reason=_cleaned(result.finish_reason),
-        text=_written(result.text),
-        reasoning=_written(result.reasoning),
+        error_code=storable(result.error_code),
+        error=storable(result.error),
+        finish_reason=storable(result.finish_reason),
+        text=valid_unicode(result.text),
+        reasoning=valid_unicode(result.reasoning),
         prompt_tokens=result.prompt_tokens,
         completion_tokens=result.completion_tokens,
         ttft_ms=result.ttft_ms,
         tpot_ms=result.tpot_ms,
         latency_ms=result.latency_ms,
         measures=tuple(measures),
-        parsed={label: _cleaned(text) for label, text in parsed.items()} if result.status == "ok" else {},
+        parsed={label: storable(text) for label, text in parsed.items()} if result.status == "ok" else {},
     )
 
 
@@ -173,10 +167,10 @@ def _measure(order: _Order, measure: MeasureValue) -> ExportedMeasure:
         profile=measure.profile,
         version=order.version(measure.metric, measure.profile),
         extractor=measure.extractor,
-        field=_cleaned(measure.field),
+        field=storable(measure.field),
         value=measure.value,
         outcome=measure.outcome,
-        reason=_cleaned(measure.reason),
+        reason=storable(measure.reason),
         is_invalid=True if could_not_read else None,
         evaluation_id=measure.evaluation_id,
     )
@@ -260,29 +254,3 @@ def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:
             return spec.name, spec.profile
     name, _, profile = key.partition("@")
     return name, profile
-
-
-def _written(text: str | None) -> str | None:
-    return None if text is None else clean(text)
-
-
-def _fit(text: str) -> str:
-    return clean(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
-
-
-def _cleaned(text: str | None) -> str | None:
-    return None if text is None else _fit(text)
-
-
-def _cleaned_json(value: JsonObject) -> JsonObject:
-    return {_fit(name): _cleaned_value(item) for name, item in value.items()}
-
-
-def _cleaned_value(value: JsonValue) -> JsonValue:
-    if isinstance(value, str):
-        return _fit(value)
-    if isinstance(value, Mapping):
-        return _cleaned_json(value)
-    if isinstance(value, Sequence):
-        return [_cleaned_value(item) for item in value]
-    return value

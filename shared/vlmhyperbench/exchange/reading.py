@@ -7,15 +7,16 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
+from vlmhyperbench.domain.valid_text import storable, storable_json, valid_unicode
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange import answers_csv, inspect_log, lm_eval, openai_batch, own_tables, vlmevalkit
 from vlmhyperbench.exchange.answers import MAX_KEY_CHARS, OWN, AnswersFile, ImportedAnswer, only_once, read_answers
 from vlmhyperbench.exchange.archive import DAMAGES
 from vlmhyperbench.exchange.foreign import foreign_object
 from vlmhyperbench.exchange.lines import head_of, lines_of
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_sdk.types import JsonObject
 
 AUTO: Final = "auto"
 FORMATS: Final = {
@@ -94,10 +95,10 @@ def read(
     checked = only_once(_fit(answer) for answer in file.answers)
     return dataclasses.replace(
         file,
-        tool=_shown(file.tool),
-        model=_shown(file.model),
-        task=_shown(file.task),
-        decoding=cast("JsonObject", _clean(file.decoding)),
+        tool=storable(file.tool),
+        model=storable(file.model),
+        task=storable(file.task),
+        decoding=storable_json(file.decoding),
         answers=_not_empty(checked, path),
     )
 
@@ -188,7 +189,7 @@ def _fit(answer: ImportedAnswer) -> ImportedAnswer:
     Raises:
         InvalidInput: its key or a reference is invalid; they are not repaired, because they would mean something else.
     """
-    if not 0 < len(answer.key) <= MAX_KEY_CHARS or _shown(answer.key) != answer.key:
+    if not 0 < len(answer.key) <= MAX_KEY_CHARS or storable(answer.key) != answer.key:
         raise InvalidInput(
             f"{answer.location}: the id {answer.key[:100]!r} is empty, longer than {MAX_KEY_CHARS} characters, or holds"
             " NUL or half of a surrogate pair.",
@@ -197,35 +198,18 @@ def _fit(answer: ImportedAnswer) -> ImportedAnswer:
     references = answer.references
     if references is not None and any("\0" in reference for reference in references):
         raise InvalidInput(f"{answer.location}: a reference holds a NUL character.", cure="Take it out.")
-    error = _shown(answer.error)
+    error = storable(answer.error)
     if answer.text is None and not error:
         error = "the file has neither an answer nor an error"
     return dataclasses.replace(
         answer,
-        question=_shown(answer.question),
-        references=None if references is None else tuple(map(_whole, references)),
-        image_urls=tuple(_shown(url) or "" for url in answer.image_urls),
-        metadata=cast("JsonObject", _clean(answer.metadata)),
-        text=None if answer.text is None else _whole(answer.text),
-        reasoning=None if answer.reasoning is None else _whole(answer.reasoning),
+        question=storable(answer.question),
+        references=None if references is None else tuple(map(valid_unicode, references)),
+        image_urls=tuple(storable(url) for url in answer.image_urls),
+        metadata=storable_json(answer.metadata),
+        text=valid_unicode(answer.text),
+        reasoning=valid_unicode(answer.reasoning),
         error=error,
-        finish_reason=_shown(answer.finish_reason),
-        reported={_shown(name) or "score": value for name, value in answer.reported.items()},
+        finish_reason=storable(answer.finish_reason),
+        reported={storable(name) or "score": value for name, value in answer.reported.items()},
     )
-
-
-def _whole(text: str) -> str:
-    """Join surrogate pairs; lone surrogates become U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _shown(text: str | None) -> str | None:
-    return None if text is None else _whole(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def _clean(value: JsonValue) -> JsonValue:
-    if isinstance(value, str):
-        return _shown(value)
-    if isinstance(value, dict):
-        return {_shown(name) or "": _clean(item) for name, item in value.items()}
-    return [_clean(item) for item in value] if isinstance(value, list) else value

@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from vlmhyperbench.domain.specs import ExtractorSpec
+from vlmhyperbench.domain.valid_text import valid_unicode
 from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench.scoring.answers import Unreadable
 from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor
@@ -72,24 +73,13 @@ def extract(texts: Sequence[str], *, extractor: ExtractorSpec = TEXT) -> Extract
     """
     opened = open_extractor(extractor)
     if extractor == TEXT:
-        return Extracted(texts=list(map(_valid, texts)), reasons=[None] * len(texts))
+        return Extracted(texts=list(map(valid_unicode, texts)), reasons=[None] * len(texts))
     read = [_read(opened, text) for text in texts]
     return Extracted(texts=[text for text, _ in read], reasons=[reason for _, reason in read])
 
 
 def _read(extractor: Extractor, answer: str) -> tuple[str | None, str | None]:
     try:
-        return _valid(extractor.read(answer)), None
+        return valid_unicode(extractor.read(answer)), None
     except Unreadable as error:
-        return None, _valid(str(error))
-
-
-def _valid(text: str) -> str:
-    """Replace lone surrogates, so that all code after extraction can rely on valid Unicode."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+        return None, valid_unicode(str(error))

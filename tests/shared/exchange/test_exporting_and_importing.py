@@ -10,6 +10,7 @@ import pytest
 
 from tests.shared.exchange.exported_run import METRICS, exported, failed, measure, result, results, run, samples, spec
 from tests.support.wording import Wording
+from vlmhyperbench.domain.valid_text import valid_unicode
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import read_answers, write_answers
 from vlmhyperbench.exchange.as_inspect import write_inspect
@@ -17,7 +18,7 @@ from vlmhyperbench.exchange.as_jsonl import write_jsonl
 from vlmhyperbench.exchange.as_lm_eval import write_lm_eval
 from vlmhyperbench.exchange.as_tables import write_csv, write_parquet
 from vlmhyperbench.exchange.exported import ExportedSample
-from vlmhyperbench.exchange.exporting import clean, exported_samples
+from vlmhyperbench.exchange.exporting import exported_samples
 from vlmhyperbench.exchange.reading import read
 from vlmhyperbench.exchange.staging import staged
 
@@ -65,7 +66,7 @@ def test_every_answer_and_every_reported_score_comes_back(tmp_path: Path, format
         assert (back.latency_ms, back.finish_reason) == (answer.latency_ms, answer.finish_reason)
         assert back.references == answer.references
         assert dict(back.metadata) == dict(answer.metadata)
-    assert found["page/4", 0].text == clean(HOSTILE)
+    assert found["page/4", 0].text == valid_unicode(HOSTILE)
     assert found["page/0", 1].reported["anls"] == 0.1 + 0.2
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.shared.exchange.exported_run import (
     METRICS,
@@ -22,7 +20,7 @@ from tests.shared.exchange.exported_run import (
 from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, PromptText
 from vlmhyperbench.errors import Conflict, NotReady
-from vlmhyperbench.exchange.exporting import clean, exported_samples
+from vlmhyperbench.exchange.exporting import exported_samples
 from vlmhyperbench.wire.results import DamagedFile
 
 
@@ -141,19 +139,6 @@ def test_an_endpoint_leaves_without_what_could_be_secret() -> None:
 
 def test_the_stamp_of_a_run_fits_a_files_name() -> None:
     assert exported().stamp == "2026-01-02T03-05-05.250000"
-
-
-@given(st.text(alphabet=st.characters(exclude_categories=())))
-def test_every_text_can_be_encoded_and_proper_text_stays(text: str) -> None:
-    found = clean(text)
-    found.encode()
-    if not any("\ud800" <= letter <= "\udfff" for letter in text):
-        assert found == text
-
-
-def test_half_of_a_pair_is_replaced_and_a_whole_one_is_its_letter() -> None:
-    assert clean("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
-    assert clean("\ud83d\ude00") == "\N{GRINNING FACE}"
 
 
 def test_nul_stays_only_in_what_the_model_wrote() -> None:

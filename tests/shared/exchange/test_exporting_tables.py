@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared.exchange.exported_run import RUN, exported, measure, result, samples
+from vlmhyperbench.domain.valid_text import valid_unicode
 from vlmhyperbench.exchange import as_tables
 from vlmhyperbench.exchange.as_jsonl import write_jsonl
 from vlmhyperbench.exchange.as_tables import RUN_KEY, write_csv, write_parquet
 from vlmhyperbench.exchange.exported import ExportedSample
-from vlmhyperbench.exchange.exporting import clean
 from vlmhyperbench.exchange.staging import staged
 
 Write = Callable[..., None]
@@ -158,8 +158,8 @@ def test_a_negative_score_in_csv_stays_a_number(tmp_path: Path) -> None:
 def test_every_answer_comes_back_from_parquet_and_jsonl(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("text")
     found = samples([result(0, text)])
-    assert polars.read_parquet(_write(write_parquet, folder, found))["text"].to_list() == [clean(text)]
-    assert _lines(_write(write_jsonl, folder, found))[1]["text"] == clean(text)
+    assert polars.read_parquet(_write(write_parquet, folder, found))["text"].to_list() == [valid_unicode(text)]
+    assert _lines(_write(write_jsonl, folder, found))[1]["text"] == valid_unicode(text)
 
 
 @pytest.mark.parametrize("write", [write_parquet, write_jsonl, write_csv])
