@@ -114,7 +114,7 @@ async def test_a_writer_that_fails_does_not_affect_the_others() -> None:
     assert [file.name for file in files] == ["report.title.txt"]
     assert [(writer.name, writer.code) for writer in failed] == [
         ("breaks", "plugin_failure"),
-        ("absent", "plugin_failure"),
+        ("absent", "not_found"),
     ]
     assert "KeyError" in failed[0].in_words
 

@@ -210,9 +210,8 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
         raise PlanError(f"plan.counts.requests is {plan.counts['requests']}; requests.npy has {len(rows)} rows.")
     for phase in plan.phases:
         if phase.count is None or phase.count != counts[phase.no]:
-            raise PlanError(
-                f"The count of phase {phase.no} is {phase.count}; requests.npy has {counts[phase.no]} rows."
-            )
+            stated = "missing" if phase.count is None else phase.count
+            raise PlanError(f"The count of phase {phase.no} is {stated}; requests.npy has {counts[phase.no]} rows.")
     for no in counts.keys() - known.keys():
         raise PlanError(f"A request belongs to phase {no}, which the plan does not have.")
     if len(set(map(_KEY, rows))) != len(rows):

@@ -70,7 +70,8 @@ def groups_of(
         InvalidInput: the columns differ in length.
     """
     if len({len(keys), len(is_ok), len(ttft_ns), len(tpot_ns), len(latency_ns)}) != 1:
-        raise InvalidInput("The columns of a grouping differ in length: each needs one value per request.")
+        message = "The columns of a grouping differ in length."
+        raise InvalidInput(message, cure="Give one value per request in each column.")
     members: dict[Key, list[int]] = {}
     for request, key in enumerate(keys):
         members.setdefault(key, []).append(request)

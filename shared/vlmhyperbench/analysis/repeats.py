@@ -80,7 +80,8 @@ def confidence_of_look(repeats: int, *, confidence: float = CONFIDENCE) -> float
         InvalidInput: there are fewer than `MIN_REPEATS` repeats.
     """
     if repeats < MIN_REPEATS:
-        raise InvalidInput(f"{repeats} repeats are too few for a look: at least {MIN_REPEATS} are needed.")
+        message = f"{repeats} repeats are too few to evaluate."
+        raise InvalidInput(message, cure=f"Repeat the measurement at least {MIN_REPEATS} times.")
     look = repeats - MIN_REPEATS + 1
     return 1 - (1 - confidence) / (look * (look + 1))
 

@@ -351,8 +351,8 @@ def gains_of(description: MetricDescription) -> tuple[float, float, Literal["hig
     direction = description.direction
     if description.aggregation != "mean" or low is None or high is None or direction is None:
         raise InvalidInput(
-            f"{description.name}@{description.profile} cannot stop a run: its value is not a mean of values with a "
-            "smallest and a largest possible value and a better direction.",
+            f"{description.name}@{description.profile} cannot stop a run: the metric is not a mean, has an unbounded "
+            "range, or has no better direction.",
             cure="Name another metric in the stop rule, such as exact_match, or leave the stop rule out.",
         )
     return low - high, high - low, direction

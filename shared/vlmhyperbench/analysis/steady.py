@@ -76,7 +76,8 @@ def steady_window(sent_ns: Instants, end_ns: Instants, *, streams: int, until_ns
         InvalidInput: there is no stream, or the columns differ in length.
     """
     if streams < 1 or sent_ns.shape != end_ns.shape:
-        raise InvalidInput("A window needs at least one stream, and an end of each request that was sent.")
+        message = "The steady window has no stream, or not one end for each request that was sent."
+        raise InvalidInput(message, cure="Give at least one stream, and the end of each request.")
     if sent_ns.size <= streams:
         return None
     first = np.argsort(sent_ns, kind="stable")[:streams]
@@ -121,7 +122,8 @@ def goodput_of(met: int, *, scheduled: int, duration_s: float, confidence: float
     from vlmhyperbench.analysis.stats import wilson
 
     if not 0 <= met <= scheduled:
-        raise InvalidInput(f"{met} of {scheduled} requests cannot have met the SLO.")
+        message = f"{met} of {scheduled} requests cannot have met the SLO."
+        raise InvalidInput(message, cure=f"Give a number from 0 to {scheduled}.")
     interval = wilson(met, scheduled, confidence=confidence)
     low, high = (None, None) if interval is None else (interval.low, interval.high)
 

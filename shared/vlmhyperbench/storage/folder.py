@@ -42,7 +42,8 @@ class FolderStore:
                     target.hardlink_to(temporary)
                 except FileExistsError:
                     if content_hash(target) != sha256:
-                        raise Conflict(f"{key} is stored already, with other content.") from None
+                        message = f"{key} is stored already, with other content."
+                        raise Conflict(message, cure="Delete the stored file, or restore it from a backup.") from None
                 _sync_folder(target.parent)
         except OSError as error:
             _refuse(error, f"{key} cannot be stored")
@@ -111,4 +112,5 @@ def _refuse(error: OSError, what: str) -> NoReturn:
         raise Unavailable(
             f"{what}: there is no space left.", cure="Free some space and try again.", code="storage_full"
         ) from error
-    raise Unavailable(f"{what}: {error.strerror or error}.") from error
+    cure = "Check the storage folder and its permissions."
+    raise Unavailable(f"{what}: {error.strerror or error}.", cure=cure) from error

@@ -111,6 +111,9 @@ class LlamaCpp:
         )
 
 
+_CORRECT = "Correct it in engine_params."
+
+
 def _effective(given: JsonObject) -> dict[str, int | str]:
     """Return every pinned parameter, given or default."""
     for name in given:
@@ -121,12 +124,13 @@ def _effective(given: JsonObject) -> dict[str, int | str]:
     for name, (default, minimum, maximum) in INTEGERS.items():
         value = given.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            raise InvalidInput(f"llama.cpp's {name} must be a whole number between {minimum} and {maximum}.")
+            message = f"llama.cpp's {name} must be a whole number between {minimum} and {maximum}."
+            raise InvalidInput(message, cure=_CORRECT)
         params[name] = value
     for name, allowed in CHOICES.items():
         choice = given.get(name, allowed[0])
         if choice not in allowed:
-            raise InvalidInput(f"llama.cpp's {name} must be one of {', '.join(allowed)}.")
+            raise InvalidInput(f"llama.cpp's {name} must be one of {', '.join(allowed)}.", cure=_CORRECT)
         params[name] = str(choice)
     params["threads"] = params["threads"] or max(1, (os.cpu_count() or 1) // 2)
     return params
@@ -135,7 +139,10 @@ def _effective(given: JsonObject) -> dict[str, int | str]:
 def _file(load: LoadRequest, role: str) -> Path:
     path = load.files.get(role)
     if path is None:
-        raise NotFound(f"The model {load.model} has no file in the role {role}.", cure="Name it in the registry.")
+        raise NotFound(
+            f"The model {load.model} has no file in the role {role}.",
+            cure="Name it under files in the entry of the model.",
+        )
     if not Path(path).is_file():
-        raise NotFound(f"There is no file {path}.", cure="Fetch the model's files first.")
+        raise NotFound(f"There is no file {path}.", cure="Put it there, or correct the path in the entry of the model.")
     return Path(path)

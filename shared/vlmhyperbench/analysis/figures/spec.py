@@ -86,7 +86,9 @@ class FigureTable:
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise InvalidInput("A row of a figure's table does not fit its columns.")
+            raise InvalidInput(
+                "A row of a figure's table does not have one value for each column.", cure="Correct the table."
+            )
 
     @property
     def is_number(self) -> tuple[bool, ...]:
@@ -123,13 +125,14 @@ class FigureSpec:
     def __post_init__(self) -> None:
         fault = next(_faults(self), None)
         if fault is not None:
-            raise InvalidInput(f"The figure {self.name!r} cannot be drawn: {fault}.")
+            message = f"The figure {self.name!r} cannot be drawn: {fault}."
+            raise InvalidInput(message, cure="Correct the values of the figure.")
 
 
 def _faults(spec: FigureSpec) -> Iterator[str]:
     """Yield the reasons for which a renderer could not draw a figure."""
     if _NAME.fullmatch(spec.name) is None:
-        yield "its name is no slug"
+        yield "its name has other characters than letters, digits, `_` and `-`, or none"
     if not all(label.translate(_SPACES).isprintable() for label in _labels(spec)):
         yield "a label has characters that cannot be printed"
     if len(spec.categories) * len(spec.columns) + sum(len(series.x) for series in spec.series) > MAX_ELEMENTS:
@@ -141,10 +144,10 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
     if spec.x.is_log and any(number <= 0 for number in _x_values(spec)):
         yield "a number on a logarithmic axis is not above 0"
     if any(mark.series is not None and not 0 <= mark.series < len(spec.series) for mark in spec.marks):
-        yield "a line belongs to no series"
+        yield "a line belongs to a series that does not exist"
     for grid in (spec.cells, spec.cell_labels):
         if spec.kind == "matrix" and [len(line) for line in grid] != [len(spec.columns)] * len(spec.categories):
-            yield "its cells do not fit its rows and columns"
+            yield "it does not have one cell for each row and column"
     for series in spec.series:
         yield from _series_faults(spec, series)
 
@@ -152,17 +155,17 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
 def _series_faults(spec: FigureSpec, series: Series) -> Iterator[str]:
     is_binned = spec.kind in {"histogram", "timeline"}
     if len(series.x) != len(series.y) + is_binned:
-        yield f"x and y of the series {series.name!r} do not fit"
+        yield f"the numbers of values in x and y of the series {series.name!r} do not fit each other"
     if is_binned and len(spec.table.rows) != len(series.y):
-        yield f"the table does not fit the bins of the series {series.name!r}"
+        yield f"the table does not have one row for each bin of the series {series.name!r}"
     if any(len(ends) != len(series.x) for ends in _per_point(spec, series)):
-        yield f"the intervals or labels of the series {series.name!r} do not fit"
+        yield f"the series {series.name!r} does not have one interval or label for each point"
     if spec.kind in {"interval", "bars", "stacked"} and any(y not in range(len(spec.categories)) for y in series.y):
         yield f"the series {series.name!r} names a row that does not exist"
     if spec.kind == "scatter" and not series.x:
         yield f"the series {series.name!r} has no point"
     if (is_binned or spec.kind in {"curve", "scatter"}) and None in series.x:
-        yield f"x of the series {series.name!r} has a hole"
+        yield f"x of the series {series.name!r} lacks a value"
     elif (is_binned or spec.kind == "curve") and any(low > high for low, high in pairwise(_known(series.x))):
         yield f"x of the series {series.name!r} does not ascend"
 

@@ -65,14 +65,18 @@ def from_json(content: bytes) -> Document:
     report = dict(parse_object(content, what="The report"))
     schema = report.pop("schema", None)
     if schema != SCHEMA:
+        stated = "no schema" if schema is None else f"the schema {str(schema)[:100]!r}"
         raise InvalidInput(
-            f"The report's schema is {str(schema)[:100]!r}; this version reads {SCHEMA!r}.",
+            f"The report has {stated}; this version reads {SCHEMA!r}.",
             cure="Name a report.json, and use the version that wrote it.",
         )
     report.pop("figures", None)
-    report["headline"] = decode(_Headline, report.get("headline"), "headline").rows
-    document = decode(Document, report, "report")
-    _check(document)
+    try:
+        report["headline"] = decode(_Headline, report.get("headline"), "headline").rows
+        document = decode(Document, report, "report")
+        _check(document)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, cure="Name a report.json as the platform wrote it.") from error
     return document
 
 
@@ -86,7 +90,9 @@ class _Headline:
 def _check(document: Document) -> None:
     """Refuse names from which two files of one name, or a file in another folder, would be made."""
     if _ID.fullmatch(document.id) is None:
-        raise InvalidInput(f"The report's id {document.id[:100]!r} is not one of letters, digits and hyphens.")
+        raise InvalidInput(
+            f"The report's id {document.id[:100]!r} has other characters than letters, digits and hyphens."
+        )
     for name, count in Counter(figure.name for figure in document.figures).items():
         if count > 1:
             raise InvalidInput(f"{count} figures have the name {name!r}.")
