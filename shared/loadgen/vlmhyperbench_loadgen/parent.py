@@ -25,6 +25,7 @@ from vlmhyperbench_sdk.load import (
     SEGMENT_ROWS,
     SEGMENT_SECONDS,
     EndLine,
+    LoadOutcome,
     PhaseLine,
     PhasePlan,
     PhaseState,
@@ -84,7 +85,8 @@ class Parent:
         self._emit(
             StartedLine(event="started", pid=os.getpid(), monotonic_ns=time.monotonic_ns(), wall_ns=time.time_ns())
         )
-        outcome, error, schedule, processes = "complete", None, "", 0
+        outcome: LoadOutcome = "complete"
+        error, schedule = None, ""
         try:
             self._listen()
             load_library()
@@ -363,11 +365,11 @@ class Parent:
             )
         )
 
-    def _emit_end(self, outcome: str, error: str | None, schedule: str, processes: int) -> None:
+    def _emit_end(self, outcome: LoadOutcome, error: str | None, schedule: str, processes: int) -> None:
         self._emit(
             EndLine(
                 event="end",
-                outcome=outcome,  # type: ignore[arg-type]
+                outcome=outcome,
                 error=error,
                 cpu_s=cpu_s(),
                 peak_rss_bytes=peak_rss_bytes() + sum(child.peak_rss_bytes for child in self._children),

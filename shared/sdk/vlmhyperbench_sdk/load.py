@@ -100,6 +100,7 @@ PhaseKind = Literal[
     "accuracy", "warmup", "single_stream", "offline", "server", "multi_stream", "interactive", "baseline", "judge"
 ]
 PhaseState = Literal["OPEN", "COMPLETE", "STOPPED", "VOID"]
+LoadOutcome = Literal["complete", "cancelled", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +224,7 @@ class EndLine:
     """Load generator → worker, last line: why the process ended, and the resources that measuring used."""
 
     event: Literal["end"]
-    outcome: Literal["complete", "cancelled", "failed"]
+    outcome: LoadOutcome
     error: str | None
     cpu_s: float
     peak_rss_bytes: int

@@ -110,7 +110,7 @@ class _Maker:
                 return self._object(schema, location)
             case "array":
                 items = self.type_of(schema.get("items", True), (*location, "items"))
-                return Annotated[list[items], Strict(), _field(bounds)]  # type: ignore[valid-type]
+                return Annotated[list[items], Strict(), _field(bounds)]  # type: ignore[valid-type]  # made at run time
             case "string":
                 return Annotated[str, Strict(), _field(bounds)]
             case "integer":
@@ -131,7 +131,7 @@ class _Maker:
         if isinstance(more, Mapping) and more:
             if properties or required:
                 raise InvalidInput(f"The JSON Schema has properties and schemas of other keys at {_at(location)}.")
-            return dict[str, self.type_of(more, (*location, "additionalProperties"))]  # type: ignore[misc]
+            return dict[str, self.type_of(more, (*location, "additionalProperties"))]  # type: ignore[misc]  # made at run time
         if more is False and (odd := [str(name) for name in required if name not in properties]):
             raise InvalidInput(f"The JSON Schema both requires and forbids {', '.join(odd)} at {_at(location)}.")
         return self._model(properties, required, location, forbid=more is False)
