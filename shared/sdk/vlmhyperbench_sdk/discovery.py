@@ -61,7 +61,7 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
     """
     plugin = load(group, name)
     what = f"{group[:-1]} {called!r}"
-    _check_flags(plugin, params, what)
+    _check_params(plugin, params, what)
     try:
         return plugin(**params)
     except VlmHyperBenchError:
@@ -73,18 +73,23 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
         raise PluginFailure(message, cure=f"Correct its params, or the class {plugin.__qualname__}.") from error
 
 
-def _check_flags(plugin: type, params: Mapping[str, JsonValue], what: str) -> None:
-    """Refuse text for a param whose default is a boolean, because Python treats every non-empty text as true."""
+def _check_params(plugin: type, params: Mapping[str, JsonValue], what: str) -> None:
+    """Refuse unknown params, and text where the default is a boolean, because to Python all text but '' is true."""
+    known = inspect.signature(plugin).parameters if params else {}
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for param, value in params.items():
-        known = inspect.signature(plugin).parameters.get(param)
-        if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
-            message = f"The {what} refuses its params: {param} is true or false, not {str(value)[:100]!r}."
+        if param not in known:
+            if takes_any:
+                continue
+            raise InvalidInput(f"The {what} has no param {param[:100]!r}.", cure=_known_params(plugin))
+        if isinstance(known[param].default, bool) and not isinstance(value, bool):
+            message = f"The {what} refuses its params: {param} cannot be {str(value)[:100]!r}."
             raise InvalidInput(message, cure="Write true or false, without quotes.")
 
 
 def _known_params(plugin: type) -> str:
     names = [name for name in inspect.signature(plugin).parameters if name not in {"self", "args", "kwargs"}]
-    return f"It has these params: {', '.join(names) or 'none'}."
+    return f"Choose from its params: {', '.join(names)}." if names else "Leave its params out."
 
 
 def owners(group: Group, name: str) -> frozenset[str]:

@@ -73,7 +73,10 @@ class _Reader:
         problems += [f"the column {name[:100]!r} is not known" for name in names if name not in KNOWN]
         problems += [f"the column {name!r} comes twice" for name in sorted(KNOWN) if names.count(name) > 1]
         if problems:
-            raise InvalidInput(f"{self.path}:{line}: {'; '.join(problems)}.", cure="Give our own answers.csv.")
+            raise InvalidInput(
+                f"{self.path}:{line}: {'; '.join(problems)}.",
+                cure="Give an answers.csv of a report, as it was written.",
+            )
 
     def _of(self, names: list[str], batch: list[tuple[int, list[str | None]]]) -> Iterator[ImportedAnswer]:
         columns: dict[str, list[str | None]] = {name: [] for name in names}
