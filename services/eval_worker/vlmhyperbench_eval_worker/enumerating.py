@@ -185,7 +185,7 @@ class _Enumeration:
             data = read_image(image, root=self._root, limits=self._limits)
             sha256 = hashlib.sha256(data).hexdigest()
             if sha256 not in self._images:
-                info = check(data, self._limits, what=called(image))
+                info = check(data, self._limits, what=called(image, self._root))
                 self._storage.put(info.storage_key, data, media_type=info.media_type)
                 self._images[sha256] = info
         except InvalidImage as error:

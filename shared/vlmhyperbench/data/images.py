@@ -59,9 +59,17 @@ def image_key(sha256: str) -> str:
     return f"images/{sha256[:2]}/{sha256}"
 
 
-def called(image: Image) -> str:
-    """Return the beginning of a message about an image: with its path if it is a file."""
-    return "The image" if image.path is None else f"The image {str(image.path)!r}"
+def called(image: Image, root: Path | None) -> str:
+    """Return the beginning of a message about an image: with its path inside the dataset's folder if it is a file.
+
+    The message is part of the sample manifest, which must be equal on every machine that has the same files.
+    """
+    path = image.path
+    if path is None:
+        return "The image"
+    if root is not None and path.is_relative_to(root):
+        path = path.relative_to(root)
+    return f"The image {str(path)!r}"
 
 
 def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
@@ -72,7 +80,7 @@ def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
     """
     if image.path is None:
         return image.read()
-    what = called(image)
+    what = called(image, root)
     try:
         if root is None:
             message = f"{what} is a file, but its dataset has no path to a folder with files."
