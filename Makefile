@@ -53,8 +53,9 @@ $(VENV)/.platform: requirements/platform.txt $(PROJECTS) | $(UV)
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
 	@touch $@
 
+# Three processes on two cores, because many tests wait for processes that they start.
 test: $(VENV)/.dev  ## Set everything up and pass the tests.
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
 	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports \
