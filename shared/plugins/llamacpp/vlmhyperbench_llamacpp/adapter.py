@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from vlmhyperbench_sdk.chat import translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
 from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHIM = Path(__file__).with_name("shim.py")
 
-INTEGERS: Mapping[str, tuple[int, int, int]] = {
-    "n_ctx": (4096, 256, 10_000_000),
-    "parallel": (4, 1, 256),
-    "threads": (0, 0, 1024),
-    "n_batch": (2048, 1, 65_536),
-    "n_ubatch": (512, 1, 65_536),
-    "n_gpu_layers": (0, -1, 100_000),
+PARAMS: EngineParams = {
+    "n_ctx": Integer(default=4096, minimum=256, maximum=10_000_000),
+    "parallel": Integer(default=4, minimum=1, maximum=256),
+    "threads": Integer(default=0, minimum=0, maximum=1024),
+    "n_batch": Integer(default=2048, minimum=1, maximum=65_536),
+    "n_ubatch": Integer(default=512, minimum=1, maximum=65_536),
+    "n_gpu_layers": Integer(default=0, minimum=-1, maximum=100_000),
+    "flash_attn": Choice(("on", "off")),
+    "cache_type_k": Choice(("f16", "f32", "bf16", "q8_0", "q4_0")),
+    "cache_type_v": Choice(("f16", "f32", "bf16", "q8_0", "q4_0")),
 }
-"""Parameter → default, minimum, maximum. `n_ctx` is the context of a slot, in tokens; 0 threads: half of the cores.
+"""`n_ctx` is the context of a slot, in tokens; 0 threads: half of the cores.
 
 Threads of llama.cpp wait for each other by spinning: on cores that other processes use too, a thread per core is six
 times slower than half as many (measured: 0.8 against 5 answers/s on two busy cores).
 """
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "flash_attn": ("on", "off"),
-    "cache_type_k": ("f16", "f32", "bf16", "q8_0", "q4_0"),
-    "cache_type_v": ("f16", "f32", "bf16", "q8_0", "q4_0"),
-}
-"""Parameter → allowed values; the first is the default."""
 
 SAMPLING = (
     *("top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "samplers", "mirostat", "mirostat_tau"),
@@ -111,29 +107,10 @@ class LlamaCpp:
         )
 
 
-_CORRECT = "Correct it in engine_params."
-
-
-def _effective(given: JsonObject) -> dict[str, int | str]:
+def _effective(given: JsonObject) -> dict[str, int | float | str]:
     """Return every pinned parameter, given or default."""
-    for name in given:
-        if name not in INTEGERS and name not in CHOICES:
-            known = ", ".join((*INTEGERS, *CHOICES))
-            raise InvalidInput(f"llama.cpp has no engine parameter {name!r}.", cure=f"Choose one of {known}.")
-    params: dict[str, int | str] = {}
-    for name, (default, minimum, maximum) in INTEGERS.items():
-        value = given.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            message = f"llama.cpp's {name} must be a whole number between {minimum} and {maximum}."
-            raise InvalidInput(message, cure=_CORRECT)
-        params[name] = value
-    for name, allowed in CHOICES.items():
-        choice = given.get(name, allowed[0])
-        if choice not in allowed:
-            raise InvalidInput(f"llama.cpp's {name} must be one of {', '.join(allowed)}.", cure=_CORRECT)
-        params[name] = str(choice)
-    params["threads"] = params["threads"] or max(1, (os.cpu_count() or 1) // 2)
-    return params
+    params = read_engine_params("llama.cpp", PARAMS, given)
+    return params | {"threads": params["threads"] or max(1, (os.cpu_count() or 1) // 2)}
 
 
 def _file(load: LoadRequest, role: str) -> Path:
