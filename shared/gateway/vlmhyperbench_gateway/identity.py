@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.logs import process_masker
+from vlmhyperbench.logs import get_logger, process_masker
 from vlmhyperbench.processes import start_child
 from vlmhyperbench_gateway.errors import EngineFailed
 from vlmhyperbench_gateway.transport import EngineClient
@@ -73,7 +73,11 @@ def identify_launched(
 ) -> EngineIdentity:
     """Return the identity of an engine that this gateway started."""
     named = {name.lower().replace("_", "-"): version for name, version in packages.items()}
-    version = named.get((launch.distribution or launch.engine).lower().replace("_", "-"), "unknown")
+    installed = named.get((launch.distribution or launch.engine).lower().replace("_", "-"))
+    version = installed or _stated_version(properties) or "unknown"
+    warnings = _warnings(launch, version)
+    for warning in warnings:
+        get_logger(__name__).warning("engine", engine=launch.engine, warning=warning)
     return EngineIdentity(
         name=launch.engine,
         version=version,
@@ -82,19 +86,33 @@ def identify_launched(
         packages=packages,
         weights_sha256=weights_sha256,
         properties=properties,
+        warnings=warnings,
     )
 
 
 def identify_remote(engine: str, load: LoadRequest, properties: Mapping[str, JsonValue]) -> EngineIdentity:
     """Return the identity of an engine that somebody else runs, which is only what it states."""
-    stated = properties.get("/version")
-    version = stated.get("version") if isinstance(stated, Mapping) else None
     return EngineIdentity(
         name=engine or load.backend_class,
-        version=version if isinstance(version, str) else "unknown",
+        version=_stated_version(properties) or "unknown",
         argv=(),
         properties=properties,
     )
+
+
+def _warnings(launch: EngineLaunch, version: str) -> tuple[str, ...]:
+    """Return a warning if the adapter was not tried with this version of its engine."""
+    if not launch.tried or any(f"{version}.".startswith(f"{tried}.") for tried in launch.tried):
+        return ()
+    tried = ", ".join(launch.tried)
+    problem = f"The adapter was tried with {launch.engine} {tried}, but not with {version}."
+    return (f"{problem} Install such a version, or check the answers.",)
+
+
+def _stated_version(properties: Mapping[str, JsonValue]) -> str | None:
+    stated = properties.get("/version")
+    version = stated.get("version") if isinstance(stated, Mapping) else None
+    return version if isinstance(version, str) else None
 
 
 async def _ask(client: EngineClient, path: str) -> JsonValue:

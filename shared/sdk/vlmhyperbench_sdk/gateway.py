@@ -21,7 +21,13 @@ KEY_PARAM = "api_key_secret"
 """Name of the entry of `LoadRequest.engine_params` that names the secret used as an endpoint's API key."""
 
 
-FIRST_PARTY_ADAPTERS = ("vlmhyperbench-llamacpp", "vlmhyperbench-openai", "vlmhyperbench-simulated")
+FIRST_PARTY_ADAPTERS = (
+    "vlmhyperbench-llamacpp",
+    "vlmhyperbench-openai",
+    "vlmhyperbench-sglang",
+    "vlmhyperbench-simulated",
+    "vlmhyperbench-vllm",
+)
 """Distributions whose adapters may always be imported; the operator allows others by a setting."""
 
 ENVIRONMENT_VARIABLE = "VLMHB_ENGINE_ENVIRONMENT"
@@ -158,6 +164,8 @@ class EngineIdentity:
     """Role → hash of the loaded file."""
     properties: JsonObject = field(default_factory=dict)
     """What the engine reports about itself (`/props`, `/v1/models`)."""
+    warnings: tuple[str, ...] = ()
+    """What a reader of its answers should know, such as a version with which the adapter was not tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,9 @@ class EngineLaunch:
     """Distribution in the engine's environment whose version is recorded as the engine's version."""
     warmup: JsonObject | None = None
     """A chat body that is sent once before the engine counts as ready."""
+    tried: tuple[str, ...] = ()
+    """Versions of the engine with which the adapter was tried, each with all that begin with it and a dot; any other
+    version gives a warning. Empty: no version does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

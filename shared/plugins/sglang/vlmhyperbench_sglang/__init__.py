@@ -1,0 +1,1 @@
+"""The SGLang adapter: SGLang's own OpenAI server, started with pinned arguments."""

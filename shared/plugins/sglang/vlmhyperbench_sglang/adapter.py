@@ -1,0 +1,215 @@
+"""The SGLang adapter: SGLang's own OpenAI server with every argument that changes answers or times pinned."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+from vlmhyperbench_sdk.chat import FORMATS, translate
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
+from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
+from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+TRIED = ("0.5.23",)
+"""The version of SGLang whose arguments and fields this adapter uses; README.md says how far it was tried."""
+
+PARAMS: EngineParams = {
+    "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
+    "dtype": Choice(("auto", "bfloat16", "float16", "float32")),
+    "quantization": Choice(
+        (
+            *("none", "fp8", "awq", "awq_marlin", "gptq", "gptq_marlin", "compressed-tensors", "modelopt"),
+            *("modelopt_fp4", "w8a8_int8", "w8a8_fp8", "mxfp4"),
+        )
+    ),
+    "kv_cache_dtype": Choice(("auto", "bfloat16", "fp8_e4m3", "fp8_e5m2")),
+    "max_model_len": Integer(default=0, minimum=0, maximum=10_000_000),
+    "max_num_seqs": Integer(default=64, minimum=1, maximum=4096),
+    "gpu_memory_share": Number(default=0.85, minimum=0.01, maximum=1.0),
+    "images_per_prompt": Integer(default=8, minimum=0, maximum=1000),
+    "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
+    "prefix_cache": Flag(),
+    "enforce_eager": Flag(),
+    "structured_outputs": Choice(("xgrammar", "llguidance", "outlines")),
+    "sampling_defaults": Choice(("engine", "model")),
+    "trust_remote_code": Flag(),
+}
+"""All parameters; README.md says what each does. 0 of `max_model_len` lets the adapter choose."""
+
+DEFAULT_CONTEXT_TOKENS = 8192
+"""Largest `max_model_len` that the adapter chooses by itself: longer contexts of models often fit into no memory."""
+
+SAMPLING = (
+    *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "stop_regex", "no_stop_trim", "skip_special_tokens"),
+    *("ebnf", "regex", "separate_reasoning", "custom_params", "custom_logit_processor", "images_config"),
+)
+"""Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
+
+CPU_STUB = "SGLANG_CPU_STUB_DRIVER"
+"""Variable of the environment that starts SGLang on a processor, for tests: the folder of a `libcuda.so.1` without
+functions, without which SGLang does not import where no graphics card is."""
+
+CPU_ENGINE = "sglang (test mode on a processor)"
+"""Name of the engine in that mode, so that nobody takes its speed for SGLang's."""
+
+MAX_SEED = 2**63 - 1
+
+ENV: Mapping[str, str] = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "OTEL_SDK_DISABLED": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Offline, and without telemetry or tracing."""
+
+_CONSTRAINTS = ("regex", "ebnf")
+_PROCESS_BYTES = 4 * 1024**3
+
+
+class SGLang:
+    """SGLang with a Hugging Face folder; images, text-only models, every response format, seeds of greedy answers."""
+
+    measured_at: Literal["engine", "gateway"] = "engine"
+
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+        """Start SGLang's server on loopback with the interpreter of its environment.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
+            NotFound: a model file is missing.
+        """
+        params = read_engine_params("SGLang", PARAMS, load.engine_params)
+        folder, stub = model_folder(load), os.environ.get(CPU_STUB)
+        argv = [python, "-I", "-m", "sglang.launch_server", "--model-path", str(folder)]
+        argv += ["--served-model-name", load.model, "--host", "127.0.0.1", "--port", str(port)]
+        argv += _arguments(params, context_length=_context(params, read_config(load)))
+        # Encoded images are kept beside the prefix cache: both would shorten the first token of a repeated page.
+        env = {**ENV} if params["prefix_cache"] else {**ENV, "SGLANG_VLM_CACHE_SIZE_MB": "0"}
+        if stub:
+            argv += _ON_PROCESSOR
+            env |= {"SGLANG_USE_CPU_ENGINE": "1", "LD_LIBRARY_PATH": stub}
+        return EngineLaunch(
+            argv=tuple(argv),
+            url=f"http://127.0.0.1:{port}",
+            env=env,
+            engine=CPU_ENGINE if stub else "sglang",
+            distribution="sglang",
+            tried=TRIED,
+            warmup={
+                "model": load.model,
+                "messages": [{"role": "user", "content": "Hello"}],
+                "max_tokens": 1,
+                "temperature": 0,
+            },
+        )
+
+    def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
+        """Translate to SGLang's fields: a regular expression is its own field, `top_k` 0 is its -1.
+
+        SGLang draws answers from a request's seed only in its deterministic mode, which is slower and not used here;
+        a seed of an answer that is not greedy is refused.
+
+        Raises:
+            InvalidInput: the request is malformed, has a field or a seed that SGLang does not support, or two
+                constraints.
+        """
+        body = translate(
+            request,
+            formats=FORMATS,
+            model_params=SAMPLING,
+            optional=("n", "ignore_eos", "min_tokens"),
+            vendor=SAMPLING,
+        )
+        _check_seed(body)
+        wanted = body.get("response_format")
+        if isinstance(wanted, Mapping) and wanted["type"] != "text":
+            for name in _CONSTRAINTS:
+                if name in body:
+                    raise InvalidInput(
+                        f"Both response_format and {name} constrain the answer.", cure="Leave out one of them."
+                    )
+        if isinstance(wanted, Mapping) and wanted["type"] == "regex":
+            del body["response_format"]
+            body["regex"] = wanted["regex"]
+        elif isinstance(wanted, Mapping) and isinstance(schema := wanted.get("json_schema"), Mapping):
+            body["response_format"] = {"type": wanted["type"], "json_schema": {"name": "answer", **schema}}
+        if body.get("top_k") == 0:
+            body["top_k"] = -1
+        return body
+
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Estimate the least memory with which SGLang loads the model, on all of its devices together.
+
+        It is the weights, a KV cache for one answer of `max_model_len` tokens, and one image in the vision tower
+        (`hf_memory` states the formulas); more memory holds more answers at a time.
+        """
+        if CONFIG not in load.files:
+            return None
+        params, config = read_engine_params("SGLang", PARAMS, load.engine_params), read_config(load)
+        memory = estimate_hf_memory(
+            config,
+            count_elements(load.files),
+            tokens=_context(params, config),
+            dtype=str(params["dtype"]),
+            weights_dtype="fp8" if params["quantization"] == "fp8" else None,
+            kv_dtype="fp8" if str(params["kv_cache_dtype"]).startswith("fp8") else str(params["kv_cache_dtype"]),
+        )
+        return MemoryEstimate(device_bytes=memory.total_bytes, host_bytes=_PROCESS_BYTES, source="static")
+
+
+_ON_PROCESSOR = (
+    *("--device", "cpu", "--attention-backend", "torch_native", "--disable-overlap-schedule"),
+    *("--max-total-tokens", "4096", "--model-impl", "transformers", "--enable-multimodal"),
+)
+
+
+def _check_seed(body: Mapping[str, JsonValue]) -> None:
+    seed = body.get("seed")
+    if not isinstance(seed, int):
+        return
+    if seed > MAX_SEED:
+        raise InvalidInput(f"SGLang's seed must be at most {MAX_SEED}.", cure="Choose a smaller seed.")
+    if body.get("temperature") != 0 and body.get("top_k") != 1:
+        raise InvalidInput(
+            "SGLang draws answers from no seed of a request.",
+            cure="Leave seed out, or set temperature to 0.",
+            code="unsupported",
+        )
+
+
+def _context(params: Mapping[str, int | float | str], config: JsonObject) -> int:
+    own = context_tokens(config) or DEFAULT_CONTEXT_TOKENS
+    return int(params["max_model_len"]) or min(own, DEFAULT_CONTEXT_TOKENS)
+
+
+def _arguments(params: Mapping[str, int | float | str], *, context_length: int) -> list[str]:
+    limits = {"image": params["images_per_prompt"], "video": 0, "audio": 0}
+    argv = [
+        *("--tp-size", str(params["tensor_parallel"])),
+        *("--dtype", str(params["dtype"])),
+        *("--kv-cache-dtype", str(params["kv_cache_dtype"])),
+        *("--context-length", str(context_length)),
+        *("--max-running-requests", str(params["max_num_seqs"])),
+        *("--mem-fraction-static", str(params["gpu_memory_share"])),
+        *("--limit-mm-data-per-request", json.dumps(limits)),
+        *("--random-seed", str(params["seed"])),
+        *("--grammar-backend", str(params["structured_outputs"])),
+        *("--sampling-defaults", "openai" if params["sampling_defaults"] == "engine" else "model"),
+        *("--log-level-http", "warning"),
+        "--enable-cache-report",
+    ]
+    if params["quantization"] != "none":
+        argv += ["--quantization", str(params["quantization"])]
+    if not params["prefix_cache"]:
+        argv.append("--disable-radix-cache")
+    if params["enforce_eager"]:
+        argv += ["--cuda-graph-backend-decode", "disabled", "--cuda-graph-backend-prefill", "disabled"]
+    return argv + (["--trust-remote-code"] if params["trust_remote_code"] else [])

@@ -1,0 +1,1 @@
+"""The vLLM adapter: vLLM's own OpenAI server, started with pinned arguments."""

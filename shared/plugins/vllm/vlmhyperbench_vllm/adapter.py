@@ -1,0 +1,193 @@
+"""The vLLM adapter: vLLM's own OpenAI server with every argument that changes answers or times pinned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+from vlmhyperbench_sdk.chat import FORMATS, translate
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
+from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
+from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+TRIED = ("0.32",)
+"""Versions of vLLM with which the tests of this adapter were run."""
+
+PARAMS: EngineParams = {
+    "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
+    "dtype": Choice(("auto", "bfloat16", "float16", "float32")),
+    "quantization": Choice(
+        (
+            *("none", "fp8", "int8_per_channel_weight_only", "awq", "awq_marlin", "gptq", "gptq_marlin"),
+            *("compressed-tensors", "modelopt", "modelopt_fp4", "mxfp4", "torchao"),
+        )
+    ),
+    "kv_cache_dtype": Choice(("auto", "bfloat16", "float16", "fp8")),
+    "max_model_len": Integer(default=0, minimum=0, maximum=10_000_000),
+    "max_num_seqs": Integer(default=64, minimum=1, maximum=4096),
+    "max_num_batched_tokens": Integer(default=8192, minimum=1, maximum=1_000_000),
+    "gpu_memory_share": Number(default=0.9, minimum=0.01, maximum=1.0),
+    "kv_cache_gib": Number(default=0, minimum=0, maximum=4096),
+    "images_per_prompt": Integer(default=8, minimum=0, maximum=1000),
+    "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
+    "prefix_cache": Flag(),
+    "enforce_eager": Flag(),
+    "structured_outputs": Choice(("auto", "xgrammar", "guidance", "outlines")),
+    "sampling_defaults": Choice(("engine", "model")),
+    "max_logprobs": Integer(default=20, minimum=0, maximum=1000),
+    "trust_remote_code": Flag(),
+}
+"""All parameters; README.md says what each does. 0 of `max_model_len` and `kv_cache_gib` lets the adapter choose."""
+
+DEFAULT_CONTEXT_TOKENS = 8192
+"""Largest `max_model_len` that the adapter chooses by itself: longer contexts of models often fit into no memory."""
+
+SAMPLING = (
+    *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "include_stop_str_in_output", "skip_special_tokens"),
+    *("spaces_between_special_tokens", "truncate_prompt_tokens", "allowed_token_ids", "bad_words", "vllm_xargs"),
+    *("structured_outputs", "repetition_detection", "include_reasoning", "thinking_token_budget", "prompt_logprobs"),
+)
+"""Fields beyond OpenAI's that its server supports, in a request or its `model_params`; it ignores unknown ones."""
+
+MAX_SEED = 2**63 - 1
+
+ENV: Mapping[str, str] = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "OTEL_SDK_DISABLED": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+    # On a processor vLLM would otherwise bind all of its threads to one core.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+"""Offline, and without telemetry or tracing."""
+
+
+class Vllm:
+    """vLLM with a Hugging Face folder; images, text-only models, every response format, seeds."""
+
+    measured_at: Literal["engine", "gateway"] = "engine"
+
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+        """Start vLLM's server on loopback with the interpreter of its environment.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
+            NotFound: a model file is missing.
+        """
+        params = read_engine_params("vLLM", PARAMS, load.engine_params)
+        folder = model_folder(load)
+        argv = [python, "-I", "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+        argv += ["--served-model-name", load.model, "--host", "127.0.0.1", "--port", str(port)]
+        argv += _arguments(params, max_model_len=_context(params, read_config(load)))
+        return EngineLaunch(
+            argv=tuple(argv),
+            url=f"http://127.0.0.1:{port}",
+            env=ENV,
+            engine="vllm",
+            distribution="vllm",
+            tried=TRIED,
+            warmup={
+                "model": load.model,
+                "messages": [{"role": "user", "content": "Hello"}],
+                "max_tokens": 1,
+                "temperature": 0,
+            },
+        )
+
+    def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
+        """Translate to vLLM's fields: a regular expression and JSON formats constrain by its structured outputs.
+
+        Raises:
+            InvalidInput: the request is malformed, has a field that vLLM does not support, a seed beyond its range, or
+                two constraints.
+        """
+        body = translate(
+            request,
+            formats=FORMATS,
+            model_params=SAMPLING,
+            optional=("n", "ignore_eos", "min_tokens"),
+            vendor=SAMPLING,
+        )
+        seed = body.get("seed")
+        if isinstance(seed, int) and seed > MAX_SEED:
+            raise InvalidInput(f"vLLM's seed must be at most {MAX_SEED}.", cure="Choose a smaller seed.")
+        wanted = body.get("response_format")
+        if isinstance(wanted, Mapping) and wanted["type"] != "text" and "structured_outputs" in body:
+            raise InvalidInput(
+                "Both response_format and structured_outputs constrain the answer.", cure="Leave out one of them."
+            )
+        if isinstance(wanted, Mapping) and wanted["type"] == "regex":
+            del body["response_format"]
+            body["structured_outputs"] = {"regex": wanted["regex"]}
+        elif isinstance(wanted, Mapping) and isinstance(schema := wanted.get("json_schema"), Mapping):
+            body["response_format"] = {"type": wanted["type"], "json_schema": {"name": "answer", **schema}}
+        return body
+
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Estimate the least memory with which vLLM loads the model, on all of its devices together.
+
+        It is the weights, a KV cache for one answer of `max_model_len` tokens, and one image in the vision tower
+        (`hf_memory` states the formulas); more memory holds more answers at a time. On a processor the same bytes are
+        the host's.
+        """
+        if CONFIG not in load.files:
+            return None
+        params, config = read_engine_params("vLLM", PARAMS, load.engine_params), read_config(load)
+        is_fp8 = params["quantization"] == "fp8"
+        memory = estimate_hf_memory(
+            config,
+            count_elements(load.files),
+            tokens=_context(params, config),
+            dtype=str(params["dtype"]),
+            weights_dtype="fp8" if is_fp8 or params["quantization"] == "int8_per_channel_weight_only" else None,
+            kv_dtype=str(params["kv_cache_dtype"]),
+        )
+        return MemoryEstimate(device_bytes=memory.total_bytes, host_bytes=_PROCESS_BYTES, source="static")
+
+
+_PROCESS_BYTES = 3 * 1024**3
+"""Server and engine process without weights, measured."""
+
+_GIB = 1024**3
+
+
+def _context(params: Mapping[str, int | float | str], config: JsonObject) -> int:
+    own = context_tokens(config) or DEFAULT_CONTEXT_TOKENS
+    return int(params["max_model_len"]) or min(own, DEFAULT_CONTEXT_TOKENS)
+
+
+def _arguments(params: Mapping[str, int | float | str], *, max_model_len: int) -> list[str]:
+    caches = bool(params["prefix_cache"])
+    limits = {"image": params["images_per_prompt"], "video": 0, "audio": 0}
+    argv = [
+        *("--tensor-parallel-size", str(params["tensor_parallel"])),
+        *("--dtype", str(params["dtype"])),
+        *("--kv-cache-dtype", str(params["kv_cache_dtype"])),
+        *("--max-model-len", str(max_model_len)),
+        *("--max-num-seqs", str(params["max_num_seqs"])),
+        *("--max-num-batched-tokens", str(params["max_num_batched_tokens"])),
+        *("--gpu-memory-utilization", str(params["gpu_memory_share"])),
+        *("--limit-mm-per-prompt", json.dumps(limits)),
+        *("--seed", str(params["seed"])),
+        *("--max-logprobs", str(params["max_logprobs"])),
+        *("--structured-outputs-config", json.dumps({"backend": params["structured_outputs"]})),
+        *("--generation-config", "vllm" if params["sampling_defaults"] == "engine" else "auto"),
+        # Processed images are kept by the second cache: both would shorten the first token of a repeated page.
+        "--enable-prefix-caching" if caches else "--no-enable-prefix-caching",
+        *("--mm-processor-cache-gb", "4" if caches else "0"),
+        *("--uvicorn-log-level", "warning"),
+    ]
+    if params["quantization"] != "none":
+        argv += ["--quantization", str(params["quantization"])]
+    if params["kv_cache_gib"]:
+        argv += ["--kv-cache-memory-bytes", str(int(float(params["kv_cache_gib"]) * _GIB))]
+    argv += ["--enforce-eager"] if params["enforce_eager"] else []
+    return argv + (["--trust-remote-code"] if params["trust_remote_code"] else [])

@@ -1,0 +1,177 @@
+"""vLLM itself behind the gateway, with the tiny document reader: every kind of request that the adapter promises.
+
+`make clients` installs vLLM and runs these tests. Without it they are skipped, with the place where it is looked for;
+with `VLMHB_NEED_CLIENTS` that is a failure.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from benchmarks.loadgen_conformance.clients import PEERS
+from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
+from vlmhyperbench_sdk.testing.gateways import GatewayProcess
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_tiny_doc_vlm import names, path
+
+PYTHON = PEERS / "vllm" / "bin" / "python"
+VERSION = "0.2"
+TYPED = {
+    "type": "object",
+    "properties": {"total": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["total"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def load() -> LoadRequest:
+    if not PYTHON.exists():
+        message = f"vLLM is not installed: there is no {PYTHON} (`make clients` installs it)"
+        if os.environ.get("VLMHB_NEED_CLIENTS"):
+            pytest.fail(message)
+        pytest.skip(message)
+    files = {name: str(path(name, VERSION)) for name in names(VERSION) if not name.endswith(".gguf")}
+    params: JsonObject = {
+        "dtype": "float32",
+        "kv_cache_gib": 1,
+        "gpu_memory_share": 0.2,
+        "max_num_seqs": 8,
+        "enforce_eager": True,
+        "images_per_prompt": 2,
+    }
+    return LoadRequest(model="tiny", backend_class="vllm", files=files, engine_params=params, load_timeout_s=600)
+
+
+@pytest.fixture(scope="module")
+def gateway(load: LoadRequest) -> Iterator[GatewayProcess]:
+    with GatewayProcess(env=EngineEnvironment(python=str(PYTHON)).to_variables()) as process:
+        answer = process.load(load)
+        assert answer.status == 200, answer.body[-2000:]
+        yield process
+
+
+def _request(content: JsonValue = "Hello there", **more: JsonValue) -> dict[str, JsonValue]:
+    messages: JsonValue = [{"role": "user", "content": content}]
+    return {"model": "tiny", "messages": messages, "max_tokens": 12, "temperature": 0, **more}
+
+
+def _text(gateway: GatewayProcess, request: JsonObject) -> str:
+    answer = gateway.chat(request)
+    assert answer.status == 200, answer.body
+    choices = answer.json()["choices"]
+    assert isinstance(choices, list)
+    return str(choices[0]["message"]["content"])
+
+
+def _page(*colours: str) -> JsonValue:
+    """Return a question about small images, each of one colour."""
+    images = [_png(colour) for colour in colours]
+    return [*({"type": "image_url", "image_url": {"url": url}} for url in images), {"type": "text", "text": "total"}]
+
+
+def _png(colour: str) -> str:
+    from io import BytesIO
+
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.new("RGB", (96, 96), colour).save(buffer, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def test_its_identity_states_version_arguments_and_hashes_without_a_warning(gateway: GatewayProcess) -> None:
+    engine = gateway.status()["engine"]
+    assert isinstance(engine, dict)
+    assert engine["name"] == "vllm"
+    assert str(engine["version"]).startswith("0.32.")
+    assert engine["warnings"] == []
+    assert len(str(dict(engine["weights_sha256"])["model.safetensors"])) == 64  # type: ignore[arg-type]  # an object
+    assert {"--no-enable-prefix-caching", "--mm-processor-cache-gb"} <= set(engine["argv"])  # type: ignore[arg-type]  # a list
+
+
+def test_a_stream_has_the_text_of_the_whole_answer(gateway: GatewayProcess) -> None:
+    for content in ("Hello there", _page("white")):
+        whole = _text(gateway, _request(content))
+        *chunks, last = gateway.chat(_request(content, stream=True)).events()
+        pieces = [choice["delta"].get("content") or "" for chunk in chunks for choice in json.loads(chunk)["choices"]]
+        assert last == "[DONE]"
+        assert "".join(pieces) == whole != ""
+
+
+def test_each_image_of_a_message_adds_its_tokens_and_one_too_many_is_refused(gateway: GatewayProcess) -> None:
+    tokens = [
+        gateway.chat(_request(_page(*colours))).json()["usage"]["prompt_tokens"]  # type: ignore[index, call-overload]  # an object
+        for colours in ((), ("white",), ("white", "black"))
+    ]
+    assert tokens[2] - tokens[1] == tokens[1] - tokens[0] > 0
+    refused = gateway.chat(_request(_page("white", "black", "white")))
+    assert (refused.status, "image" in refused.body.decode()) == (400, True)
+
+
+def test_a_stop_text_ends_the_answer_before_it(gateway: GatewayProcess) -> None:
+    whole = _text(gateway, _request())
+    assert _text(gateway, _request(stop=[whole[2]])) == whole[: whole.index(whole[2])]
+
+
+def test_a_seed_gives_the_same_drawn_answer_again(gateway: GatewayProcess) -> None:
+    drawn = [_text(gateway, _request(temperature=1.5, seed=seed, ignore_eos=True)) for seed in (7, 7, 8)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("pattern", [r"[0-9]{3}-[ab]{2}", r"(yes|no), [A-Z]{4}"])
+def test_an_answer_matches_its_regular_expression(gateway: GatewayProcess, pattern: str) -> None:
+    answer = _text(gateway, _request(response_format={"type": "regex", "regex": pattern}))
+    assert re.fullmatch(pattern, answer)
+
+
+def test_an_answer_has_the_form_of_its_schema(gateway: GatewayProcess) -> None:
+    wanted: JsonValue = {"type": "json_schema", "json_schema": {"schema": TYPED}}
+    answer = json.loads(_text(gateway, _request(_page("white"), response_format=wanted, max_tokens=60)))
+    assert list(answer) == ["total"]
+    assert 0 <= answer["total"] <= 99
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}},
+        {"type": "regex", "regex": "[0-9"},
+    ],
+)
+def test_what_cannot_constrain_is_refused_and_harms_nobody(gateway: GatewayProcess, wanted: JsonValue) -> None:
+    assert gateway.chat(_request(response_format=wanted)).status == 400
+    assert _text(gateway, _request())
+
+
+def test_several_choices_log_probabilities_and_sampling_fields_reach_the_engine(gateway: GatewayProcess) -> None:
+    sampling: JsonObject = {"temperature": 1, "top_p": 0.9, "top_k": 5, "min_p": 0.01, "seed": 1}
+    penalties: JsonObject = {"presence_penalty": 0.5, "frequency_penalty": 0.5, "repetition_penalty": 1.1}
+    answer = gateway.chat(_request(n=2, logprobs=True, top_logprobs=3, **sampling, **penalties)).json()
+    choices = answer["choices"]
+    assert isinstance(choices, list)
+    assert [choice["index"] for choice in choices] == [0, 1]
+    assert all(len(choice["logprobs"]["content"][0]["top_logprobs"]) == 3 for choice in choices)
+
+
+def test_a_prompt_beyond_the_context_is_refused(gateway: GatewayProcess) -> None:
+    refused = gateway.chat(_request("x" * 5000))
+    assert (refused.status, "1024" in refused.body.decode()) == (400, True)
+
+
+def test_an_unload_ends_every_process_and_the_model_loads_again(gateway: GatewayProcess, load: LoadRequest) -> None:
+    engine = gateway.status()["engine"]
+    assert isinstance(engine, dict)
+    family = [psutil.Process(int(str(engine["pid"])))]
+    family += family[0].children(recursive=True)
+    assert gateway.unload().status == 200
+    assert psutil.wait_procs(family, timeout=20)[1] == []
+    assert gateway.load(load).status == 200
+    assert _text(gateway, _request())
