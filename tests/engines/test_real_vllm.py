@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 from collections.abc import Iterator
+from io import BytesIO
 
 import psutil
 import pytest
+from PIL import Image
 
-from benchmarks.loadgen_conformance.clients import PEERS
-from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
+from tests.engines.vllm import question, text_of, tiny_load, vllm_gateway
+from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
-from vlmhyperbench_tiny_doc_vlm import names, path
 
-PYTHON = PEERS / "vllm" / "bin" / "python"
-VERSION = "0.2"
 TYPED = {
     "type": "object",
     "properties": {"total": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -33,42 +31,15 @@ TYPED = {
 
 @pytest.fixture(scope="module")
 def load() -> LoadRequest:
-    if not PYTHON.exists():
-        message = f"vLLM is not installed: there is no {PYTHON} (`make clients` installs it)"
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(message)
-        pytest.skip(message)
-    files = {name: str(path(name, VERSION)) for name in names(VERSION) if not name.endswith(".gguf")}
-    params: JsonObject = {
-        "dtype": "float32",
-        "kv_cache_gib": 1,
-        "gpu_memory_share": 0.2,
-        "max_num_seqs": 8,
-        "enforce_eager": True,
-        "images_per_prompt": 2,
-    }
-    return LoadRequest(model="tiny", backend_class="vllm", files=files, engine_params=params, load_timeout_s=600)
+    return tiny_load("vllm")
 
 
 @pytest.fixture(scope="module")
 def gateway(load: LoadRequest) -> Iterator[GatewayProcess]:
-    with GatewayProcess(env=EngineEnvironment(python=str(PYTHON)).to_variables()) as process:
+    with vllm_gateway() as process:
         answer = process.load(load)
         assert answer.status == 200, answer.body[-2000:]
         yield process
-
-
-def _request(content: JsonValue = "Hello there", **more: JsonValue) -> dict[str, JsonValue]:
-    messages: JsonValue = [{"role": "user", "content": content}]
-    return {"model": "tiny", "messages": messages, "max_tokens": 12, "temperature": 0, **more}
-
-
-def _text(gateway: GatewayProcess, request: JsonObject) -> str:
-    answer = gateway.chat(request)
-    assert answer.status == 200, answer.body
-    choices = answer.json()["choices"]
-    assert isinstance(choices, list)
-    return str(choices[0]["message"]["content"])
 
 
 def _page(*colours: str) -> JsonValue:
@@ -78,10 +49,6 @@ def _page(*colours: str) -> JsonValue:
 
 
 def _png(colour: str) -> str:
-    from io import BytesIO
-
-    from PIL import Image
-
     buffer = BytesIO()
     Image.new("RGB", (96, 96), colour).save(buffer, "PNG")
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
@@ -99,8 +66,8 @@ def test_its_identity_states_version_arguments_and_hashes_without_a_warning(gate
 
 def test_a_stream_has_the_text_of_the_whole_answer(gateway: GatewayProcess) -> None:
     for content in ("Hello there", _page("white")):
-        whole = _text(gateway, _request(content))
-        *chunks, last = gateway.chat(_request(content, stream=True)).events()
+        whole = text_of(gateway, question(content))
+        *chunks, last = gateway.chat(question(content, stream=True)).events()
         pieces = [choice["delta"].get("content") or "" for chunk in chunks for choice in json.loads(chunk)["choices"]]
         assert last == "[DONE]"
         assert "".join(pieces) == whole != ""
@@ -108,33 +75,33 @@ def test_a_stream_has_the_text_of_the_whole_answer(gateway: GatewayProcess) -> N
 
 def test_each_image_of_a_message_adds_its_tokens_and_one_too_many_is_refused(gateway: GatewayProcess) -> None:
     tokens = [
-        gateway.chat(_request(_page(*colours))).json()["usage"]["prompt_tokens"]  # type: ignore[index, call-overload]  # an object
+        gateway.chat(question(_page(*colours))).json()["usage"]["prompt_tokens"]  # type: ignore[index, call-overload]  # an object
         for colours in ((), ("white",), ("white", "black"))
     ]
     assert tokens[2] - tokens[1] == tokens[1] - tokens[0] > 0
-    refused = gateway.chat(_request(_page("white", "black", "white")))
+    refused = gateway.chat(question(_page("white", "black", "white")))
     assert (refused.status, "image" in refused.body.decode()) == (400, True)
 
 
 def test_a_stop_text_ends_the_answer_before_it(gateway: GatewayProcess) -> None:
-    whole = _text(gateway, _request())
-    assert _text(gateway, _request(stop=[whole[2]])) == whole[: whole.index(whole[2])]
+    whole = text_of(gateway, question())
+    assert text_of(gateway, question(stop=[whole[2]])) == whole[: whole.index(whole[2])]
 
 
 def test_a_seed_gives_the_same_drawn_answer_again(gateway: GatewayProcess) -> None:
-    drawn = [_text(gateway, _request(temperature=1.5, seed=seed, ignore_eos=True)) for seed in (7, 7, 8)]
+    drawn = [text_of(gateway, question(temperature=1.5, seed=seed, ignore_eos=True)) for seed in (7, 7, 8)]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.parametrize("pattern", [r"[0-9]{3}-[ab]{2}", r"(yes|no), [A-Z]{4}"])
 def test_an_answer_matches_its_regular_expression(gateway: GatewayProcess, pattern: str) -> None:
-    answer = _text(gateway, _request(response_format={"type": "regex", "regex": pattern}))
+    answer = text_of(gateway, question(response_format={"type": "regex", "regex": pattern}))
     assert re.fullmatch(pattern, answer)
 
 
 def test_an_answer_has_the_form_of_its_schema(gateway: GatewayProcess) -> None:
     wanted: JsonValue = {"type": "json_schema", "json_schema": {"schema": TYPED}}
-    answer = json.loads(_text(gateway, _request(_page("white"), response_format=wanted, max_tokens=60)))
+    answer = json.loads(text_of(gateway, question(_page("white"), response_format=wanted, max_tokens=60)))
     assert list(answer) == ["total"]
     assert 0 <= answer["total"] <= 99
 
@@ -147,14 +114,14 @@ def test_an_answer_has_the_form_of_its_schema(gateway: GatewayProcess) -> None:
     ],
 )
 def test_what_cannot_constrain_is_refused_and_harms_nobody(gateway: GatewayProcess, wanted: JsonValue) -> None:
-    assert gateway.chat(_request(response_format=wanted)).status == 400
-    assert _text(gateway, _request())
+    assert gateway.chat(question(response_format=wanted)).status == 400
+    assert text_of(gateway, question())
 
 
 def test_several_choices_log_probabilities_and_sampling_fields_reach_the_engine(gateway: GatewayProcess) -> None:
     sampling: JsonObject = {"temperature": 1, "top_p": 0.9, "top_k": 5, "min_p": 0.01, "seed": 1}
     penalties: JsonObject = {"presence_penalty": 0.5, "frequency_penalty": 0.5, "repetition_penalty": 1.1}
-    answer = gateway.chat(_request(n=2, logprobs=True, top_logprobs=3, **sampling, **penalties)).json()
+    answer = gateway.chat(question(n=2, logprobs=True, top_logprobs=3, **sampling, **penalties)).json()
     choices = answer["choices"]
     assert isinstance(choices, list)
     assert [choice["index"] for choice in choices] == [0, 1]
@@ -162,7 +129,7 @@ def test_several_choices_log_probabilities_and_sampling_fields_reach_the_engine(
 
 
 def test_a_prompt_beyond_the_context_is_refused(gateway: GatewayProcess) -> None:
-    refused = gateway.chat(_request("x" * 5000))
+    refused = gateway.chat(question("x" * 5000))
     assert (refused.status, "1024" in refused.body.decode()) == (400, True)
 
 
@@ -174,4 +141,4 @@ def test_an_unload_ends_every_process_and_the_model_loads_again(gateway: Gateway
     assert gateway.unload().status == 200
     assert psutil.wait_procs(family, timeout=20)[1] == []
     assert gateway.load(load).status == 200
-    assert _text(gateway, _request())
+    assert text_of(gateway, question())

@@ -22,6 +22,7 @@ KEY_PARAM = "api_key_secret"
 
 
 FIRST_PARTY_ADAPTERS = (
+    "vlmhyperbench-deepseek-ocr",
     "vlmhyperbench-llamacpp",
     "vlmhyperbench-openai",
     "vlmhyperbench-sglang",
