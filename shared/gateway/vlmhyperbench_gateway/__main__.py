@@ -53,6 +53,7 @@ def _serve(args: argparse.Namespace, key: str, environment: EngineEnvironment, l
         data_root=args.data_root,
         url_policy=UrlPolicy(allow_loopback=args.allow_loopback, allow_hosts=frozenset(args.allow_host)),
         engine_log=args.engine_log,
+        max_in_flight=args.max_in_flight,
     )
     hide([key])
     quiet_client_errors()
@@ -86,7 +87,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--allow-loopback", action="store_true", help="endpoints on this machine are allowed")
     parser.add_argument("--allow-host", action="append", default=[], metavar="HOST", help="a private host is allowed")
     parser.add_argument("--data-root", type=Path, help="images may be named as files below it")
-    parser.add_argument("--engine-log", type=Path, help="keep the engine's output here, masked")
+    parser.add_argument("--engine-log", type=Path, help="keep the first and last part of the engine's output here")
+    parser.add_argument("--max-in-flight", type=int, default=512, help="further requests are answered 429")
     return parser.parse_args()
 
 

@@ -181,3 +181,5 @@ class ModelStatus:
     measured_at: Literal["engine", "gateway"] = "engine"
     engine: EngineIdentity | None = None
     error: str | None = None
+    error_code: str | None = None
+    """`oom`, `engine_exited`, `load_timeout`, `load_failed` …: why the state is `error`."""
