@@ -1,5 +1,6 @@
 """Processes die, the broker forgets, users change their minds: every sample exactly once, every run ended."""
 
+import json
 import os
 import signal
 
@@ -46,6 +47,22 @@ def assert_exactly_once(stack, run_id, samples):
     audit(stack)
 
 
+def failed_claims(stack, run_id):
+    """Return the ids and failures of the claims of a run that failed."""
+    return stack.query("SELECT id, failure FROM claim WHERE run_id = %s AND failure IS NOT NULL", run_id)
+
+
+def files_of(stack, run_id):
+    """Return the names of a run's artifacts."""
+    return {item.name for item in stack.client.artifacts(run_id=run_id).items}
+
+
+def content_of(stack, run_id, name):
+    """Download an artifact of a run."""
+    [file] = [item for item in stack.client.artifacts(run_id=run_id).items if item.name == name]
+    return (stack.home.root / "storage" / file.storage_key).read_bytes()
+
+
 def why_requeued(stack, run_id):
     """Say why claims of a run were taken back."""
     found = stack.query(
@@ -63,6 +80,10 @@ def test_a_killed_inference_worker_costs_no_sample(stack):
     claims = stack.query("SELECT count(DISTINCT claim_id) FROM fact WHERE run_id = %s AND phase = 1", run_id)[0][0]
     assert claims >= 2
     assert why_requeued(stack, run_id) == ["worker_died"]
+    [(dead, failure)] = failed_claims(stack, run_id)
+    assert failure["code"] == "worker_died"
+    # The samples and the engine's log of the dead worker, which its successor stored.
+    assert {f"resources-{dead}.parquet", f"engine-{dead}.log"} <= files_of(stack, run_id)
 
 
 def test_after_a_kill_work_goes_on_long_before_the_lease_has_run_out(registries):
@@ -85,6 +106,14 @@ def test_a_killed_engine_costs_no_sample(stack):
     )
     os.kill(int(engine[-1][0]), signal.SIGKILL)
     assert_exactly_once(stack, run_id, 600)
+    [(killed, failure)] = failed_claims(stack, run_id)
+    assert failure["code"] == "engine_exited"
+    assert "SIGKILL" in failure["message"]
+    assert {f"resources-{killed}.parquet", f"engine-{killed}.log"} <= files_of(stack, run_id)
+    pids = stack.query("SELECT DISTINCT engine->>'pid' FROM claim WHERE run_id = %s AND engine IS NOT NULL", run_id)
+    assert len(pids) == 2
+    report = json.loads(content_of(stack, run_id, "report.json"))
+    assert "engine_exited" in json.dumps(report["sections"])
 
 
 def test_a_timed_run_restarts_whole_when_its_worker_is_killed(stack):

@@ -197,8 +197,10 @@ async def test_requests_that_a_killed_engine_did_not_answer_have_no_row(
 
     async with asyncio.TaskGroup() as group:
         group.create_task(kill(served.engine.pid))
-        with pytest.raises(EngineLost, match=re.escape(served.measured.url)):
+        with pytest.raises(EngineLost, match=re.escape(served.measured.url)) as lost:
             await ask(job, served, tmp_path, requests=1000, in_flight=4)
+    assert lost.value.code == "engine_exited"
+    assert "SIGKILL" in lost.value.message
     rows = await rows_of(job)
     assert 0 < len(rows) < 1000
     assert {error for _, error in rows} == {"ok"}
@@ -216,8 +218,9 @@ async def test_the_remaining_requests_of_a_lost_endpoint_have_no_error_rows(
 
         async with asyncio.TaskGroup() as group:
             group.create_task(go_away())
-            with pytest.raises(EngineLost):
+            with pytest.raises(EngineLost) as lost:
                 await ask(job, served, tmp_path, requests=1000, in_flight=4)
+    assert lost.value.code == "engine_lost"
     rows = await rows_of(job)
     assert 0 < len(rows) < 1000
     assert {error for _, error in rows} == {"ok"}

@@ -28,6 +28,7 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_inference_worker.bench import Bench
+from vlmhyperbench_inference_worker.evidence import EvidenceFolder
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.loading import secret_names
@@ -106,7 +107,8 @@ async def fleet() -> AsyncIterator[Fleet]:
 @pytest.fixture
 async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[Ask]:
     room, standby = EngineRoom(runtime.database), Standby(tmp_path / "work")
-    bench = Bench(devices=[], fleet=fleet, standby=standby)
+    evidence = EvidenceFolder(tmp_path / "evidence")
+    bench = Bench(devices=[], fleet=fleet, standby=standby, evidence=evidence)
 
     async def do(job: JobView) -> Outcome:
         worker_id = await room.add_worker()

@@ -6,6 +6,7 @@ from uuid import uuid4
 import polars
 import pytest
 
+from tests.inference_worker.test_watch import watched_memory
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema
 from vlmhyperbench.storage import open_storage
@@ -68,7 +69,9 @@ def seal(tmp_path):
     storage = open_storage(str(tmp_path / "storage"))
     work = tmp_path / "work"
     work.mkdir()
-    sink = Sink(storage, run_id=uuid4(), claim_id=uuid4(), folder=work, secrets=["sk-a-long-secret", "12.50"])
+    watch = watched_memory([10, 20, 60, 50])
+    secrets = ["sk-a-long-secret", "12.50"]
+    sink = Sink(storage, run_id=uuid4(), claim_id=uuid4(), folder=work, secrets=secrets, watch=watch)
 
     def seal_records(records, *, keep_unanswered=True, sha256=None):
         path = work / "segment.parquet"
@@ -114,6 +117,12 @@ def test_a_key_is_masked_in_errors_whether_whole_cut_or_short(seal):
         None,
     ]
     assert rows["finish_reason"][2] == "********"
+
+
+def test_an_answer_has_the_memory_of_the_accelerators_before_and_during_it(seal):
+    _, rows = seal([record(0, sent_ns=150, stream_end_ns=320), record(1, **LOST)])
+    assert rows["vram_before_bytes"].to_list() == [20, None]
+    assert rows["vram_peak_bytes"].to_list() == [60, None]
 
 
 def test_tokens_without_events_count_as_tokens_and_take_no_time(seal):

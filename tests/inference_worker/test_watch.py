@@ -5,16 +5,23 @@ import io
 import os
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import polars
-import psutil
 import pynvml
 import pytest
 
 from vlmhyperbench.domain.identity import kind_of_machine
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
-from vlmhyperbench_inference_worker.watch import Watch, machine
+from vlmhyperbench_inference_worker.samples import (
+    DeviceSample,
+    open_samples,
+    read_samples,
+    samples_parquet,
+    write_sample,
+)
+from vlmhyperbench_inference_worker.watch import UNKNOWN_MEMORY, Watch, machine
 
 
 async def until(holds):
@@ -24,11 +31,11 @@ async def until(holds):
 
 
 @pytest.mark.anyio
-async def test_a_watched_process_shows_its_memory_within_the_window():
-    async with Watch([], interval_s=0.01) as watch:
+async def test_a_watched_process_shows_its_memory_within_the_window(tmp_path):
+    async with Watch([], interval_s=0.01, file=tmp_path / "samples") as watch:
         watch.engine_pid = os.getpid()
         start = time.monotonic_ns()
-        await until(lambda: len(polars.read_parquet(io.BytesIO(watch.parquet()))) >= 5)
+        await until(lambda: len(read_samples(tmp_path / "samples")) >= 5)
         summary = watch.summary(start, time.monotonic_ns())
     assert summary.samples >= 4
     assert summary.engine_rss_bytes_peak > 1_000_000
@@ -64,18 +71,89 @@ def test_the_machine_is_described():
     assert described["kernel"]
 
 
-def test_a_table_that_is_made_while_a_sample_is_taken_has_whole_rows(monkeypatch):
-    watch, tables, memory = Watch([]), [], psutil.virtual_memory
+def test_the_samples_of_a_writer_that_died_in_the_middle_of_a_line_are_a_table_of_whole_rows(tmp_path):
+    path = tmp_path / "samples"
+    with open_samples(path) as file:
+        for at in (1, 2):
+            write_sample(file, replace(SAMPLE, monotonic_ns=at))
+        file.write(b"[3, 4, 5.0, ")
+    table = polars.read_parquet(io.BytesIO(samples_parquet(read_samples(path))))
+    assert table["monotonic_ns"].to_list() == [1, 2]
+    assert table["accelerator_memory_used_bytes"].to_list() == [None, None]
+    assert (table["cpu_util_percent"].dtype, table["memory_used_bytes"].dtype) == (polars.Float64, polars.Int64)
 
-    def asked_meanwhile():
-        tables.append(polars.read_parquet(io.BytesIO(watch.parquet())))
-        return memory()
 
-    monkeypatch.setattr(psutil, "virtual_memory", asked_meanwhile)
-    for _ in range(3):
-        watch._sample()
-    assert [table.height for table in tables] == [0, 1, 2]
-    assert tables[2]["cpu_util_percent"].dtype == polars.Float64
+SAMPLE = DeviceSample(
+    monotonic_ns=0,
+    wall_ns=0,
+    cpu_util_percent=1.0,
+    memory_used_bytes=1,
+    engine_rss_bytes=None,
+    accelerator_memory_used_bytes=None,
+    accelerator_util_percent=None,
+    power_accelerator_w=None,
+    temperature_accelerator_c=None,
+)
+GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="H100", memory_bytes=80)
+
+
+def watched_memory(used: list[int | None]) -> Watch:
+    """A watch that took a sample every 100 ns, from 0 on."""
+    watch = Watch([GPU])
+    watch._samples += [
+        replace(SAMPLE, monotonic_ns=number * 100, accelerator_memory_used_bytes=value)
+        for number, value in enumerate(used)
+    ]
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "before", "peak"),
+    [
+        (150, 320, 20, 60),
+        (150, 190, 20, 20),  # shorter than the time between two samples
+        (200, 300, 60, 60),
+        (350, 900, 50, 50),
+        (-10, 50, 10, 10),  # sent before the first sample
+    ],
+)
+def test_a_request_has_the_memory_before_it_and_its_peak(start, end, before, peak):
+    memory = watched_memory([10, 20, 60, 50]).memory_between(start, end)
+    assert (memory.before_bytes, memory.peak_bytes) == (before, peak)
+
+
+def test_the_memory_of_a_request_is_unknown_without_an_accelerator_or_with_a_gap_in_its_samples():
+    for used in ([], [None, None], [10, None, 20]):
+        assert watched_memory(used).memory_between(0, 900) == UNKNOWN_MEMORY
+    assert watched_memory([10, None, 20]).memory_between(200, 900).peak_bytes == 20
+
+
+@pytest.mark.parametrize(("users", "peak"), [({1, 2}, 20), ({1}, 20), ({1, 2, 3}, None), (set(), 20), ({70, 71}, 20)])
+def test_the_memory_of_a_request_is_unknown_while_other_processes_use_its_accelerator(monkeypatch, users, peak):
+    """Ids of which none is the engine's are those of another namespace, about which nothing can be said."""
+    monkeypatch.setattr(nvml, "processes", lambda _: users)
+    watch = watched_memory([10, 20])
+    watch._find_strangers({1, 2})
+    assert watch.memory_between(0, time.monotonic_ns()).peak_bytes == peak
+
+
+def test_the_memory_before_a_load_is_the_smallest_since_its_start():
+    watch = watched_memory([5, 40, 10, 30, 60])
+    assert (watch.min_accelerator_memory(100), watch.min_accelerator_memory(900)) == (10, None)
+
+
+def test_the_processes_on_a_gpu_are_unknown_where_the_driver_does_not_say_them(monkeypatch):
+    def refused(_: object) -> list[object]:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+
+    monkeypatch.setattr(nvml, "_is_available", lambda: True)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda no: no)
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda no: [SimpleNamespace(pid=no + 7), SimpleNamespace(pid=9)]
+    )
+    assert nvml.processes([0, 1]) == {7, 8, 9}
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", refused)
+    assert nvml.processes([0, 1]) == set()
 
 
 def watched(power_w: list[float | None]) -> Watch:

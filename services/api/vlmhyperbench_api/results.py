@@ -30,6 +30,8 @@ from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
 
+BYTES_PER_MB = 1024 * 1024
+
 Reader = Annotated[Principal, requires("run:read")]
 GroupValue = Annotated[str | None, Query(max_length=200)]
 
@@ -176,6 +178,8 @@ def _join(
                 ttft_ms=_ms(fact.ttft_user_ns),
                 tpot_ms=_ms(fact.tpot_ns),
                 latency_ms=_ms(fact.latency_ns),
+                vram_peak_mb=_megabytes(payload["vram_peak_bytes"]),
+                vram_delta_mb=_megabytes(payload["vram_peak_bytes"], payload["vram_before_bytes"]),
                 measures=measures_of.get((row.phase, row.ordinal), []),
                 damaged=[*damaged, *scores.damaged.values()],
             )
@@ -187,6 +191,10 @@ def _outcome(status: FactStatus, failure: str | None) -> SampleOutcome:
     if status is FactStatus.OK:
         return "answered"
     return "model_failure" if failure == "model" else "infrastructure_failure"
+
+
+def _megabytes(value_bytes: int | None, before_bytes: int | None = 0) -> float | None:
+    return None if value_bytes is None or before_bytes is None else (value_bytes - before_bytes) / BYTES_PER_MB
 
 
 def _ms(value_ns: float | None) -> float | None:

@@ -16,7 +16,7 @@ from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.wire.results import MeasureValue
 from vlmhyperbench_sdk.types import JsonObject
 
-_PAYLOAD = ("text", "reasoning", "error")
+_PAYLOAD = ("text", "reasoning", "error", "vram_before_bytes", "vram_peak_bytes")
 _MEASURE = ("phase", "ordinal", "extractor", "value", "outcome", "reason", "field")
 
 
@@ -66,9 +66,9 @@ def media_type_of(samples: Path, sha256: str) -> str | None:
     return str(image["media_type"][0]) if image.height else None
 
 
-def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
-    """Read text, reasoning and error of each row; a row whose chunk is not in `chunks` gets None for each."""
-    frames = {key: pl.read_parquet(path, columns=list(_PAYLOAD), glob=False) for key, path in chunks.items()}
+def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
+    """Read text, reasoning, error and memory of each row; a row whose chunk is not in `chunks` gets None for each."""
+    frames = {key: _payload_of(path) for key, path in chunks.items()}
     contents = []
     for row in rows:
         frame = frames.get(row.storage_key or "")
@@ -77,6 +77,13 @@ def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict
             frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(_PAYLOAD)
         )
     return contents
+
+
+def _payload_of(path: Path) -> pl.DataFrame:
+    """Read the columns of a chunk; one of an earlier version lacks those that later versions added."""
+    frame = pl.scan_parquet(path, glob=False)
+    known = frame.collect_schema().names()
+    return frame.select(pl.col(name) if name in known else pl.lit(None).alias(name) for name in _PAYLOAD).collect()
 
 
 def measures(

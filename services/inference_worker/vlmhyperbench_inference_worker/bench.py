@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import ground
+from vlmhyperbench_inference_worker.evidence import EvidenceFolder
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.standby import Standby
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """All devices of the worker, the target that they hold, and a load generator on standby."""
+    """All devices of the worker, the target that they hold, a load generator on standby, and the evidence of claims."""
 
     devices: Sequence[DeviceInfo]
     fleet: Fleet
     standby: Standby
+    evidence: EvidenceFolder
 
     @property
     def ground(self) -> Ground:

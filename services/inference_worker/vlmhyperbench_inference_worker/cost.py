@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +10,7 @@ from dataclasses import asdict
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
-from vlmhyperbench.worker.claims import RESOURCES, ClaimedJob
+from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.drive import Driven
 from vlmhyperbench_inference_worker.watch import Watch
 
@@ -32,10 +31,9 @@ async def sending(job: ClaimedJob, ground: Ground) -> AsyncIterator[Neighbours]:
 
 
 async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:
-    """Record the clocks, the client's own cost, the other measurements on this machine, and the device samples.
+    """Record the clocks, the client's own cost, the other measurements on this machine, and a summary of its devices.
 
     Raises:
-        Unavailable: storage is full or away.
         Fenced: the claim is lost.
     """
     neighbours.leave()
@@ -51,4 +49,3 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours:
         sending_until_ns=driven.sending_until_ns or time.monotonic_ns(),
     )
     await job.record_claim(added)
-    await job.add_file(RESOURCES, await asyncio.to_thread(watch.parquet))

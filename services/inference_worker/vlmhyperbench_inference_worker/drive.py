@@ -25,7 +25,10 @@ from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine
 
 
 class EngineLost(Unavailable):
-    """The engine died, or its address does not answer; the next attempt sends the unanswered requests again."""
+    """The engine died, or its address does not answer; the next attempt sends the unanswered requests again.
+
+    Its code says why, where the gateway knows it: `oom`, `engine_exited`.
+    """
 
     code = "engine_lost"
 
@@ -119,8 +122,9 @@ class _Follower:
             await self._job.append(sealed.chunk, sealed.rows)
             self._note(sealed, is_measured=line.phase == self._measured)
         if is_lost:
-            reason = serving.status.error or "its process has ended, or its address does not answer"
-            raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
+            code, reason = await serving.why_lost()
+            message = f"The engine at {serving.measured.url} does not answer any more. {reason}"
+            raise EngineLost(message, code=code)
 
     async def _seal(self, line: SegmentLine, *, keep_unanswered: bool) -> Sealed | None:
         return await asyncio.to_thread(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from vlmhyperbench.sources import require_source
 from vlmhyperbench.worker.gateway import GatewayOptions
@@ -27,6 +28,11 @@ class Fleet:
         """Processes of the engines that are loaded now, as far as they run on this machine."""
         engine = self._serving.engine if self._serving is not None else None
         return [engine.pid] if engine is not None and engine.pid is not None else []
+
+    @property
+    def engine_log(self) -> Path | None:
+        """Log of the engine that is loaded now."""
+        return self._serving.engine_log if self._serving is not None else None
 
     async def acquire(self, wanted: WantedTarget, options: GatewayOptions) -> Serving:
         """Return the serving of a target: the loaded one if it is the same and healthy; any other is unloaded first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
@@ -11,6 +12,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.cost import record_cost, sending
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
+from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.plan import Load, plan_load
@@ -31,22 +33,30 @@ READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
 
 async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     """Do one job that asks a target; the entry of the inference worker."""
+    await bench.evidence.recover(job.runtime, in_use=bench.fleet.engine_log)
     work = await READERS[job.job.kind](job)
+    if not work.missing:
+        return Complete(data={"requests": 0})
+    folder, has_asked = bench.evidence.open(job), True
     try:
-        async with Watch(bench.devices) as watch:
-            return await _generate(job, work, bench, watch)
+        async with Watch(bench.devices, file=folder.samples) as watch:
+            outcome = await _generate(job, work, bench, watch, folder)
+            has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
+            return outcome
     except (EngineLost, TargetRefused):
         await bench.fleet.discard()
         raise
+    except asyncio.CancelledError:
+        if job.has_stalled:
+            await bench.fleet.discard()  # an engine that hangs still accepts connections
+        raise
     finally:
         bench.standby.refill()
+        await folder.close(job, is_needed=has_asked)
 
 
-async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> Outcome:
-    if not work.missing:
-        return Complete(data={"requests": 0})
-    serving = await bring_up(job, work, bench)
-    watch.engine_pid = serving.engine.pid if serving.engine else None
+async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Outcome:
+    serving = await bring_up(job, work, bench, watch, folder)
     work = await reuse_rows(job, work, serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
@@ -57,7 +67,7 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
         if job.interruption is not None:
             return job.interruption
         async with bench.standby.lend() as process:
-            load, sink = await plan_load(job, work, serving, process), Sink.of_claim(job, serving, process)
+            load, sink = await plan_load(job, work, serving, process), Sink.of_claim(job, serving, process, watch)
             if work.spec.stop is None or not load.phases.requests:
                 await write_unreadable(job, work, sink, phase=load.phases.measured)
             if not load.phases.requests:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.errors import Conflict
+from vlmhyperbench.logs import hide
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
+from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
-from vlmhyperbench_inference_worker.watch import machine
+from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work
 
 
-async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
+async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Serving:
     """Return the target of a job, loaded and ready.
 
     Every job reads the secrets, because their names or their files may have changed since the target was loaded.
@@ -35,15 +39,22 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
     if isinstance(target, ImportTarget):
         raise Conflict("The run's answers come from a file; there is no model to load.")
     secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
+    hide(secrets.values())  # in every line that this process logs, and every message that it stores, from now on
     wanted = WantedTarget(digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s)
+    options, start_ns = _gateway_options(job.context, folder.engine_log), time.monotonic_ns()
     with job.loading(load_timeout_s):
-        serving = await bench.fleet.acquire(wanted, _gateway_options(job.context))
+        serving = await bench.fleet.acquire(wanted, options)
     engine = serving.engine
+    if serving.engine_log == folder.engine_log and engine is not None and engine.pid is not None:
+        serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
+    folder.note_engine(serving)
+    watch.engine_pid = engine.pid if engine is not None else None
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
         machine=machine(bench.devices),
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
+        resources={"accelerator_memory_before_load_bytes": serving.memory_before_bytes},
     )
     await job.record_target(bench.fleet.resident, record)
     return serving
@@ -64,12 +75,13 @@ def secret_names(work: Work) -> list[str]:
     return list(dict.fromkeys([*(name for name in spec.secrets if name not in withheld), *target.secret_names]))
 
 
-def _gateway_options(context: WorkerContext) -> GatewayOptions:
+def _gateway_options(context: WorkerContext, engine_log: Path) -> GatewayOptions:
     """Return how the worker starts gateways; engines and body writers get the same environment as the gateway."""
     settings = context.settings
     return GatewayOptions(
         environment=replace(settings.engine_environment, variables=context.label),
         log=settings.home / "logs" / f"gateway-{context.name}.log",
         policy=settings.url_policy,
+        engine_log=engine_log,
         lock_fds=context.lock_fds,
     )

@@ -17,6 +17,7 @@ from vlmhyperbench.worker.ground import pin
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.bench import Bench
+from vlmhyperbench_inference_worker.evidence import EvidenceFolder
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.standby import Standby
@@ -44,10 +45,12 @@ def serve(settings: Settings) -> None:
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the engine counts GPUs as NVML does
     pin(settings.inference_cores)  # before anything starts that is to inherit it
     standby = Standby(settings.home / "work" / settings.worker_name)
-    bench = Bench(devices=devices(), fleet=Fleet(), standby=standby)
+    evidence = EvidenceFolder(settings.home / "evidence" / settings.worker_name)
+    bench = Bench(devices=devices(), fleet=Fleet(), standby=standby, evidence=evidence)
 
-    async def start(_: WorkerContext) -> None:
+    async def start(context: WorkerContext) -> None:
         standby.refill()
+        await evidence.recover(context.runtime)
 
     async def stop(_: WorkerContext) -> None:
         await bench.close()

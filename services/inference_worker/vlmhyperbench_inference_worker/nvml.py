@@ -106,6 +106,15 @@ def read(indices: Sequence[int]) -> Reading:
     )
 
 
+def processes(indices: Sequence[int]) -> set[int]:
+    """Return the ids of the processes that compute on the given GPUs; empty where the driver does not say it."""
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(no) for no in indices] if _is_available() else []
+    try:
+        return {int(user.pid) for handle in handles for user in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    except pynvml.NVMLError:
+        return set()
+
+
 def _each(handles: Sequence[object], query: Callable[[object], float]) -> list[float]:
     """Query every GPU; return nothing if one does not report it, because a sum over the others would be wrong."""
     try:

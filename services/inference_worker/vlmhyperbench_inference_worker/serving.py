@@ -14,6 +14,7 @@ import psutil
 
 from vlmhyperbench.data import weights
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
+from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyWriter
 from vlmhyperbench_sdk.errors import Unavailable
@@ -21,6 +22,8 @@ from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus, 
 
 ANSWER_TIMEOUT_S = 2.0
 """An engine that accepts a connection but does not answer within this time is busy, not lost."""
+EXPLAIN_TRIES = 20
+EXPLAIN_PAUSE_S = 0.05
 _NOBODY_BEHIND = frozenset({502, 503, 504})
 """HTTP statuses of a proxy that has no engine."""
 _CHAT = "/v1/chat/completions"
@@ -59,6 +62,12 @@ class Serving:
         self.wanted = wanted
         self.bodies = bodies
         self.status = ModelStatus(state="unloaded")
+        self.engine_log: Path | None = None
+        """File for the engine's output; None where it is not stored."""
+        self.ready_bytes = 0
+        """Length of that log when the engine was ready."""
+        self.memory_before_bytes: int | None = None
+        """Memory that the accelerators used before the load; None where it was not sampled."""
         self.answered_options: set[str] = set()
         """Options of requests that the target has answered; `probing` does not probe them again."""
         self._gateway = gateway
@@ -81,8 +90,10 @@ class Serving:
         files = await asyncio.to_thread(_verified, wanted.target)
         gateway = await GatewayClient.start(options)
         serving = cls(wanted, gateway, BodyWriter(options.environment), stamps)
+        serving.engine_log = options.engine_log
         try:
             await serving._load(files)
+            serving.ready_bytes = log_length(options.engine_log) if options.engine_log is not None else 0
         except BaseException:
             try:
                 await serving.close()
@@ -136,6 +147,22 @@ class Serving:
             return False
         url = self.status.engine_url
         return self.status.state == "ready" and url is not None and await _is_answering(url)
+
+    async def why_lost(self) -> tuple[str | None, str]:
+        """Return the code and the reason of a lost engine, as its gateway knows them; no code where it knows none.
+
+        The gateway may notice the end of its engine a moment after the client whose stream broke.
+        """
+        tries = EXPLAIN_TRIES if self.engine is not None and self.engine.pid is not None else 1
+        for _ in range(tries):
+            try:
+                status = await self._gateway.status()
+            except Unavailable as error:
+                return None, str(error)
+            if status.error is not None:
+                return status.error_code, status.error
+            await asyncio.sleep(EXPLAIN_PAUSE_S)
+        return None, "Its process has ended, or its address does not answer."
 
     async def close(self) -> None:
         """End the gateway, which ends its engine, and the body writer; if this is cancelled, it may be called again."""

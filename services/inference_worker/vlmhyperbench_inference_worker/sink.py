@@ -19,6 +19,7 @@ from vlmhyperbench.storage import Storage
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
 
 if TYPE_CHECKING:
@@ -46,9 +47,20 @@ class Sink:
     """Numbers the chunks of a claim, phase by phase, and writes them. Calls block, so run them in a thread."""
 
     def __init__(
-        self, storage: Storage, *, run_id: UUID, claim_id: UUID, folder: Path, secrets: Iterable[str] = ()
+        self,
+        storage: Storage,
+        *,
+        run_id: UUID,
+        claim_id: UUID,
+        folder: Path,
+        secrets: Iterable[str] = (),
+        watch: Watch | None = None,
     ) -> None:
-        """Create a sink that masks `secrets` where an endpoint repeats them in an answer or an error."""
+        """Create a sink that masks `secrets` where an endpoint repeats them in an answer or an error.
+
+        `watch` samples the accelerators of the engine; None where the engine is not on this machine.
+        """
+        self._watch = watch
         secrets = list(secrets)
         self._errors = SecretMasker(secrets)
         self._answers = SecretMasker(value for value in secrets if len(value) >= MIN_HIDDEN_CHARACTERS)
@@ -59,7 +71,7 @@ class Sink:
         self._next: dict[int, int] = {}
 
     @classmethod
-    def of_claim(cls, job: ClaimedJob, serving: Serving, process: LoadProcess) -> Self:
+    def of_claim(cls, job: ClaimedJob, serving: Serving, process: LoadProcess, watch: Watch) -> Self:
         """Create the sink of a claim whose load generator asks a target."""
         return cls(
             job.runtime.storage,
@@ -67,6 +79,7 @@ class Sink:
             claim_id=job.claim_id,
             folder=process.record_folder.parent,
             secrets=serving.secret_values,
+            watch=watch if watch.engine_pid is not None else None,
         )
 
     def seal(
@@ -101,7 +114,7 @@ class Sink:
             ):
                 if record[name] is not None:
                     record[name] = mask(record[name])
-        rows = [_complete(record, planned[record["ordinal"]]) for record in records]
+        rows = [_complete(record, planned[record["ordinal"]]) | self._memory(record) for record in records]
         if not keep_unanswered:
             rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION]
         return self._store(rows, phase=phase) if rows else None
@@ -125,6 +138,14 @@ class Sink:
             )
             rows.append(_complete(blank, request))
         return self._store(rows, phase=phase)
+
+    def _memory(self, record: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return the columns on the accelerators' memory during a request that was sent."""
+        end_ns = record["stream_end_ns"] or record["last_event_ns"]
+        if self._watch is None or record["sent_ns"] is None or end_ns is None:
+            return {}
+        memory = self._watch.memory_between(record["sent_ns"], end_ns)
+        return {"vram_before_bytes": memory.before_bytes, "vram_peak_bytes": memory.peak_bytes}
 
     def _store(self, rows: list[dict[str, Any]], *, phase: int) -> Sealed:
         no = self._next.get(phase, 0)

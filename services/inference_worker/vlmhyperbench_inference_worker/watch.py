@@ -1,28 +1,31 @@
 """Samples of CPU, memory, GPU and the engine's own memory, ten times a second.
 
-Samples have the monotonic clock of this machine, so that they join with the load generator's instants. A claim stores
-them as a Parquet file; the report shows the `ResourceSummary` of the measured window.
+Samples have the monotonic clock of this machine, so that they join with the load generator's instants. Each is written
+to a file as it is taken, of which the claim makes an artifact (`evidence`); the report shows the `ResourceSummary` of
+the measured window, and each request has its `RequestMemory`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import platform
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import psutil
 
 from vlmhyperbench.bus import Resources
 from vlmhyperbench.domain.units import NS_PER_S
+from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
-from vlmhyperbench_inference_worker.known import max_known
+from vlmhyperbench_inference_worker.known import max_known, min_known
+from vlmhyperbench_inference_worker.samples import DeviceSample, open_samples, write_sample
 from vlmhyperbench_sdk.types import JsonValue
 
 INTERVAL_S = 0.1
@@ -50,25 +53,29 @@ class ResourceSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSample:
-    """The values at one instant; None if the machine does not measure it."""
+class RequestMemory:
+    """Memory of the accelerators around one request; of all requests in flight, where there are several."""
 
-    monotonic_ns: int
-    wall_ns: int
-    cpu_util_percent: float
-    memory_used_bytes: int
-    engine_rss_bytes: int | None
-    accelerator_memory_used_bytes: int | None
-    accelerator_util_percent: float | None
-    power_accelerator_w: float | None
-    temperature_accelerator_c: float | None
+    before_bytes: int | None = None
+    """In the last sample before it was sent."""
+    peak_bytes: int | None = None
+
+
+UNKNOWN_MEMORY = RequestMemory()
 
 
 class Watch:
     """Samples from `async with` to its end; `engine_pid` is set once the engine runs."""
 
-    def __init__(self, devices: Sequence[DeviceInfo], *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, devices: Sequence[DeviceInfo], *, interval_s: float = INTERVAL_S, file: Path | None = None
+    ) -> None:
+        """`file`: where each sample is written at once."""
         self.engine_pid: int | None = None
+        self._path = file
+        self._file: IO[bytes] | None = None
+        self._strangers_since_ns: float = float("inf")
+        """Since when other processes use the accelerators, as far as NVML says it."""
         self._gpus = [device.no for device in devices if device.kind == "gpu"]
         self._interval_s = interval_s
         self._samples: list[DeviceSample] = []
@@ -79,6 +86,8 @@ class Watch:
 
     async def __aenter__(self) -> Self:
         psutil.cpu_percent()  # the first call only sets the reference for the next
+        if self._path is not None:
+            self._file = open_samples(self._path)
         self._task = asyncio.create_task(self._run(), name="watch")
         return self
 
@@ -86,6 +95,8 @@ class Watch:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._file is not None:
+            self._file.close()
 
     def latest(self) -> Resources | None:
         """Return the newest sample, for the live view; None before the first."""
@@ -94,18 +105,25 @@ class Watch:
         newest = asdict(self._samples[-1])
         return Resources(**{name: newest[name] for name in Resources.model_fields})
 
-    def parquet(self) -> bytes:
-        """Return all samples so far as Parquet, one row each; may be called in a thread while the sampler runs."""
-        import polars
+    def memory_between(self, start_ns: int, end_ns: int) -> RequestMemory:
+        """Return the accelerators' memory before and during a request between two monotonic instants.
 
-        types: dict[str, type[polars.Float64 | polars.Int64]] = {
-            column.name: polars.Float64 if "float" in str(column.type) else polars.Int64
-            for column in fields(DeviceSample)
-        }
-        frame = polars.DataFrame([astuple(sample) for sample in tuple(self._samples)], schema=types, orient="row")
-        buffer = io.BytesIO()
-        frame.write_parquet(buffer)
-        return buffer.getvalue()
+        It is unknown without accelerators, and while processes that are not the engine's use them: their memory cannot
+        be divided. May be called in a thread while the sampler runs.
+        """
+        samples = self._samples
+        first = max(bisect_right(samples, start_ns, key=_instant) - 1, 0)
+        during = samples[first : bisect_right(samples, end_ns, key=_instant)]
+        used = [sample.accelerator_memory_used_bytes for sample in during]
+        known = [value for value in used if value is not None]
+        if not known or len(known) < len(used) or self._strangers_since_ns <= end_ns:
+            return UNKNOWN_MEMORY
+        return RequestMemory(before_bytes=known[0], peak_bytes=max(known))
+
+    def min_accelerator_memory(self, since_ns: int) -> int | None:
+        """Return the smallest memory use of the accelerators since an instant, such as that before a load."""
+        recent = [sample for sample in self._samples if sample.monotonic_ns >= since_ns]
+        return min_known(sample.accelerator_memory_used_bytes for sample in recent)
 
     def summary(self, start_ns: int, end_ns: int) -> ResourceSummary:
         """Summarise the samples between two monotonic instants, both inclusive."""
@@ -146,6 +164,17 @@ class Watch:
             temperature_accelerator_c=reading.temperature_c if reading else None,
         )
         self._samples.append(sample)
+        self._keep(sample)
+
+    def _keep(self, sample: DeviceSample) -> None:
+        if self._file is None:
+            return
+        try:
+            write_sample(self._file, sample)
+        except OSError as error:  # a full disk ends the run elsewhere; the samples go on in memory
+            get_logger(__name__).warning("samples.not_written", reason=str(error))
+            self._file.close()
+            self._file = None
 
     def _engine_rss_bytes(self) -> int | None:
         if self.engine_pid is None:
@@ -155,10 +184,24 @@ class Watch:
                 root = psutil.Process(self.engine_pid)
                 self._tree = [root, *root.children(recursive=True)]
                 self._tree_until = time.monotonic() + TREE_REFRESH_S
+                if self._gpus:
+                    self._find_strangers({process.pid for process in self._tree})
             return sum(process.memory_info().rss for process in self._tree)
         except psutil.NoSuchProcess:
             self._tree_until = 0.0
             return None
+
+    def _find_strangers(self, own: set[int]) -> None:
+        """Note whether other processes than the engine's use the accelerators.
+
+        In a container, NVML may name processes by other ids than the system: then none of them is the engine's, and
+        nothing can be said.
+        """
+        users = nvml.processes(self._gpus)
+        if not users & own or users <= own:
+            self._strangers_since_ns = float("inf")
+        else:
+            self._strangers_since_ns = min(self._strangers_since_ns, time.monotonic_ns())
 
 
 def machine(devices: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
@@ -187,6 +230,10 @@ def _cpu_model() -> str:
         lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.lower().startswith("model name"))
     return next(names, "") or platform.processor() or "unknown"
+
+
+def _instant(sample: DeviceSample) -> int:
+    return sample.monotonic_ns
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

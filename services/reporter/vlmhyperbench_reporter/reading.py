@@ -30,7 +30,10 @@ from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_sdk.types import JsonObject
 
-PAYLOAD = ("text", "error", "system_prompt", "user_prompt", "cached_tokens")
+PAYLOAD = (
+    *("text", "error", "system_prompt", "user_prompt", "cached_tokens"),
+    *("vram_before_bytes", "vram_peak_bytes"),
+)
 _COUNTED = ("cached_tokens",)
 _NO_SAMPLES = polars.Schema(
     {
@@ -63,7 +66,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         files = await artifacts.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
     claims += await _claims_of_reused_answers(runtime, facts, claims)
-    recorded = await _recorded(runtime, claims, project_id=run.project_id)
+    recorded = await _recorded(runtime, claims, run)
     facts, events = await read_events(runtime, run_id, facts, recorded)
     answers = _with_samples(facts)
     opened = await runtime.storage.open_all([(manifest.storage_key, manifest.sha256) for manifest in measured])
@@ -231,14 +234,12 @@ def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
     return facts.with_columns(polars.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
 
 
-async def _recorded(
-    runtime: Runtime, claims: Sequence[evidence.ClaimOfJob], *, project_id: str
-) -> tuple[ClaimEvidence, ...]:
+async def _recorded(runtime: Runtime, claims: Sequence[evidence.ClaimOfJob], run: RunView) -> tuple[ClaimEvidence, ...]:
     """Return what claims recorded, with the other inferences on their machines at the same time."""
     async with runtime.database.transaction() as session:
         asking = [record.claim for record in claims if STEPS[record.job.kind].asks is not None]
         others = await evidence.neighbours(session, asking)
-    return tuple(_claim(record, _disturbers(record, others, project_id)) for record in claims)
+    return tuple(_claim(record, _disturbers(record, others, run.project_id), run.id) for record in claims)
 
 
 def _disturbers(
@@ -259,7 +260,7 @@ def _disturbers(
     ) + tuple(Disturber(claim_id=other["mark"], run_id=None, run_name=None, is_stranger=True) for other in strangers)
 
 
-def _claim(record: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:
+def _claim(record: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None, run_id: UUID) -> ClaimEvidence:
     claim = record.claim
     return ClaimEvidence(
         id=str(claim.id),
@@ -278,6 +279,7 @@ def _claim(record: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | No
         ended_at=_instant(claim.ended_at),
         sending_from_ns=claim.sending_from_ns,
         sending_until_ns=claim.sending_until_ns,
+        failure=claim.failure if claim.run_id == run_id else None,
         disturbed_by=disturbed_by,
     )
 

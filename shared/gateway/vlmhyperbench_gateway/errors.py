@@ -10,6 +10,8 @@ VlmHyperBenchError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vlmhyperbench.errors import (
     Conflict,
     Denied,
@@ -21,7 +23,7 @@ from vlmhyperbench.errors import (
     Unavailable,
     VlmHyperBenchError,
 )
-from vlmhyperbench.logs import process_masker
+from vlmhyperbench.logs import SecretMasker, process_masker
 
 
 class LoadFailed(Unavailable):
@@ -72,3 +74,11 @@ def body_of(error: VlmHyperBenchError) -> dict[str, dict[str, str]]:
     """Return an error in the form of OpenAI's API, with secrets masked."""
     message = process_masker.mask(str(error))
     return {"error": {"message": message, "type": error.code, "code": error.code}}
+
+
+def without_secrets(error: VlmHyperBenchError, secrets: Iterable[str]) -> VlmHyperBenchError:
+    """Return the same error with these values masked in its texts, for an error of code that was given them."""
+    masker = SecretMasker(secrets)
+    error.message, error.cure = masker.mask(error.message), masker.mask(error.cure)
+    error.args = (error.message,)
+    return error

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, OutOfMemory, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_gateway.adapters import load_adapter, write_json
-from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed
+from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
+from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed, without_secrets
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
 from vlmhyperbench_gateway.memory import VramWatch
 from vlmhyperbench_gateway.output import EngineOutput
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_gateway.transport import EngineClient
-from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelState, ModelStatus
+from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS, EngineIdentity, LoadRequest, ModelState, ModelStatus
 from vlmhyperbench_sdk.net import parse_url, resolve
 from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject
@@ -72,6 +72,13 @@ class _Engine:
     child: Child
     output: EngineOutput
     exited: asyncio.Task[int]
+    memory_kills: int | None
+    """`count_memory_kills` when it was started."""
+
+    def describe_end(self, moment: Moment) -> VlmHyperBenchError:
+        """Return why its process ended, once it has ended."""
+        kills = (self.memory_kills, count_memory_kills())
+        return describe_end(self.exited.result(), self.output, moment, memory_kills=kills)
 
 
 class EngineHost:
@@ -114,7 +121,7 @@ class EngineHost:
         if engine is None:
             return failure
         await asyncio.wait([engine.exited], timeout=EXPLAIN_SECONDS)
-        return _describe_end(engine, "while it served") if engine.exited.done() else failure
+        return engine.describe_end("while it served") if engine.exited.done() else failure
 
     async def load(self, request: LoadRequest) -> ModelStatus:
         """Start an engine and wait until it answers; a caller that disconnects does not stop the load.
@@ -172,6 +179,7 @@ class EngineHost:
             model=self._status.model,
             backend_class=self._status.backend_class,
             error=process_masker.mask(str(error)),
+            error_code=error.code,
         )
         self._move(event, status)
 
@@ -221,7 +229,8 @@ class EngineHost:
         )
         vram = VramWatch()
         output = EngineOutput(self._settings.engine_log)
-        engine = _Engine(child=child, output=output, exited=self._tasks.create_task(child.wait()))
+        exited = self._tasks.create_task(child.wait())
+        engine = _Engine(child=child, output=output, exited=exited, memory_kills=count_memory_kills())
         pump = self._tasks.create_task(output.pump(child.stdout))
         watch = self._tasks.create_task(vram.run(child.pid))
         url = parse_url(launch.url)
@@ -232,7 +241,7 @@ class EngineHost:
             self._serving = Serving(model=request.model, adapter=adapter, client=client, vram=vram)
             self._become_ready(adapter, launch.url, identity, outcome)
             await asyncio.wait([engine.exited])
-            self._fail("died", _describe_end(engine, "while it served"))
+            self._fail("died", engine.describe_end("while it served"))
         finally:
             watch.cancel()
             client.close()
@@ -300,13 +309,13 @@ class EngineHost:
         except TimeoutError as error:
             tail = engine.output.tail()
             raise LoadFailed(
-                f"The engine was not ready within {request.load_timeout_s:g} s. The end of its output:\n{tail}",
+                f"The engine was not ready within {request.load_timeout_s:g} s. {OUTPUT_FOLLOWS}\n{tail}",
                 code="load_timeout",
             ) from error
         except EngineFailed as error:
             await asyncio.wait([engine.exited], timeout=EXPLAIN_SECONDS)
             if engine.exited.done():
-                raise _describe_end(engine, "before it was ready") from error
+                raise engine.describe_end("before it was ready") from error
             raise LoadFailed(f"The engine does not work: {error}") from error
         finally:
             hashes.cancel()
@@ -320,10 +329,11 @@ def _plan(adapter: Backend, request: LoadRequest, python: str) -> EngineLaunch |
         raise LoadFailed(f"The engine cannot be started: {error}.") from error
     try:
         return adapter.plan_engine(request, port=port, python=python)
-    except VlmHyperBenchError:
-        raise
-    except Exception as error:  # the adapter's own code runs here, and may raise anything
-        raise PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.") from error
+    except VlmHyperBenchError as error:
+        raise without_secrets(error, request.env.values()) from None  # a cause would be shown as it was
+    except Exception as error:  # noqa: BLE001 - the adapter's own code runs here, and may raise anything
+        failure = PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.")
+        raise without_secrets(failure, request.env.values()) from None
 
 
 def _free_port() -> int:
@@ -343,10 +353,10 @@ async def _wait_ready(client: EngineClient, launch: EngineLaunch, engine: _Engin
                     return
         except EngineFailed as error:
             if engine.exited.done():
-                raise _describe_end(engine, "before it was ready") from error
+                raise engine.describe_end("before it was ready") from error
         await asyncio.wait([engine.exited], timeout=pause)
         if engine.exited.done():
-            raise _describe_end(engine, "before it was ready")
+            raise engine.describe_end("before it was ready")
         pause = min(longest, pause * 1.5)
 
 
@@ -378,13 +388,3 @@ def _sentence(body: bytes) -> str:
         if isinstance(message, str):
             return message[:500]
     return " ".join(body[:500].decode("utf-8", "replace").split())
-
-
-def _describe_end(engine: _Engine, moment: str) -> VlmHyperBenchError:
-    """Return how an engine ended, with the end of its output; running out of memory has an error of its own."""
-    code = engine.exited.result()
-    how = f"ended with status {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
-    message = f"The engine {how} {moment}. The end of its output:\n{engine.output.tail()}"
-    if engine.output.says_out_of_memory():
-        return OutOfMemory(message)
-    return LoadFailed(message) if "before" in moment else EngineFailed(message)

@@ -72,8 +72,11 @@ def _used_mb(nvml: ModuleType, pid: int) -> float | None:
     except psutil.NoSuchProcess:
         return None
     total, is_known = 0, False
-    for index in range(nvml.nvmlDeviceGetCount()):
-        for process in nvml.nvmlDeviceGetComputeRunningProcesses(nvml.nvmlDeviceGetHandleByIndex(index)):
-            if process.pid in family and process.usedGpuMemory is not None:
-                total, is_known = total + process.usedGpuMemory, True
+    try:
+        for index in range(nvml.nvmlDeviceGetCount()):
+            for process in nvml.nvmlDeviceGetComputeRunningProcesses(nvml.nvmlDeviceGetHandleByIndex(index)):
+                if process.pid in family and process.usedGpuMemory is not None:
+                    total, is_known = total + process.usedGpuMemory, True
+    except nvml.NVMLError:  # the driver does not say it, as for some slices of a GPU
+        return None
     return total / _MB if is_known else None

@@ -24,4 +24,4 @@ class GatewaySettings:
     max_body_bytes: int = 256 * 1024 * 1024
     request_timeout_s: float = 3600.0
     engine_log: Path | None = None
-    """File for the engine's output, masked, which outlives the process."""
+    """File for the first and the last part of the engine's output, masked, which outlives the process."""

@@ -31,6 +31,9 @@ FIRST_PARTY_ADAPTERS = (
 )
 """Distributions whose adapters may always be imported; the operator allows others by a setting."""
 
+OUTPUT_FOLLOWS = "The end of its output:"
+"""Ends the first line of an engine's error; the lines after it are the end of its output."""
+
 ENVIRONMENT_VARIABLE = "VLMHB_ENGINE_ENVIRONMENT"
 
 

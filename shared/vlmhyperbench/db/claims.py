@@ -159,7 +159,10 @@ async def event_seq(session: AsyncSession, stream_id: UUID) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRecord:
-    """Evidence of a claim that cannot be recovered later; a field that is None leaves the recorded value as it is."""
+    """Evidence of a claim that cannot be recovered later; a field that is None leaves the recorded value as it is.
+
+    `resources` are added to those that are recorded.
+    """
 
     engine: JsonObject | None = None
     machine: JsonObject | None = None
@@ -257,7 +260,7 @@ _RECORD = """
 UPDATE claim SET
   engine = COALESCE(CAST(:engine AS jsonb), engine), machine = COALESCE(CAST(:machine AS jsonb), machine),
   client = COALESCE(CAST(:client AS jsonb), client),
-  resources = COALESCE(CAST(:resources AS jsonb), resources),
+  resources = COALESCE(resources || CAST(:resources AS jsonb), CAST(:resources AS jsonb), resources),
   anchor_monotonic_ns = COALESCE(CAST(:anchor_monotonic_ns AS bigint), anchor_monotonic_ns),
   anchor_wall_ns = COALESCE(CAST(:anchor_wall_ns AS bigint), anchor_wall_ns),
   measured_at = COALESCE(CAST(:measured_at AS varchar), measured_at),

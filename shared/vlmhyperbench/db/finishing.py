@@ -127,7 +127,7 @@ async def _end(session: AsyncSession, owner: Owner, job: JobView, ending: _Endin
     else:
         await session.execute(text(_CLOSE), values | {"fails": ending.fails})
     await jobs.release(session, job.id)
-    await session.execute(text("UPDATE claim SET ended_at = now() WHERE id = :claim"), {"claim": job.claim_id})
+    await session.execute(text(_END_CLAIM), {"claim": job.claim_id, "outcome": document})
     if not owner.is_experiment:
         await mark_dirty(session, owner)
     data = {"claim_id": str(job.claim_id)} | _public(ending.event, json.loads(document))
@@ -200,6 +200,14 @@ UPDATE job SET state = :state, attempt_id = NULL, claim_id = NULL, worker_id = N
                lease_until = NULL, not_before = now() + make_interval(secs => :pause), fails = :fails,
                outcome = CAST(:outcome AS jsonb)
 WHERE id = :job AND claim_id = :claim AND state = 'RUNNING'
+"""
+
+_END_CLAIM = """
+UPDATE claim SET ended_at = now(), failure = CASE
+    WHEN CAST(:outcome AS jsonb)->>'kind' = 'failed' THEN jsonb_build_object(
+        'code', CAST(:outcome AS jsonb)->'code', 'message', CAST(:outcome AS jsonb)->'message')
+END
+WHERE id = :claim
 """
 
 _CLOSE = """

@@ -18,6 +18,8 @@ CHUNK_COLUMNS: dict[str, str] = {
     "images": "str[]",  # SHA-256 of each, in the order in which they were sent
     "failure": "str?",  # model | infrastructure
     "error_code": "str?",
+    "vram_before_bytes": "i8?",  # of the accelerators, in the last sample before the request
+    "vram_peak_bytes": "i8?",  # during it; of all requests in flight
     "reported": "str?",  # JSON: the scores of the answer that an imported file reports
 }
 """Columns of a chunk, in order; types as in `RECORD_COLUMNS`. A fact's `row` is the number of its row in the file."""
@@ -34,6 +36,8 @@ PAYLOAD_COLUMNS = (
     "event_token_source",
     "last_event_ns",
     "cached_tokens",
+    "vram_before_bytes",
+    "vram_peak_bytes",
 )
 """Columns that `facts.read` takes from chunks; all others are in the fact's row."""
 

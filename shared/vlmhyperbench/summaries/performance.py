@@ -68,7 +68,13 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
     ttft = times.get("ttft_user_ms")
     answers = answered.height
     goodput, verdicts = slo_of(asked, limits, scheduled=asked.height + missing, failed=infinite, window_s=window)
-    resources = None if is_one_engine else resources_of(claims, answers=answers, tokens=total_tokens, window_s=window)
+    resources = (
+        None
+        if is_one_engine
+        else resources_of(
+            claims, answers=answers, tokens=total_tokens, window_s=window, request_delta_bytes=_largest_rise(own)
+        )
+    )
     return Performance(
         times=times,
         percentiles={
@@ -103,6 +109,14 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
         cost=cost_of_run(run.spec, asked, window_s=window),
         harness=harness_of(everything, claims, window_s=window),
     )
+
+
+def _largest_rise(rows: polars.DataFrame) -> int | None:
+    """Return the largest rise of the accelerators' memory during a request; None where it was not measured."""
+    if "vram_peak_bytes" not in rows.columns:
+        return None
+    rises = (rows["vram_peak_bytes"] - rows["vram_before_bytes"]).drop_nulls().to_list()
+    return max(rises, default=None)
 
 
 def _gaps(run: RunEvidence) -> Gaps | None:

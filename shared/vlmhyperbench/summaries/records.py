@@ -47,6 +47,8 @@ class ClaimEvidence:
     """First request by the machine's monotonic clock, including phases that do not count; None where not recorded."""
     sending_until_ns: int | None = None
     """End of the last request; None where not recorded."""
+    failure: JsonObject | None = None
+    """`{code, message}` of a claim of this run that failed."""
     disturbed_by: tuple[Disturber, ...] | None = None
     """None where the claim did not record the time or the machine of its requests."""
 

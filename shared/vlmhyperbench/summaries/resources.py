@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from vlmhyperbench.summaries.records import ClaimEvidence, max_integer, numbers
 from vlmhyperbench.summaries.speeds import Resources
 
 TOKENS = 1_000
+_BEFORE = "accelerator_memory_before_load_bytes"
 
 
 def resources_of(
-    claims: Sequence[ClaimEvidence], *, answers: int, tokens: int | None, window_s: float | None
+    claims: Sequence[ClaimEvidence],
+    *,
+    answers: int,
+    tokens: int | None,
+    window_s: float | None,
+    request_delta_bytes: int | None = None,
 ) -> Resources:
     """Sum the records of the claims.
 
@@ -22,6 +28,7 @@ def resources_of(
         answers: Number of answers.
         tokens: Number of output tokens; None where an answer has no count.
         window_s: Time that the claims measured together.
+        request_delta_bytes: Largest rise of the accelerators' memory during one request.
     """
     energies = _known(claims, "energy_accelerator_j")
     is_whole = bool(claims) and len(energies) == len(claims) and not _are_side_by_side(claims)
@@ -36,7 +43,15 @@ def resources_of(
         energy_j_per_answer=energy_j / answers if energy_j is not None and answers else None,
         energy_j_per_1k_tokens=energy_j / tokens * TOKENS if energy_j is not None and tokens else None,
         coverage=_min_coverage(claims),
+        accelerator_before_bytes=max_integer(_known(claims, _BEFORE)),
+        accelerator_delta_bytes=max_integer(peak - before for claim in claims for before, peak in _load(claim)),
+        request_delta_bytes=request_delta_bytes,
     )
+
+
+def _load(claim: ClaimEvidence) -> Iterable[tuple[float, float]]:
+    """Return the memory before a load and the peak of a claim; nothing where one of them is not known."""
+    return zip(_known([claim], _BEFORE), _known([claim], "accelerator_memory_used_bytes_peak"), strict=False)
 
 
 def _are_side_by_side(claims: Sequence[ClaimEvidence]) -> bool:

@@ -58,6 +58,12 @@ class Resources:
     """Energy per 1,000 output tokens."""
     coverage: float | None
     """Smallest share of the expected samples that a claim has; 0 where a claim has no samples."""
+    accelerator_before_bytes: int | None = None
+    """Memory use of the accelerators before the engine was loaded, largest of the claims."""
+    accelerator_delta_bytes: int | None = None
+    """Largest rise of a claim from before the load to its peak."""
+    request_delta_bytes: int | None = None
+    """Largest rise of the accelerators' memory during one request."""
 
     @property
     def peak_memory_bytes(self) -> int | None:

@@ -67,6 +67,10 @@ class Result(Output):
     """Time to first token, measured from the scheduled instant, as latency is."""
     tpot_ms: float | None
     latency_ms: float | None
+    vram_peak_mb: float | None = None
+    """Peak memory of the accelerators during the request, of all requests in flight, in units of 1,048,576 bytes."""
+    vram_delta_mb: float | None = None
+    """Its rise from the last sample before the request; null without an accelerator that says it."""
     measures: list[MeasureValue]
     damaged: list[DamagedFile] = Field(default_factory=list)
     """Files of this result that cannot be read; empty if the result is complete."""

@@ -8,7 +8,7 @@ import random
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing, runs
@@ -17,7 +17,7 @@ from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outco
 from vlmhyperbench.domain.stalling import stall_limit_s
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
-from vlmhyperbench.logs import get_logger
+from vlmhyperbench.logs import get_logger, process_masker
 from vlmhyperbench.worker.children import STALLED
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
@@ -84,6 +84,8 @@ class ClaimRunner:
 
     def _explain(self, error: Exception) -> Outcome | None:
         outcome = outcome_of(error)
+        if isinstance(outcome, Failed):
+            outcome = replace(outcome, message=process_masker.mask(outcome.message))
         names = {"job_id": str(self.job.job.id), "kind": self.job.job.kind}
         if outcome is None:
             self.job.fenced.set()
@@ -148,6 +150,7 @@ class ClaimRunner:
             elif STEPS[self.job.job.kind].writes_facts and now - self.job.committed_at > (limit_s or timers.stall_s):
                 if limit_s is not None:
                     message = f"No sample was committed for {limit_s:g} s."
+                    self.job.has_stalled = True
                     return self._end_with(Failed(code=STALLED, message=message))
                 with suppress(Unavailable):  # tried again until the database is back, or the lease is lost
                     limit_s = max(timers.stall_s, await self._stall_limit_s())

@@ -61,12 +61,19 @@ class WorkerContext:
 class ClaimFile:
     """A kind of file of which every claim may add one."""
 
-    kind: Literal["resources", "reuse"]
+    kind: Literal["resources", "reuse", "log"]
     suffix: str
     media_type: str
+    stem: str = ""
+    """Beginning of the file's name; by default the kind."""
+
+    def name(self, claim_id: UUID) -> str:
+        """Return the name of the file of a claim, as users see it."""
+        return f"{self.stem or self.kind}-{claim_id}.{self.suffix}"
 
 
 RESOURCES = ClaimFile(kind="resources", suffix="parquet", media_type="application/vnd.apache.parquet")
+ENGINE_LOG = ClaimFile(kind="log", suffix="log", media_type="text/plain; charset=utf-8", stem="engine")
 REUSE = ClaimFile(kind="reuse", suffix="jsonl", media_type="application/x-ndjson")
 
 
@@ -90,6 +97,8 @@ class ClaimedJob:
         """The run's stop rule has decided: the handler sends no further request and returns `Stopped`."""
         self.fenced = asyncio.Event()
         """The claim is lost and the handler is being cancelled: it kills its processes without a grace period."""
+        self.has_stalled = False
+        """The handler is being cancelled because it committed nothing for too long: its target may hang."""
         self.committed_at = time.monotonic()
         """Instant of the last commit of a chunk, or else of the claim; the stall limit counts from it."""
         self._cpu = cpu
@@ -246,7 +255,7 @@ class ClaimedJob:
                 run_id=self.run_id,
                 claim_id=self.claim_id,
                 kind=file.kind,
-                name=f"{file.kind}-{self.claim_id}.{file.suffix}",
+                name=file.name(self.claim_id),
                 media_type=file.media_type,
                 storage_key=stored.key,
                 sha256=stored.sha256,

@@ -47,7 +47,7 @@ class GatewayOptions:
     data_root: Path | None = None
     """Folder of files that requests may name as images."""
     engine_log: Path | None = None
-    """Log file of the engine's output."""
+    """File for the first and the last part of the engine's output (`logs.bounded`)."""
     lock_fds: tuple[int, ...] = ()
     """Open lock files that it inherits."""
 

@@ -132,7 +132,8 @@ def facts_frame(rows: Sequence[dict[str, object]]) -> polars.DataFrame:
     )
     groups = dict.fromkeys(("group.doc_class", "group.question_type"), polars.String())
     lists = dict.fromkeys(("references", "images"), polars.List(polars.String()))
-    schema = polars.Schema({**polars_schema(FACT_COLUMNS), **texts, **lists, "pixels": polars.Int64(), **groups})
+    sizes = dict.fromkeys(("pixels", "vram_before_bytes", "vram_peak_bytes"), polars.Int64())
+    schema = polars.Schema({**polars_schema(FACT_COLUMNS), **texts, **lists, **sizes, **groups})
     return polars.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
 
 

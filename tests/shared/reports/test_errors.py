@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import comparison_of, document_of, evidence, fact
-from tests.shared.reports.reading import tables_of, verdict_of
+from tests.shared.reports.builders import claim, comparison_of, document_of, evidence, fact
+from tests.shared.reports.reading import tables_of, verdict_of, words_of
 from tests.support.wording import Wording
-from vlmhyperbench.reports.document import Table
-from vlmhyperbench.reports.sections.errors import MAX_ROWS, errors_section
+from vlmhyperbench.reports.document import Listing, Table
+from vlmhyperbench.reports.sections.errors import MAX_ROWS, MEANINGS, errors_section
 from vlmhyperbench.summaries.summarising import summarise_run
 
 TOO_LONG = "http_400: {} tokens are too many [code=context_length_exceeded, type=invalid_request_error]"
@@ -38,6 +38,31 @@ def test_a_section_has_a_row_for_each_kind_of_error(wording: Wording) -> None:
 
 def test_a_run_without_errors_has_no_section() -> None:
     assert errors_section(summarise_run(a_run())) is None
+
+
+EXITED = "The engine was killed by SIGKILL while it served. The end of its output:\nlistening\nserving 4 slots"
+
+
+def test_claims_that_failed_are_shown_with_the_end_of_the_engine_s_output(wording: Wording) -> None:
+    failures = [
+        {"code": "engine_exited", "message": EXITED},
+        {"code": "unheard_of", "message": "Something else."},
+        None,
+    ]
+    claims = [claim(id=f"claim-{number}", failure=failure) for number, failure in enumerate(failures)]
+    section = errors_section(summarise_run(evidence([fact(0, "yes", "yes")], claims=claims)))
+    assert section is not None
+    table, output = section.blocks
+    assert isinstance(table, Table)
+    assert isinstance(output, Listing)
+    assert [(row[0], row[3]) for row in table.rows] == [("claim-0", "engine_exited"), ("claim-1", "unheard_of")]
+    assert output.text == "listening\nserving 4 slots"
+    wording(f"{section.lead} {words_of(table)}")
+
+
+def test_every_code_of_a_lost_engine_or_worker_has_a_meaning() -> None:
+    codes = {"oom", "engine_exited", "engine_lost", "stalled", "load_timeout", "load_failed", "worker_died"}
+    assert codes <= set(MEANINGS)
 
 
 def test_the_rarest_of_many_kinds_of_errors_are_left_out() -> None:

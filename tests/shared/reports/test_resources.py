@@ -42,6 +42,21 @@ def test_energy_is_the_sum_over_claims_and_is_divided_by_their_answers(wording: 
     wording(words_of(table))
 
 
+def test_memory_before_the_load_and_its_rise_are_shown(wording: Wording) -> None:
+    loaded = SAMPLED | {"accelerator_memory_before_load_bytes": 2 * 2**30}
+    rows = [fact(0, "a", "a", vram_before_bytes=7 * 2**30, vram_peak_bytes=8 * 2**30), fact(1, "a", "a")]
+    run = evidence(rows, claims=[replace(FIRST, resources=loaded)])
+    taken = performance_of(run).resources
+    assert taken is not None
+    assert (taken.accelerator_before_bytes, taken.accelerator_delta_bytes) == (2 * 2**30, 6 * 2**30)
+    assert taken.request_delta_bytes == 2**30
+    wording(words_of(tables_of(document_of(run))["resources"]))
+    unknown = performance_of(evidence([fact(0, "a", "a")], claims=[FIRST])).resources
+    assert unknown is not None
+    assert (unknown.accelerator_before_bytes, unknown.accelerator_delta_bytes) == (None, None)
+    assert unknown.request_delta_bytes is None
+
+
 def test_runs_stand_side_by_side_and_an_unknown_value_has_no_cell() -> None:
     first, second = (
         evidence([fact(0, "a", "a")], claims=[held], name=held.id) for held in (FIRST, claim(resources={}))

@@ -33,6 +33,12 @@ def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
     assert (rows[5]["status"], rows[5]["error"], rows[5]["model_answer"]) == ("error", "connection_lost", "")
 
 
+def test_memory_of_an_accelerator_is_stated_for_each_request_that_it_is_known_for() -> None:
+    known = fact(0, "yes", "yes", vram_before_bytes=3 * 2**20, vram_peak_bytes=5 * 2**20)
+    rows = _read(answers_csv(evidence([known, fact(1, "yes", "yes")])))
+    assert [(row["vram_peak_mb"], row["vram_delta_mb"]) for row in rows] == [("5.0", "2.0"), ("", "")]
+
+
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe() -> None:
     texts = ["=1+1", "+1", "-1", "@x", "\tx", "＝1", "\u200b=1", "a;b\n'c", ""]
     rows = _read(answers_csv(evidence([fact(i, text, "yes") for i, text in enumerate(texts)])))

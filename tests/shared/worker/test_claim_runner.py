@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import builtins
 import errno
+import json
+import logging
 import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -24,6 +27,7 @@ from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.domain.states import JobState, PhaseState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Fenced, InvalidInput, Unavailable
+from vlmhyperbench.logs import configure_logging, hide, unhide
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker import claim_runner
@@ -92,6 +96,11 @@ def raising(error: Exception) -> Handler:
         raise error
 
     return handler
+
+
+async def failure_of(room: EngineRoom, job: ClaimedJob) -> dict[str, Any]:
+    found = await room.scalar("SELECT failure FROM claim WHERE id = :id", id=job.claim_id)
+    return cast("dict[str, Any]", found or {})
 
 
 async def written_outcome(room: EngineRoom, job: ClaimedJob) -> dict[str, Any]:
@@ -193,6 +202,31 @@ async def test_a_job_that_commits_nothing_within_the_stall_limit_has_stalled(
     job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=HASTY)
     await runner_of(job, forever).run()
     assert (await written_outcome(room, job))["code"] == "stalled"
+    assert job.has_stalled
+    assert (await failure_of(room, job))["code"] == "stalled"
+
+
+SECRET = "sk-runner/secret+value"
+
+
+@pytest.mark.parametrize("kind", [Unavailable, RuntimeError], ids=["an error of the tree", "a crash with a traceback"])
+async def test_a_secret_in_an_error_is_masked_in_the_outcome_and_in_the_log(
+    room: EngineRoom, runtime: Runtime, capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    job = await claimed(room, runtime)
+    before = logging.getLogger().handlers, logging.getLogger().level
+    configure_logging("test", form="json")
+    hide([SECRET])
+    try:
+        await runner_of(job, raising(kind(f"GET https://host/?key={quote(SECRET, safe='')} with {SECRET}"))).run()
+    finally:
+        unhide([SECRET])
+        logging.getLogger().handlers, logging.getLogger().level = before
+    shown = capsys.readouterr().err + json.dumps(await written_outcome(room, job))
+    shown += json.dumps(await failure_of(room, job))
+    assert shown.count("GET https://host/?key=******** with ********") >= 3
+    assert SECRET not in shown
+    assert quote(SECRET, safe="") not in shown
 
 
 async def test_a_job_whose_requests_may_take_longer_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vlmhyperbench_sdk.testing.conformance import CheckFailed, CheckNotRun, Session, is_running
+from vlmhyperbench_sdk.testing.conformance_session import CheckFailed, CheckNotRun, Session, is_running
 from vlmhyperbench_sdk.types import JsonValue
 
 OVER_LIMIT = 200

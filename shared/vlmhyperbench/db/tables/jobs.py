@@ -112,6 +112,8 @@ class ClaimRow(SQLModel, table=True):
     """Monotonic instant just before its first request; None if it sent none."""
     sending_until_ns: int | None = bigint_column()
     """Monotonic instant at which its last answer ended."""
+    failure: dict[str, Any] | None = json_column(nullable=True)
+    """`{code, message}` of a claim that failed, such as `oom`, `engine_exited`, `stalled` or `worker_died`."""
 
 
 class WorkerRow(SQLModel, table=True):

@@ -80,6 +80,7 @@ class ClaimView:
     gpus: tuple[str, ...] | None
     sending_from_ns: int | None
     sending_until_ns: int | None
+    failure: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

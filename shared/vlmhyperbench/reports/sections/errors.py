@@ -1,17 +1,42 @@
-"""The errors of a run's requests: the server's messages, counted, and whether they count against the model."""
+"""The errors of a run's requests, counted, and the claims that failed: memory, a stall, an exit, a dead worker."""
 
 from __future__ import annotations
 
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.reports.document import Column, Section, Table, write_number
+from vlmhyperbench.reports.document import Column, Listing, Section, Table, write_number
 from vlmhyperbench.reports.sections.wording import plural
+from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.summary import RunSummary
+from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS
 
 MAX_ROWS = 20
+MAX_LISTINGS = 3
+MEANINGS = {
+    "oom": "memory ran out",
+    "engine_exited": "the engine's process ended or was killed",
+    "engine_lost": "the engine's address did not answer",
+    "stalled": "no answer came within the limit",
+    "load_timeout": "the engine was not ready in time",
+    "load_failed": "the engine did not become ready",
+    "worker_died": "the worker's process ended or was killed",
+    "lease_expired": "the worker was not heard of in time",
+}
+"""Code of a claim's failure → what it means."""
 
 
 def errors_section(summary: RunSummary) -> Section | None:
     """Return the section on errors; None if no request failed."""
+    tables = [table for table in (_errors(summary), _failed_claims(summary)) if table is not None]
+    if not tables:
+        return None
+    total, failed = sum(group.count for group in summary.errors), len(_failures(summary))
+    parts = [f"{plural(total, 'request')} of {write_number(summary.counts.rows, 0)} failed."] if total else []
+    parts += [f"{plural(failed, 'claim')} of the run's jobs failed."] if failed else []
+    lead = " ".join(parts)
+    return Section(name="errors", title="Errors", lead=lead, blocks=(*tables, *_ends_of_output(summary)))
+
+
+def _errors(summary: RunSummary) -> Table | None:
     errors = summary.errors
     if not errors:
         return None
@@ -28,7 +53,7 @@ def errors_section(summary: RunSummary) -> Section | None:
         for group in errors[:MAX_ROWS]
     )
     more = f" The table shows the {MAX_ROWS} most frequent of {len(errors)} kinds." if len(errors) > MAX_ROWS else ""
-    table = Table(
+    return Table(
         name="errors",
         title="",
         columns=(
@@ -43,9 +68,54 @@ def errors_section(summary: RunSummary) -> Section | None:
         rows=rows,
         note=f"Messages that differ only in numbers are counted together.{more}",
     )
-    total = sum(group.count for group in errors)
-    lead = f"{plural(total, 'request')} of {write_number(summary.counts.rows, 0)} failed."
-    return Section(name="errors", title="Errors", lead=lead, blocks=(table,))
+
+
+def _failed_claims(summary: RunSummary) -> Table | None:
+    """Return the claims that failed, oldest first; their jobs were tried again or failed with them."""
+    failed = _failures(summary)
+    if not failed:
+        return None
+    return Table(
+        name="failed-claims",
+        title="Claims that failed",
+        columns=(
+            Column(title="claim", kind="code"),
+            Column(title="job"),
+            Column(title="ended"),
+            Column(title="code"),
+            Column(title="meaning"),
+            Column(title="message"),
+        ),
+        rows=tuple(
+            (
+                claim.id,
+                claim.job.lower(),
+                claim.ended_at or "–",
+                code,
+                MEANINGS.get(code, "see the message"),
+                message.partition("\n")[0].removesuffix(OUTPUT_FOLLOWS).rstrip(),
+            )
+            for claim, code, message in failed[:MAX_ROWS]
+        ),
+        note="What such a claim had committed stays; its job was tried again, or failed with the run.",
+    )
+
+
+def _ends_of_output(summary: RunSummary) -> list[Listing]:
+    """Return the end of the engine's output for each claim whose engine had one when it failed."""
+    return [
+        Listing(title=f"End of the engine's output, claim {claim.id}", text=message.partition("\n")[2])
+        for claim, _, message in _failures(summary)[:MAX_LISTINGS]
+        if message.partition("\n")[2]
+    ]
+
+
+def _failures(summary: RunSummary) -> list[tuple[ClaimEvidence, str, str]]:
+    return [
+        (claim, str(claim.failure.get("code")), str(claim.failure.get("message")))
+        for claim in summary.claims
+        if claim.failure is not None
+    ]
 
 
 def say_most_frequent(summary: RunSummary) -> str:

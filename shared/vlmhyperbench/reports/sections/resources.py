@@ -37,7 +37,10 @@ def _cells(resources: Resources | None) -> dict[str, Cell]:
         return {}
     cells = (
         ("peak memory of the engine", resources.engine_memory_bytes, size),
+        ("memory of the accelerators before the load", resources.accelerator_before_bytes, size),
         ("peak memory of the accelerators", resources.accelerator_memory_bytes, size),
+        ("rise of the accelerators' memory by load and requests", resources.accelerator_delta_bytes, size),
+        ("largest rise of the accelerators' memory during a request", resources.request_delta_bytes, size),
         ("utilisation of the accelerators, mean", resources.accelerator_share, percent),
         ("utilisation of the processor, mean", resources.cpu_share, percent),
         ("power of the accelerators, mean", resources.power_w, _watts),

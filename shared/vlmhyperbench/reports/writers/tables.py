@@ -59,6 +59,7 @@ SUMMARY = (
 _IDENTITY = SUMMARY[: SUMMARY.index("n")]
 _COUNTS = ("n", "n_invalid")
 _GROUPS = ("doc_class", "question_type")
+BYTES_PER_MB = 1024 * 1024
 _FORMULA = r"^'*[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
 """Text that a spreadsheet runs as a formula: it begins with an operator, also in full width or after invisible text.
 
@@ -87,8 +88,8 @@ def answers_csv(run: RunEvidence) -> bytes:
         latency_ms=_milliseconds("latency_ns"),
         ttft_ms=_milliseconds("ttft_user_ns"),
         tpot_ms=_milliseconds("tpot_ns"),
-        vram_peak_mb=None,
-        vram_delta_mb=None,
+        vram_peak_mb=_megabytes(run.facts, polars.col("vram_peak_bytes")),
+        vram_delta_mb=_megabytes(run.facts, polars.col("vram_peak_bytes") - polars.col("vram_before_bytes")),
         prompt_sha256=_prompt_hashes(run.facts),
         started_at=started.dt.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00"),
         repeat="repeat",
@@ -213,6 +214,12 @@ def _by_id(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
 
 def _milliseconds(column: str) -> polars.Expr:
     return (polars.col(column) / NS_PER_MS).round(6)
+
+
+def _megabytes(facts: polars.DataFrame, value: polars.Expr) -> polars.Expr:
+    """Write bytes in units of 1,048,576; null where the machine has no accelerator that says it."""
+    is_known = "vram_peak_bytes" in facts.columns
+    return (value / BYTES_PER_MB).round(3) if is_known else polars.lit(None, dtype=polars.Float64)
 
 
 def _prompt_hashes(facts: polars.DataFrame) -> polars.Series:
