@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import cast
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +16,7 @@ from vlmhyperbench.logs import hide, unhide
 from vlmhyperbench.logs.bounded import read_log
 from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
 from vlmhyperbench_gateway.host import _plan
+from vlmhyperbench_gateway.memory import _used_mb
 from vlmhyperbench_gateway.output import EngineOutput
 from vlmhyperbench_sdk.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -99,3 +103,26 @@ def test_a_secret_in_the_error_of_an_adapter_is_masked(
     assert error is not None
     assert SECRET not in f"{error}{error.args}"
     assert (error.__cause__, error.__suppress_context__) == (None, True)
+
+
+def test_gpu_memory_that_the_driver_does_not_say_is_unknown() -> None:
+    class Refused(Exception):
+        """As NVML's bindings raise it."""
+
+    def users(index: int) -> list[SimpleNamespace]:
+        if index == 1:
+            raise Refused
+        return [SimpleNamespace(pid=os.getpid(), usedGpuMemory=3 * 2**20), SimpleNamespace(pid=1, usedGpuMemory=9)]
+
+    def driver(gpus: int) -> ModuleType:
+        return cast(
+            "ModuleType",
+            SimpleNamespace(
+                NVMLError=Refused,
+                nvmlDeviceGetCount=lambda: gpus,
+                nvmlDeviceGetHandleByIndex=lambda index: index,
+                nvmlDeviceGetComputeRunningProcesses=users,
+            ),
+        )
+
+    assert [_used_mb(driver(gpus), os.getpid()) for gpus in (0, 1, 2)] == [None, 3.0, None]

@@ -23,6 +23,7 @@ from vlmhyperbench.db.views import JobView
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.logs import process_masker
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
@@ -269,6 +270,7 @@ async def test_a_wrong_key_ends_the_run_at_its_first_try_and_is_named(ask: Ask, 
     assert (outcome.code, outcome.permanent) == ("endpoint_denied", True)
     assert "HTTP 401" in outcome.message
     assert "secret set KEY" in outcome.message
+    assert process_masker.mask("the key sk-misspelt") == "the key ********"
     assert "sk-misspelt" not in outcome.message
 
 

@@ -49,12 +49,13 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
     folder.note_engine(serving)
     watch.engine_pid = engine.pid if engine is not None else None
+    before_bytes = serving.memory_before_bytes
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
         machine=machine(bench.devices),
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
-        resources={"accelerator_memory_before_load_bytes": serving.memory_before_bytes},
+        resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},
     )
     await job.record_target(bench.fleet.resident, record)
     return serving

@@ -1,7 +1,7 @@
 """Log filters for errors that clients cause: one line each, without tracebacks and without keys from URLs.
 
 uvicorn logs a WebSocket's URL with its query, into which clients may have put a key, and a traceback for text that is
-not UTF-8. asyncio logs a traceback for every connection that it cannot accept.
+not UTF-8. asyncio logs a traceback for every connection that it cannot accept, and a line for each write to a client that has left.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from vlmhyperbench_sdk.gateway import SECRET_MASK
 _QUIET_S = 10.0
 """Minimum interval between two log lines about connections that cannot be accepted."""
 _SECRET_HEADERS = frozenset({"x-api-key", "authorization", "cookie", "sec-websocket-protocol"})
+_HAS_LEFT = "socket.send() raised exception."
 _NO_MORE = "socket.accept() out of system resource"
 
 
 def quiet_client_errors() -> None:
     """Add the filters to the loggers of uvicorn and asyncio; idempotent."""
-    for name, kind in (("uvicorn.error", ClientMistakes), ("asyncio", AcceptFailures)):
+    for name, kind in (("uvicorn.error", ClientMistakes), ("asyncio", AcceptFailures), ("asyncio", LostClients)):
         logger = logging.getLogger(name)
         if not any(isinstance(known, kind) for known in logger.filters):
             logger.addFilter(kind())
@@ -67,6 +68,13 @@ class AcceptFailures(logging.Filter):
         reason = record.exc_info[1] if record.exc_info is not None else "no more resources"
         record.msg, record.args, record.exc_info = "Connections wait to be accepted: %s.", (str(reason),), None
         return True
+
+
+class LostClients(logging.Filter):
+    """Drops the message that asyncio logs for each write to a client that has left, until its end is noticed."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.getMessage() != _HAS_LEFT
 
 
 def _without_query(value: object) -> object:
