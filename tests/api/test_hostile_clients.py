@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.api.conftest import Served
-from vlmhyperbench.logs.clients import AcceptFailures, ClientMistakes, raise_open_files
+from vlmhyperbench.logs.clients import AcceptFailures, ClientMistakes, LostClients, raise_open_files
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +94,14 @@ def test_connections_that_cannot_be_accepted_are_logged_rarely_and_without_a_tra
     unrelated = record("Task exception was never retrieved")
     assert filtering.filter(unrelated)
     assert unrelated.exc_info is not None
+
+
+def test_writes_to_a_client_that_has_left_are_not_logged() -> None:
+    def is_logged(message: str) -> bool:
+        return LostClients().filter(logging.LogRecord("asyncio", logging.WARNING, "", 0, message, None, None))
+
+    assert not is_logged("socket.send() raised exception.")
+    assert is_logged("Task was destroyed but it is pending!")
 
 
 def test_other_tracebacks_of_a_server_are_kept() -> None:

@@ -84,6 +84,11 @@ def test_a_killed_inference_worker_costs_no_sample(stack):
     assert failure["code"] == "worker_died"
     # The samples and the engine's log of the dead worker, which its successor stored.
     assert {f"resources-{dead}.parquet", f"engine-{dead}.log"} <= files_of(stack, run_id)
+    report = json.loads(content_of(stack, run_id, "report.json"))
+    [listing] = [
+        block for section in report["sections"] for block in section["blocks"] if "output, claim" in block["title"]
+    ]
+    assert '"event": "listening"' in listing["text"]
 
 
 def test_after_a_kill_work_goes_on_long_before_the_lease_has_run_out(registries):

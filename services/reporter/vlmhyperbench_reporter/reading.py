@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from uuid import UUID
@@ -35,6 +35,9 @@ PAYLOAD = (
     *("vram_before_bytes", "vram_peak_bytes"),
 )
 _COUNTED = ("cached_tokens",)
+OUTPUT_LINES = 30
+OUTPUT_CHARACTERS = 4000
+"""Maximum length of the end of an engine's log in a report; the artifact has more."""
 _NO_SAMPLES = polars.Schema(
     {
         "key": polars.String(),
@@ -66,7 +69,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         files = await artifacts.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
     claims += await _claims_of_reused_answers(runtime, facts, claims)
-    recorded = await _recorded(runtime, claims, run)
+    recorded = await _with_outputs(runtime.storage, files, await _recorded(runtime, claims, run))
     facts, events = await read_events(runtime, run_id, facts, recorded)
     answers = _with_samples(facts)
     opened = await runtime.storage.open_all([(manifest.storage_key, manifest.sha256) for manifest in measured])
@@ -120,6 +123,26 @@ async def _summary(storage: Storage, files: Sequence[ArtifactView]) -> bytes | N
     except Damaged:
         return None  # the caller computes it again from the facts
     return await asyncio.to_thread(path.read_bytes)
+
+
+async def _with_outputs(
+    storage: Storage, files: Sequence[ArtifactView], claims: Sequence[ClaimEvidence]
+) -> tuple[ClaimEvidence, ...]:
+    """Add the end of the engine's log to the failures of claims that stored one, such as those of dead workers."""
+    logs = {str(file.claim_id): file for file in files if file.kind == "log"}
+    return tuple([await _with_output(storage, logs.get(claim.id), claim) for claim in claims])
+
+
+async def _with_output(storage: Storage, log: ArtifactView | None, claim: ClaimEvidence) -> ClaimEvidence:
+    if claim.failure is None or log is None:
+        return claim
+    try:
+        path = await storage.open(log.storage_key, log.sha256)
+    except Damaged:
+        return claim  # the failure is known without it
+    text = await asyncio.to_thread(path.read_text, encoding="utf-8", errors="replace")
+    output = "\n".join(text.splitlines()[-OUTPUT_LINES:])[-OUTPUT_CHARACTERS:]
+    return replace(claim, failure={**claim.failure, "output": output})
 
 
 async def _baseline_rows(runtime: Runtime, run_id: UUID, of_run: Sequence[PhaseView]) -> polars.DataFrame | None:

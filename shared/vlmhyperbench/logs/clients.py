@@ -1,7 +1,8 @@
 """Log filters for errors that clients cause: one line each, without tracebacks and without keys from URLs.
 
 uvicorn logs a WebSocket's URL with its query, into which clients may have put a key, and a traceback for text that is
-not UTF-8. asyncio logs a traceback for every connection that it cannot accept, and a line for each write to a client that has left.
+not UTF-8. asyncio logs a traceback for every connection that it cannot accept, and a line for every write to a client
+that has left.
 """
 
 from __future__ import annotations

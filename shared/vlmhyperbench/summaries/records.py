@@ -48,7 +48,7 @@ class ClaimEvidence:
     sending_until_ns: int | None = None
     """End of the last request; None where not recorded."""
     failure: JsonObject | None = None
-    """`{code, message}` of a claim of this run that failed."""
+    """`{code, message}` of a claim of this run that failed, with `output`, the end of its engine's log, where known."""
     disturbed_by: tuple[Disturber, ...] | None = None
     """None where the claim did not record the time or the machine of its requests."""
 

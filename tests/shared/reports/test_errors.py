@@ -46,17 +46,18 @@ EXITED = "The engine was killed by SIGKILL while it served. The end of its outpu
 def test_claims_that_failed_are_shown_with_the_end_of_the_engine_s_output(wording: Wording) -> None:
     failures = [
         {"code": "engine_exited", "message": EXITED},
+        {"code": "worker_died", "message": "The worker that held the job died.", "output": "slot 3"},
         {"code": "unheard_of", "message": "Something else."},
         None,
     ]
     claims = [claim(id=f"claim-{number}", failure=failure) for number, failure in enumerate(failures)]
     section = errors_section(summarise_run(evidence([fact(0, "yes", "yes")], claims=claims)))
     assert section is not None
-    table, output = section.blocks
+    table, *outputs = section.blocks
     assert isinstance(table, Table)
-    assert isinstance(output, Listing)
-    assert [(row[0], row[3]) for row in table.rows] == [("claim-0", "engine_exited"), ("claim-1", "unheard_of")]
-    assert output.text == "listening\nserving 4 slots"
+    assert [row[3] for row in table.rows] == ["engine_exited", "worker_died", "unheard_of"]
+    shown = [(block.title[-7:], block.text) for block in outputs if isinstance(block, Listing)]
+    assert shown == [("claim-0", "listening\nserving 4 slots"), ("claim-1", "slot 3")]
     wording(f"{section.lead} {words_of(table)}")
 
 

@@ -103,11 +103,17 @@ def _failed_claims(summary: RunSummary) -> Table | None:
 
 def _ends_of_output(summary: RunSummary) -> list[Listing]:
     """Return the end of the engine's output for each claim whose engine had one when it failed."""
+    ends = [(claim.id, _end_of_output(claim, message)) for claim, _, message in _failures(summary)]
     return [
-        Listing(title=f"End of the engine's output, claim {claim.id}", text=message.partition("\n")[2])
-        for claim, _, message in _failures(summary)[:MAX_LISTINGS]
-        if message.partition("\n")[2]
+        Listing(title=f"End of the engine's output, claim {claim_id}", text=end)
+        for claim_id, end in [(claim_id, end) for claim_id, end in ends if end][:MAX_LISTINGS]
     ]
+
+
+def _end_of_output(claim: ClaimEvidence, message: str) -> str:
+    """Return the end of the engine's log, or else the part of it that the message has."""
+    stored = (claim.failure or {}).get("output")
+    return stored if isinstance(stored, str) else message.partition("\n")[2]
 
 
 def _failures(summary: RunSummary) -> list[tuple[ClaimEvidence, str, str]]:
