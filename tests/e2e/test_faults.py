@@ -86,7 +86,10 @@ def test_a_killed_inference_worker_costs_no_sample(stack):
     assert {f"resources-{dead}.parquet", f"engine-{dead}.log"} <= files_of(stack, run_id)
     report = json.loads(content_of(stack, run_id, "report.json"))
     [listing] = [
-        block for section in report["sections"] for block in section["blocks"] if "output, claim" in block["title"]
+        block
+        for section in report["sections"]
+        for block in section["blocks"]
+        if "output, claim" in block.get("title", "")
     ]
     assert '"event": "listening"' in listing["text"]
 
