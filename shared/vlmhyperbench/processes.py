@@ -15,8 +15,9 @@ import signal
 import sys
 from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Self, TypeVar
 
@@ -55,14 +56,21 @@ except OSError as error:
 """
 
 
-def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def child_environment(
+    extra: Mapping[str, str] | None = None, *, inherited: Collection[str] | None = None
+) -> dict[str, str]:
     """Return this process's environment without variables that look like credentials, plus `extra`.
 
     Removed are all `VLMHB_*`, database and broker URLs, keys, tokens and passwords; a child that needs one of them
-    gets it in `extra`.
+    gets it in `extra`. `inherited` lists the patterns (`CUDA_*`) of the only names that are kept; None keeps the rest.
     """
-    inherited = {name: value for name, value in os.environ.items() if not _CREDENTIALS.match(name)}
-    return inherited | dict(extra or {})
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not _CREDENTIALS.match(name)
+        and (inherited is None or any(fnmatchcase(name, pattern) for pattern in inherited))
+    }
+    return kept | dict(extra or {})
 
 
 def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[bytes]]]:
@@ -150,6 +158,7 @@ async def start_child(
     argv: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
+    inherited: Collection[str] | None = None,
     cwd: Path | None = None,
     stdin: int | IO[bytes] | None = PIPE,
     stdout: int | IO[bytes] | None = PIPE,
@@ -159,7 +168,8 @@ async def start_child(
 ) -> Child:
     """Start a program in its own session and process group; it dies with this process.
 
-    `env` is added to the scrubbed environment; streams are as in `asyncio.create_subprocess_exec`.
+    `env` is added to the scrubbed environment, of which `inherited` keeps only some names (`child_environment`);
+    streams are as in `asyncio.create_subprocess_exec`.
 
     Raises:
         NotFound: the program does not exist.
@@ -167,7 +177,7 @@ async def start_child(
     """
     process = await asyncio.create_subprocess_exec(
         *tied(argv, death_signal=death_signal),
-        env=child_environment(env),
+        env=child_environment(env, inherited=inherited),
         cwd=cwd,
         stdin=stdin,
         stdout=stdout,

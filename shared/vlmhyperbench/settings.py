@@ -159,6 +159,11 @@ class Settings(BaseSettings):
         return EngineEnvironment(adapters=tuple(sorted(self.allowed_adapters.union(FIRST_PARTY_ADAPTERS))))
 
     @property
+    def environments_dir(self) -> Path:
+        """Folder of the engines' environments."""
+        return self.home / "environments"
+
+    @property
     def url_policy(self) -> UrlPolicy:
         """The policy for URLs of measured endpoints."""
         return UrlPolicy(allow_loopback=self.allow_loopback_targets, allow_hosts=self.allowed_target_hosts)

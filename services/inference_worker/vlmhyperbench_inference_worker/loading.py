@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from vlmhyperbench.bus import Progress
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
+from vlmhyperbench.environments.base import ENGINE_VARIABLES
+from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_S
+from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.logs import hide
+from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
@@ -20,6 +27,9 @@ from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work
+from vlmhyperbench_sdk.gateway import EngineEnvironment
+
+_LOG = get_logger(__name__)
 
 
 async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Serving:
@@ -29,9 +39,10 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
 
     Raises:
         Conflict: the run's answers come from a file; a model file or the adapter's code is not the one that was pinned.
-        InvalidInput: a parameter is wrong, the adapter is not allowed, or others may read the file of a secret.
-        NotFound: a model file or a secret is missing.
-        Unavailable: gateway or engine did not come up.
+        InvalidInput: a parameter is wrong, the adapter is not allowed, others may read the file of a secret, or the
+            requirements of the engine's environment cannot be resolved or installed.
+        NotFound: a model file, a secret, or the version of Python of the environment is missing.
+        Unavailable: gateway or engine did not come up, or its environment cannot be prepared now.
         Fenced: the claim is lost.
     """
     bench.standby.refill()  # the load generator starts while the target is loaded
@@ -41,9 +52,11 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
     hide(secrets.values())  # in every line that this process logs, and every message that it stores, from now on
     wanted = WantedTarget(digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s)
-    options, start_ns = _gateway_options(job.context, folder.engine_log), time.monotonic_ns()
-    with job.loading(load_timeout_s):
-        serving = await bench.fleet.acquire(wanted, options)
+    async with engine_environment(job, target) as (environment, lock_fds):
+        options = _gateway_options(job.context, environment, lock_fds, folder.engine_log)
+        start_ns = time.monotonic_ns()
+        with job.loading(load_timeout_s):
+            serving = await bench.fleet.acquire(wanted, options)
     engine = serving.engine
     if serving.engine_log == folder.engine_log and engine is not None and engine.pid is not None:
         serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
@@ -76,13 +89,49 @@ def secret_names(work: Work) -> list[str]:
     return list(dict.fromkeys([*(name for name in spec.secrets if name not in withheld), *target.secret_names]))
 
 
-def _gateway_options(context: WorkerContext, engine_log: Path) -> GatewayOptions:
+@asynccontextmanager
+async def engine_environment(
+    job: ClaimedJob, target: ModelTarget | EndpointTarget
+) -> AsyncIterator[tuple[EngineEnvironment, tuple[int, ...]]]:
+    """Yield the environment of a target's engine, and the open locks with which a gateway holds it after the block.
+
+    Building it does not count as loading, and the job does not stall meanwhile.
+
+    Raises:
+        InvalidInput: its requirements cannot be resolved or installed.
+        NotFound: the machine has no such version of Python.
+        Unavailable: uv is missing, the disk is full, or the package index does not answer.
+    """
+    settings, context = job.settings, job.context
+    plain = replace(settings.engine_environment, variables=context.label)
+    spec = target.environment if isinstance(target, ModelTarget) else None
+    if spec is None:
+        yield plain, ()
+        return
+
+    async def tell(step: str, packages: int | None) -> None:
+        _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
+        progress = Progress(run_id=job.stream_id, stage="environment", done=0, total=packages, at=datetime.now(UTC))
+        await job.runtime.bus.publish_progress(job.stream_id, progress)
+
+    async with AsyncExitStack() as held:
+        with job.loading(2 * INSTALLER_TIMEOUT_S):
+            ready = await held.enter_async_context(
+                prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell)
+            )
+        _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
+        yield replace(plain, python=ready.python, inherited=ENGINE_VARIABLES), (ready.lock_fd,)
+
+
+def _gateway_options(
+    context: WorkerContext, environment: EngineEnvironment, lock_fds: tuple[int, ...], engine_log: Path
+) -> GatewayOptions:
     """Return how the worker starts gateways; engines and body writers get the same environment as the gateway."""
     settings = context.settings
     return GatewayOptions(
-        environment=replace(settings.engine_environment, variables=context.label),
+        environment=environment,
         log=settings.home / "logs" / f"gateway-{context.name}.log",
         policy=settings.url_policy,
         engine_log=engine_log,
-        lock_fds=context.lock_fds,
+        lock_fds=(*context.lock_fds, *lock_fds),
     )

@@ -224,6 +224,7 @@ class EngineHost:
         child = await start_child(
             launch.argv,
             env={**self._settings.environment.variables, **request.env, **launch.env},
+            inherited=self._settings.environment.inherited,
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.STDOUT,
         )

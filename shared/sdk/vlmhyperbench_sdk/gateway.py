@@ -51,10 +51,17 @@ class EngineEnvironment:
     """All distributions whose adapters may be imported."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for gateway, engine and body writer; none is secret."""
+    inherited: tuple[str, ...] | None = None
+    """Patterns (`CUDA_*`) of the only variables that the engine inherits; None: all that are no credentials."""
 
     def to_variables(self) -> dict[str, str]:
         """Return the environment variables for a child process."""
-        values = {"python": self.python, "adapters": self.adapters, "variables": dict(self.variables)}
+        values = {
+            "python": self.python,
+            "adapters": self.adapters,
+            "variables": dict(self.variables),
+            "inherited": self.inherited,
+        }
         return {**self.variables, ENVIRONMENT_VARIABLE: json.dumps(values)}
 
     @classmethod
@@ -69,7 +76,9 @@ class EngineEnvironment:
             return cls()
         try:
             values = json.loads(text)
-            return cls(**{**values, "adapters": tuple(values["adapters"])})
+            adapters, inherited = tuple(values["adapters"]), values.get("inherited")
+            inherited = tuple(inherited) if inherited is not None else None
+            return cls(**{**values, "adapters": adapters, "inherited": inherited})
         except (ValueError, TypeError, KeyError) as error:
             raise InvalidInput(
                 f"{ENVIRONMENT_VARIABLE} is malformed: {error!r}.",

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +25,10 @@ from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.run_flags import GGUF, Repeatable
 from vlmhyperbench.data import weights
+from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.environments.base import ENGINE_VARIABLES
+from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
@@ -103,7 +106,7 @@ def serve(
         )
     settings = Settings.load()
     environment, logs = settings.engine_environment, settings.home / "logs"
-    request = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
+    request, spec = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
     options = GatewayOptions(
         environment=environment,
         log=logs / "serve.log",
@@ -113,7 +116,7 @@ def serve(
         engine_log=logs / "serve-engine.log",
     )
     key = _read_key(api_key_env) if api_key_env is not None else None
-    return asyncio.run(_serve(request, options, key, output))
+    return asyncio.run(_serve_in(spec, settings, request, options, key, output))
 
 
 def _request(
@@ -124,8 +127,8 @@ def _request(
     load_timeout_s: float,
     *,
     adapters: Collection[str],
-) -> LoadRequest:
-    """Return the request to load the model: a GGUF file, or a registered model with its verified files.
+) -> tuple[LoadRequest, EnvironmentSpec | None]:
+    """Return the request to load the model (a GGUF file, or a registered model's verified files), and its environment.
 
     Raises:
         InvalidInput: flags exclude each other, or a parameter of the engine has no name.
@@ -140,13 +143,14 @@ def _request(
                 f"The backend {backend!r} cannot read GGUF files.", cure="Leave out --backend.", code="usage"
             )
         files = {"weights": _file(Path(model))} | ({} if mmproj is None else {"mmproj": _file(mmproj)})
-        return LoadRequest(
+        request = LoadRequest(
             model=Path(model).stem,
             backend_class="llamacpp",
             files=files,
             engine_params=params,
             load_timeout_s=load_timeout_s,
         )
+        return request, None
     if mmproj is not None:
         cure = "Leave it out, or give the path of a GGUF file in place of MODEL."
         raise InvalidInput("--mmproj needs a GGUF file.", cure=cure, code="usage")
@@ -159,13 +163,14 @@ def _request(
             RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
             for problem in (*problems, *references.problems)
         )
-    return LoadRequest(
+    request = LoadRequest(
         model=target.model,
         backend_class=target.backend_class,
         files={file.role: str(weights.verify(file)) for file in target.files},
         engine_params=target.engine_params,
         load_timeout_s=load_timeout_s,
     )
+    return request, target.environment
 
 
 def _file(path: Path) -> str:
@@ -183,6 +188,24 @@ def _read_key(name: str) -> str:
             cure="Set it to such a key, or leave out --api-key-env to generate one.",
         )
     return key
+
+
+async def _serve_in(
+    spec: EnvironmentSpec | None,
+    settings: Settings,
+    request: LoadRequest,
+    options: GatewayOptions,
+    own_key: str | None,
+    output: OutputFlags,
+) -> int:
+    """Serve in the environment of the engine, which is built if it is missing."""
+    if spec is None:
+        return await _serve(request, options, own_key, output)
+    note("Preparing the environment of the engine …", output)
+    async with prepared(spec, settings.environments_dir, settings.home / "logs") as ready:
+        environment = replace(options.environment, python=ready.python, inherited=ENGINE_VARIABLES)
+        options = replace(options, environment=environment, lock_fds=(ready.lock_fd,))
+        return await _serve(request, options, own_key, output)
 
 
 async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | None, output: OutputFlags) -> int:

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench_sdk.gateway import named_secrets
@@ -69,6 +70,8 @@ class ModelTarget(Spec):
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
     quantization: str | None = None
     license: str | None = None
+    environment: EnvironmentSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
+    """Where the engine runs; None is the platform's own interpreter, and left out, so that digests did not change."""
 
     @property
     def served_name(self) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused, Sha256
+from vlmhyperbench.domain.environments import VirtualenvFields
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import (
@@ -80,6 +81,12 @@ class PackageEntry(Entry):
     source: Annotated[LocalSource | GitSource | PypiSource, Field(discriminator="type")]
 
 
+class EnvironmentChoice(Strict):
+    """Where an engine runs, if not in the platform's own interpreter. Its one key is the kind."""
+
+    virtualenv: VirtualenvFields
+
+
 class ModelEntry(Entry):
     """A model: its files with their hashes, and the backends that can run it, the first by default."""
 
@@ -101,6 +108,8 @@ class ModelEntry(Entry):
     backend_class: PluginName | None = None
     adapter_package: Slug | None = None
     """Distribution that must register `backend_class`, an entry of `packages`."""
+    environment: EnvironmentChoice | None = None
+    """Replaces that of the backend."""
 
     @model_validator(mode="after")
     def _package_is_of_an_adapter(self) -> ModelEntry:
@@ -141,6 +150,8 @@ class BackendEntry(Entry):
     specialized_adapters: tuple[SpecializedAdapter, ...] = ()
     engine_params: Params = Field(default_factory=dict)
     """Defaults, which a model or an endpoint overrides."""
+    environment: EnvironmentChoice | None = None
+    """Where the engine of a model runs; without it, in the platform's interpreter."""
     prices: PricesChoice | None = None
     """Default prices of models and endpoints, such as the price of an hour of the machine."""
 

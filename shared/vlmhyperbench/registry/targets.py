@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
+from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
@@ -47,7 +48,14 @@ def resolve_target(
         engine_params={**backend.engine_params, **model.engine_params, **choice.engine_params},
         quantization=model.quantization,
         license=model.license,
+        environment=environment_of(model, backend),
     )
+
+
+def environment_of(*entries: ModelEntry | BackendEntry) -> EnvironmentSpec | None:
+    """Pin the environment of the first entry that declares one, the model's before its backend's; None if none does."""
+    choice = next((entry.environment for entry in entries if entry.environment is not None), None)
+    return VirtualenvSpec(**choice.virtualenv.model_dump()) if choice is not None else None
 
 
 def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend: BackendEntry) -> str:

@@ -1,0 +1,59 @@
+"""The contract of every kind of environment: a pinned spec becomes something in which an engine can be started."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlmhyperbench.domain.outcomes import STORAGE_FULL
+from vlmhyperbench.errors import Unavailable
+
+ENGINE_VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "LD_LIBRARY_PATH", "LD_PRELOAD"),
+    *("CUDA_*", "NVIDIA_*", "NCCL_*", "ROCR_*", "HIP_*", "OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "MALLOC_*"),
+    *("HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "GGML_*"),
+    *("VLLM_*", "SGLANG_*", "DO_NOT_TRACK", "SLURM_*"),
+)
+"""Variables of the worker that an engine in an environment of its own inherits, unless they look like credentials."""
+
+Tell = Callable[[str, int | None], Awaitable[None]]
+"""Receives a step of the preparation (`resolving`, `waiting`, `installing`) and the number of packages, if known."""
+
+
+async def tell_nobody(step: str, packages: int | None) -> None:
+    """Receive a step and do nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An environment that is ready, for as long as the block that prepared it lasts."""
+
+    key: str
+    """Hash of what was resolved, of the interpreter and of the manager."""
+    python: str
+    """Path of its interpreter."""
+    python_version: str
+    packages: Mapping[str, str]
+    """Distribution → version, as resolved."""
+    lock_fd: int
+    """Open lock file: as long as a process has it, the environment is in use and is not removed."""
+
+
+def disk_is_full(error: OSError, folder: Path) -> Unavailable | None:
+    """Return what to raise for an error of the operating system that says that the disk is full; None for others."""
+    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        return None
+    return full_disk(folder)
+
+
+def full_disk(folder: Path) -> Unavailable:
+    """Return the error of a disk that has no space for an environment."""
+    return Unavailable(
+        f"There is no space left for an environment in {folder}.",
+        cure="Free some space, for example with `vlmhyperbench envs remove`, or set VLMHB_HOME to a larger disk.",
+        code=STORAGE_FULL,
+    )

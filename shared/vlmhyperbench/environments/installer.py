@@ -1,0 +1,118 @@
+"""Run an installer as a child that dies with this process, keep its output in a log, and say why it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from vlmhyperbench.environments.base import full_disk
+from vlmhyperbench.environments.injection import INSTALLER_VARIABLES
+from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.logs import SecretMasker
+from vlmhyperbench.processes import start_child
+
+TIMEOUT_S = 3600.0
+"""Maximum duration of one step."""
+_TAIL_LINES = 15
+_MAX_LINE = 400
+_NO_SPACE = re.compile(r"no space left on device|disk quota exceeded|os error 28\b", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"error sending request|connection (refused|reset|error)|dns error|timed out|status server error"
+    r"|network is unreachable|max retries exceeded|newconnectionerror|temporary failure in name resolution",
+    re.IGNORECASE,
+)
+_PASSWORDS = re.compile(r"PASSWORD|TOKEN|_KEY$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call of an installer."""
+
+    argv: Sequence[str]
+    log: Path
+    cwd: Path
+    what: str
+    """What fails if it fails: the beginning of the error's message."""
+    code: str
+    cure: str
+
+
+async def run_step(step: Step) -> str:
+    """Run an installer to its end and return its output; if the caller is cancelled, it is killed with its children.
+
+    Raises:
+        InvalidInput: it failed because of what it was asked to install; repeating it cannot help.
+        Unavailable: the disk is full, an index cannot be reached, or it takes too long.
+    """
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in INSTALLER_VARIABLES)
+    }
+    masker = SecretMasker(_secrets(variables))
+    output: list[str] = []
+    step.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with step.log.open("a", encoding="utf-8") as log:
+            async with (
+                asyncio.timeout(TIMEOUT_S),
+                await start_child(
+                    step.argv,
+                    env=variables | {"PYTHONUNBUFFERED": "1"},
+                    inherited=(),
+                    cwd=step.cwd,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.STDOUT,
+                ) as child,
+            ):
+                while line := await child.stdout.readline():
+                    text = masker.mask(line.decode("utf-8", "replace").rstrip())
+                    output.append(text)
+                    log.write(text + "\n")
+                code = await child.wait()
+    except TimeoutError as error:
+        message = f"{step.what}: the installer did not end within {TIMEOUT_S:g} s."
+        raise Unavailable(message, cure=f"Read {step.log}.", code="environment_timeout") from error
+    if code != 0:
+        raise _failure(step, output)
+    return "\n".join(output)
+
+
+def _failure(step: Step, output: Sequence[str]) -> VlmHyperBenchError:
+    text = "\n".join(output)
+    if _NO_SPACE.search(text):
+        return full_disk(step.cwd)
+    tail = "\n".join(line[:_MAX_LINE] for line in deque((line for line in output if line), maxlen=_TAIL_LINES))
+    if _UNREACHABLE.search(text):
+        message = (
+            f"{step.what}, because an index of packages does not answer. The end of the installer's log:\n{tail}\n"
+        )
+        cure = "Check the network, and the index that uv's configuration or UV_DEFAULT_INDEX names."
+        return Unavailable(message, cure=cure, code="index_unreachable")
+    return InvalidInput(f"{step.what}. The end of the installer's log:\n{tail}\n", cure=step.cure, code=step.code)
+
+
+def _secrets(variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield what installers may print and nobody may read: passwords of indexes, alone or in URLs."""
+    for name, value in variables.items():
+        if _PASSWORDS.search(name):
+            yield value
+        for word in value.split():
+            password = _password_in(word)
+            if password:
+                yield password
+                yield unquote(password)
+
+
+def _password_in(word: str) -> str | None:
+    try:
+        return urlsplit(word).password
+    except ValueError:
+        return None

@@ -1,0 +1,96 @@
+"""What environments a machine has, and which entries of the registry want which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.environments.local_venv import environment_key, find_interpreter, spec_key
+from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.errors import NotFound
+
+State = Literal["ready", "in use", "half-built", "not built", "no python"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An environment that an entry of the registry declares."""
+
+    entry: str
+    """`backends/NAME` or `models/NAME`."""
+    spec: EnvironmentSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """An environment that is declared, or that is on this machine, or both."""
+
+    key: str | None
+    """None if it was never resolved here."""
+    state: State
+    entries: tuple[str, ...]
+    """Empty: no entry declares it any more."""
+    python: str | None
+    packages: int | None
+    size_bytes: int | None
+
+
+async def key_of(spec: EnvironmentSpec, store: EnvironmentStore, logs: Path) -> str | None:
+    """Return the key of a spec's environment; None if it was never resolved on this machine.
+
+    Raises:
+        NotFound: the machine has no such version of Python.
+        Unavailable: uv is missing.
+    """
+    interpreter = await find_interpreter(spec, store, logs)
+    file = store.resolved_file(spec_key(spec, interpreter))
+    return environment_key(spec, interpreter, file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, logs: Path) -> list[Listed]:
+    """List declared environments by entry, then those that no entry declares.
+
+    Raises:
+        Unavailable: uv is missing.
+    """
+    entries: dict[str, list[str]] = {}
+    missing: list[Listed] = []
+    for declared in wanted:
+        state: State = "not built"
+        try:
+            key = await key_of(declared.spec, store, logs)
+        except NotFound:
+            key, state = None, "no python"
+        if key is None:
+            names = (declared.entry,)
+            missing.append(
+                Listed(
+                    key=None, state=state, entries=names, python=declared.spec.python, packages=None, size_bytes=None
+                )
+            )
+        else:
+            entries.setdefault(key, []).append(declared.entry)
+    unused = [key for key in store.list_keys() if key not in entries]
+    built = [_listed(key, names, store) for key, names in [*entries.items(), *((key, []) for key in unused)]]
+    return [*(row for row in built if row.entries), *missing, *(row for row in built if not row.entries)]
+
+
+def _listed(key: str, entries: Sequence[str], store: EnvironmentStore) -> Listed:
+    ready = store.ready(key)
+    return Listed(
+        key=key,
+        state=_state(key, ready, store),
+        entries=tuple(entries),
+        python=ready.python_version if ready is not None else None,
+        packages=len(ready.packages) if ready is not None else None,
+        size_bytes=ready.size_bytes if ready is not None else None,
+    )
+
+
+def _state(key: str, ready: Ready | None, store: EnvironmentStore) -> State:
+    if ready is not None:
+        return "in use" if store.is_busy(key) else "ready"
+    return "half-built" if store.folder_of(key).exists() else "not built"

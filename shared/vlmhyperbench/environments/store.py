@@ -1,0 +1,139 @@
+"""The folder of environments: where each lies, which are whole, who holds which.
+
+<folder>/<key>/            an environment; whole only if it has `ready.json`, which is written last
+<folder>/<key>.lock        held shared by users of the environment, exclusively by whoever builds or removes it
+<folder>/<spec>.resolved   the pinned packages, with hashes, to which a spec was resolved on this machine
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.files import write_whole
+
+_POLL_S = 0.05
+_MARKER = "ready.json"
+_KEY = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The marker of an environment that is whole."""
+
+    python_version: str
+    packages: dict[str, str]
+    """Distribution → version."""
+    manager: str
+    size_bytes: int
+    build_s: float
+
+
+class EnvironmentStore:
+    """The environments of one machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def folder_of(self, key: str) -> Path:
+        """Return the folder of an environment, which may not exist."""
+        return self.folder / key
+
+    def python_of(self, key: str) -> Path:
+        """Return the path of an environment's interpreter."""
+        return self.folder / key / "bin" / "python"
+
+    def packages_file(self, key: str) -> Path:
+        """Return the file of the packages that an environment was built from, with hashes."""
+        return self.folder / key / "packages.txt"
+
+    def resolved_file(self, spec_key: str) -> Path:
+        """Return the file of the packages to which a spec was resolved; it may not exist."""
+        return self.folder / f"{spec_key}.resolved"
+
+    def ready(self, key: str) -> Ready | None:
+        """Return the marker of an environment; None if it is not whole, or its interpreter is gone."""
+        try:
+            values = json.loads((self.folder / key / _MARKER).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Ready(**values) if self.python_of(key).exists() else None
+
+    def mark_ready(self, key: str, marker: Ready) -> None:
+        """Declare an environment whole; the caller holds it exclusively."""
+        write_whole(self.folder / key / _MARKER, json.dumps(asdict(marker)).encode(), is_durable=True)
+
+    def list_keys(self) -> Iterator[str]:
+        """Yield the keys of all environments, whole or not."""
+        if self.folder.is_dir():
+            yield from sorted(path.name for path in self.folder.iterdir() if _KEY.fullmatch(path.name))
+
+    @asynccontextmanager
+    async def held(self, name: str, *, is_shared: bool = False, waits: bool = True) -> AsyncIterator[int]:
+        """Hold a lock and yield its open file.
+
+        Raises:
+            Conflict: another process holds it, and `waits` is False.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not _lock(descriptor, is_shared=is_shared):
+                if not waits:
+                    raise Conflict(
+                        f"The environment {name} is in use.",
+                        cure="End the run, the worker or the command that uses it, and try again.",
+                        code="in_use",
+                    )
+                await asyncio.sleep(_POLL_S)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def is_busy(self, name: str) -> bool:
+        """Return whether somebody builds or uses an environment."""
+        try:
+            descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            return not _lock(descriptor, is_shared=False)
+        finally:
+            os.close(descriptor)
+
+    async def clear(self, key: str) -> None:
+        """Remove the folder of an environment, its marker first; the caller holds it exclusively."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            (self.folder / key / _MARKER).unlink()
+        with suppress(FileNotFoundError):
+            await asyncio.to_thread(shutil.rmtree, self.folder / key)
+
+    async def remove(self, key: str) -> None:
+        """Remove an environment and what specs were resolved to it, so that a spec is resolved anew.
+
+        Raises:
+            Conflict: it is in use.
+        """
+        async with self.held(key, waits=False):
+            with suppress(FileNotFoundError):
+                packages = self.packages_file(key).read_bytes()
+                for file in [file for file in self.folder.glob("*.resolved") if file.read_bytes() == packages]:
+                    file.unlink(missing_ok=True)
+            await self.clear(key)
+
+
+def _lock(descriptor: int, *, is_shared: bool) -> bool:
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

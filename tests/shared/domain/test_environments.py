@@ -1,0 +1,62 @@
+"""Pinned environments: one exact version of each requirement, and digests of targets without one stay as they were."""
+
+import pytest
+from pydantic import ValidationError
+
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.specs import ModelTarget
+
+TARGET = {"model": "m", "version": "1.0.0", "backend": "b", "backend_class": "b"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch==2.13.0",
+        "torch == 2.13.0+cpu",
+        "vllm[audio,video]==0.32.0",
+        "a==1!2.0.post1",
+        "tomli==2.0 ; python_version < '3.11'",
+    ],
+)
+def test_a_requirement_is_one_exact_version(line):
+    assert VirtualenvSpec(requirements=(line,)).requirements == (line,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("torch", "torch>=2", "torch==2.*", "torch~=2.0", "torch===", "==1.0", ""),
+        *("--index-url http://host", "-r file.txt", "torch==1.0 --hash=sha256:00", "torch==1.0\n-r file.txt"),
+        *("a @ http://host/a.whl", "./folder", "-e .", "torch==1.0;a;b"),
+    ],
+)
+def test_anything_else_is_refused_with_a_cure(line):
+    with pytest.raises(ValidationError) as refused:
+        VirtualenvSpec(requirements=(line,))
+    problem = refused.value.errors()[0]
+    assert problem["loc"] == ("requirements", 0)
+    assert "NAME==VERSION" in problem["ctx"]["error"].cure
+
+
+def test_an_override_may_have_a_marker_only():
+    lines = ("torchvision ; sys_platform == 'never'", "numpy==2.2.0")
+    assert VirtualenvSpec(requirements=("a==1",), overrides=lines).overrides == lines
+    with pytest.raises(ValidationError):
+        VirtualenvSpec(requirements=("a==1",), overrides=("numpy>=2",))
+
+
+@pytest.mark.parametrize("python", ["3", "python3.12", "3.12;id", "/bin/sh", "4.1"])
+def test_python_is_a_version_and_no_path(python):
+    with pytest.raises(ValidationError):
+        VirtualenvSpec(requirements=("a==1",), python=python)
+
+
+def test_a_target_without_an_environment_has_the_digest_that_it_always_had():
+    assert "environment" not in ModelTarget(**TARGET).model_dump()
+    assert digest_of(ModelTarget(**TARGET)) == "88ee9d827c843e9df2d6ce7eeb11ea5e2317035aee4b7164560ccc76dfa1eea4"
+    spec = VirtualenvSpec(requirements=("a==1",))
+    target = ModelTarget(**TARGET, environment=spec)
+    assert digest_of(target) != digest_of(ModelTarget(**TARGET))
+    assert ModelTarget.model_validate_json(target.model_dump_json()) == target
