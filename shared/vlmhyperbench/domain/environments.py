@@ -16,6 +16,12 @@ _REQUIREMENT: Final = re.compile(_NAME + _VERSION + _MARKER)
 _OVERRIDE: Final = re.compile(_NAME + f"(?:{_VERSION})?" + _MARKER)
 
 
+def _version(text: str) -> str:
+    if re.fullmatch(r"3\.\d{1,2}(\.\d{1,3})?", text, re.ASCII) is None:
+        raise Refused("it is no version of Python", cure="Write a version in quotes, such as '3.12'.")
+    return text
+
+
 def _pinned(line: str) -> str:
     if _REQUIREMENT.fullmatch(line) is None:
         cure = (
@@ -41,7 +47,7 @@ Override = Annotated[str, Field(max_length=500), AfterValidator(_overriding)]
 class VirtualenvFields(Spec):
     """A virtual environment. It keeps packages apart, and isolates nothing: the engine runs as the worker's user."""
 
-    python: Annotated[str, Field(pattern=r"^3\.\d{1,2}(\.\d{1,3})?$")] | None = None
+    python: Annotated[str, AfterValidator(_version)] | None = None
     """Version of Python that the worker's machine must have, such as `3.12`; None is that of the platform."""
     requirements: Annotated[tuple[Requirement, ...], Field(min_length=1, max_length=500)]
     overrides: Annotated[tuple[Override, ...], Field(max_length=500)] = ()

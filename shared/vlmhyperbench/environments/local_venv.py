@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import platform
 import re
 import shutil
@@ -11,7 +13,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -27,6 +29,8 @@ from vlmhyperbench.files import replacing
 
 _KEY_LENGTH = 16
 _NAMED = 3
+_PYTHON = os.path.realpath(sys.executable)
+"""The interpreter behind the platform's own environment, so that no key depends on where that environment lies."""
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _ABOUT = "import json, platform, sys; print(json.dumps([sys.executable, platform.python_version()]))"
 _CORRECT = "Correct requirements and overrides of the environment in the entry of the backend or the model."
@@ -50,32 +54,42 @@ async def prepared_virtualenv(spec: VirtualenvSpec, folder: Path, logs: Path, *,
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
     store = EnvironmentStore(folder)
-    try:
-        interpreter = await find_interpreter(spec, store, logs)
-        resolved = await _resolved(spec, interpreter, store, logs, tell)
-        key = environment_key(spec, interpreter, resolved)
-        if store.is_busy(key) and store.ready(key) is None:
-            await tell("waiting", None)
-        while True:
-            async with store.held(key, is_shared=True) as lock_fd:
-                ready = store.ready(key)
-                if ready is not None:
-                    yield Prepared(
-                        key=key,
-                        python=str(store.python_of(key)),
-                        python_version=ready.python_version,
-                        packages=ready.packages,
-                        lock_fd=lock_fd,
-                    )
-                    return
-            async with store.held(key):
-                if store.ready(key) is None:
-                    await _build(spec, interpreter, resolved, key, store, logs, tell)
-    except OSError as error:
-        full = disk_is_full(error, folder)
-        if full is None:
-            raise
-        raise full from error
+    async with AsyncExitStack() as held:
+        try:
+            ready = await _held(spec, store, logs, tell, held)
+        except OSError as error:
+            full = disk_is_full(error, folder)
+            if full is None:
+                raise
+            raise full from error
+        yield ready
+
+
+async def _held(
+    spec: VirtualenvSpec, store: EnvironmentStore, logs: Path, tell: Tell, held: AsyncExitStack
+) -> Prepared:
+    """Build the environment unless it is there, and enter the lock of its users into `held`."""
+    interpreter = await find_interpreter(spec, store, logs)
+    resolved = await _resolved(spec, interpreter, store, logs, tell)
+    key = environment_key(spec, interpreter, resolved)
+    if store.is_busy(key) and store.ready(key) is None:
+        await tell("waiting", None)
+    while True:
+        async with AsyncExitStack() as used:
+            lock_fd = await used.enter_async_context(store.held(key, is_shared=True))
+            ready = store.ready(key)
+            if ready is not None:
+                held.push_async_exit(used.pop_all())
+                return Prepared(
+                    key=key,
+                    python=str(store.python_of(key)),
+                    python_version=ready.python_version,
+                    packages=ready.packages,
+                    lock_fd=lock_fd,
+                )
+        async with store.held(key):
+            if store.ready(key) is None:
+                await _build(spec, interpreter, resolved, key, store, logs, tell)
 
 
 async def find_interpreter(spec: VirtualenvSpec, store: EnvironmentStore, logs: Path) -> Interpreter:
@@ -86,7 +100,7 @@ async def find_interpreter(spec: VirtualenvSpec, store: EnvironmentStore, logs: 
         Unavailable: uv is missing.
     """
     if spec.python is None:
-        return Interpreter(path=sys.executable, version=platform.python_version())
+        return Interpreter(path=_PYTHON, version=platform.python_version())
     store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     step = Step(
         argv=injection.find_python(spec.python),
@@ -184,7 +198,7 @@ async def _build(
         file = store.packages_file(key)
         file.write_text(resolved, encoding="utf-8")
         await run(injection.install(file, python=str(python), manager=spec.manager))
-        size_bytes = sum(path.lstat().st_size for path in folder.rglob("*"))
+        size_bytes = await asyncio.to_thread(_size_of, folder)
         store.mark_ready(
             key,
             Ready(
@@ -204,3 +218,7 @@ def _short(spec: VirtualenvSpec) -> str:
     """Return the first requirements, by which a message names an environment."""
     more = len(spec.requirements) - _NAMED
     return ", ".join(spec.requirements[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))

@@ -75,7 +75,7 @@ class PackageEntry(Entry):
     """Where a plugin's distribution comes from. The entry's key is the distribution's name.
 
     Other entries name it, and are refused where the plugin is another distribution's. Nothing is installed from
-    `source` yet: it is used by engines' environments once they exist.
+    `source` yet: it is used by engines' environments once they take packages that no index has.
     """
 
     source: Annotated[LocalSource | GitSource | PypiSource, Field(discriminator="type")]

@@ -1,6 +1,7 @@
 """Real environments by real uv and pip, from a folder of wheels: built once, used again, never half-built."""
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
@@ -284,6 +285,14 @@ def small_disk(tmp_path):
         pytest.skip("only root can mount a small disk, and not on every machine")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_an_error_of_the_user_of_an_environment_stays_what_it_is(wheels, home, tmp_path):
+    error = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space left") as raised:
+        async with prepared(VirtualenvSpec(requirements=("engine==1.0",)), home, tmp_path / "logs"):
+            raise error
+    assert raised.value is error
 
 
 async def test_a_full_disk_is_told_apart_and_leaves_nothing(wheels, small_disk, tmp_path, monkeypatch):
