@@ -75,6 +75,13 @@ def test_any_difference_asks_again_and_is_the_reason(parent: Known, request_: Pl
     assert (decision.source, decision.reason) == (None, reason)
 
 
+def test_an_engine_in_its_own_environment_is_the_same_only_with_the_same_packages() -> None:
+    engine, other = replace(ENGINE, packages={"torch": "2.13.0"}), {**RECORDED, "packages": {"torch": "2.12.0"}}
+    assert _is_same(other, engine, is_apart=False)
+    assert not _is_same(other, engine, is_apart=True)
+    assert _is_same({**RECORDED, "packages": {"torch": "2.13.0"}}, engine, is_apart=True)
+
+
 @pytest.mark.parametrize(
     ("row", "error_code"),
     [
@@ -156,7 +163,7 @@ def test_no_cached_row_answers_a_request_that_differs_in_anything(changes: dict[
     ],
 )
 def test_an_engine_that_differs_in_anything_is_not_the_same(recorded: dict[str, object]) -> None:
-    assert _is_same(RECORDED, ENGINE)
-    assert not _is_same(recorded, ENGINE)  # type: ignore[arg-type]
-    assert not _is_same(RECORDED | {"version": ""}, replace(ENGINE, version=""))
-    assert not _is_same(RECORDED | {"version": "unknown"}, replace(ENGINE, version="unknown"))
+    assert _is_same(RECORDED, ENGINE, is_apart=False)
+    assert not _is_same(recorded, ENGINE, is_apart=False)  # type: ignore[arg-type]
+    assert not _is_same(RECORDED | {"version": ""}, replace(ENGINE, version=""), is_apart=False)
+    assert not _is_same(RECORDED | {"version": "unknown"}, replace(ENGINE, version="unknown"), is_apart=False)

@@ -16,7 +16,7 @@ from vlmhyperbench.data import manifest
 from vlmhyperbench.db import reuse
 from vlmhyperbench.db.reuse import Candidates, ReusableView
 from vlmhyperbench.db.views import ReusedFactView
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.worker.claims import REUSE, ClaimedJob
 from vlmhyperbench_inference_worker.requests import PlannedRequest
@@ -75,7 +75,7 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     Raises:
         Fenced: the claim is lost; no row is reused.
     """
-    phase, target_digest = job.job.phase, work.spec.target_digest
+    phase = job.job.phase
     if phase is None or not work.may_reuse:
         return work
     requests = [work.requests[ordinal] for ordinal in work.missing]
@@ -84,11 +84,11 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
             session,
             parent_run_id=work.parent_run_id if work.has_parent else None,
             project_id=job.job.project_id,
-            target_digest=target_digest,
+            target_digest=work.spec.target_digest,
             request_sha256=[request.request_sha256 for request in requests] if work.takes_cached else [],
             kind=work.facts_phase,
         )
-    known = _known(candidates, await _parent_keys(job, candidates), target_digest, engine)
+    known = _known(candidates, await _parent_keys(job, candidates), work.spec, engine)
     decisions = [decide(known, request, key=work.samples[request.sample].key) for request in requests]
     rows = [
         ReusedFactView(
@@ -134,14 +134,17 @@ def _reason(known: Known, request: PlannedRequest, row: ReusableView | None) -> 
     return Reason.SAME_REQUEST if row.claim_id in known.same_engine else Reason.OTHER_ENGINE
 
 
-def _known(candidates: Candidates, keys: Sequence[str], target_digest: str, engine: EngineIdentity | None) -> Known:
+def _known(candidates: Candidates, keys: Sequence[str], spec: RunSpec, engine: EngineIdentity | None) -> Known:
+    is_apart = isinstance(spec.target, ModelTarget) and spec.target.environment is not None
     parent, rows, count = candidates.parent, candidates.reusable if keys else (), len(keys)
     same_engine = frozenset(
-        claim_id for claim_id, recorded in candidates.engines.items() if engine and _is_same(recorded, engine)
+        claim_id
+        for claim_id, recorded in candidates.engines.items()
+        if engine and _is_same(recorded, engine, is_apart=is_apart)
     )
     return Known(
         parent={(keys[row.ordinal % count], row.ordinal // count): row for row in rows},
-        is_same_target=parent is not None and RunSpec.model_validate(parent.spec).target_digest == target_digest,
+        is_same_target=parent is not None and RunSpec.model_validate(parent.spec).target_digest == spec.target_digest,
         cached={(row.request_sha256, row.repeat): row for row in candidates.cached if row.claim_id in same_engine},
         same_engine=same_engine,
     )
@@ -157,9 +160,18 @@ async def _parent_keys(job: ClaimedJob, candidates: Candidates) -> list[str]:
     return frame["key"].to_list()
 
 
-def _is_same(recorded: JsonObject, engine: EngineIdentity) -> bool:
-    """Return whether an engine is the recorded one; an engine of unknown version is the same as no other."""
-    stated = {"name": engine.name, "version": engine.version, "weights_sha256": dict(engine.weights_sha256)}
+def _is_same(recorded: JsonObject, engine: EngineIdentity, *, is_apart: bool) -> bool:
+    """Return whether an engine is the recorded one; an engine of unknown version is the same as no other.
+
+    In an environment of its own (`is_apart`) all its packages must be equal too: the same requirements may have been
+    resolved to others on another machine, or on another day.
+    """
+    stated: JsonObject = {
+        "name": engine.name,
+        "version": engine.version,
+        "weights_sha256": dict(engine.weights_sha256),
+        **({"packages": dict(engine.packages)} if is_apart else {}),
+    }
     return engine.version not in _UNKNOWN and all(recorded.get(name) == value for name, value in stated.items())
 
 

@@ -20,6 +20,7 @@ from vlmhyperbench.domain.specs import (
     ExtractorSpec,
     ImportTarget,
     MetricSpec,
+    ModelTarget,
     PluginRef,
     RunSpec,
     SourceRef,
@@ -88,6 +89,7 @@ def identify(
             "backend": spec.target.backend_class,
             "adapter": None if isinstance(spec.target, ImportTarget) else _label(spec.target.adapter),
             "params": spec.target.engine_params,
+            **_environment(spec),
         },
         "prompt": None if is_imported else spec.prompt.model_dump(mode="json"),
         "dataset": {
@@ -113,6 +115,12 @@ def identify(
         },
         "judge": [f"{name} {version}".strip() for name, version in sorted(set(judges))] if is_judge(metric) else None,
     }
+
+
+def _environment(spec: RunSpec) -> dict[str, JsonValue]:
+    """Return the pinned environment of the engine; nothing without one, so that ids do not change."""
+    environment = spec.target.environment if isinstance(spec.target, ModelTarget) else None
+    return {} if environment is None else {"environment": environment.model_dump(mode="json")}
 
 
 def _without_costs(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.shared.domain.builders_of_jobs import judge_metric
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.identity import ABSENT, Difference, definition_of, differences, id_of, identify
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import (
@@ -18,6 +19,7 @@ from vlmhyperbench.domain.specs import (
     ExtractorSpec,
     ImportTarget,
     MetricSpec,
+    ModelTarget,
     PackageRef,
     PromptSpec,
     PromptStrategySpec,
@@ -77,6 +79,18 @@ def test_an_imported_number_is_identified_by_its_file() -> None:
 def test_a_difference_is_named_by_its_path(other: dict[str, object], path: str) -> None:
     assert [item.path for item in differences(identity(), other)] == [path]  # type: ignore[arg-type]
     assert id_of(other) != id_of(identity())  # type: ignore[arg-type]
+
+
+def test_the_environment_of_the_engine_is_part_of_the_identity_where_there_is_one() -> None:
+    target = ModelTarget(model="m", version="1.0.0", backend="b", backend_class="b")
+    plain = identity(run_spec(target=target))
+    assert "environment" not in plain["engine"]  # type: ignore[operator]
+    one, two = (
+        identity(run_spec(target=target.model_copy(update={"environment": VirtualenvSpec(requirements=(line,))})))
+        for line in ("torch==2.12.0", "torch==2.13.0")
+    )
+    assert len({id_of(found) for found in (plain, one, two)}) == 3  # type: ignore[arg-type]
+    assert [item.path for item in differences(one, two)] == ["engine.environment.requirements"]  # type: ignore[arg-type]
 
 
 def test_a_prompt_plugin_is_identified_by_package_version_and_parameters() -> None:
