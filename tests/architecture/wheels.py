@@ -36,7 +36,7 @@ from importlib.metadata import distribution
 package = importlib.import_module(sys.argv[1])
 wanted = [sys.argv[2]] if len(sys.argv) > 2 else [
     module.name for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-    if not module.name.endswith(("__main__", "shim"))
+    if not module.name.endswith("__main__") and "shim" not in module.name.split(".")
 ]
 for name in wanted:
     importlib.import_module(name)

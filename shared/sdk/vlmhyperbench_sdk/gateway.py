@@ -27,6 +27,7 @@ FIRST_PARTY_ADAPTERS = (
     "vlmhyperbench-openai",
     "vlmhyperbench-sglang",
     "vlmhyperbench-simulated",
+    "vlmhyperbench-transformers",
     "vlmhyperbench-vllm",
 )
 """Distributions whose adapters may always be imported; the operator allows others by a setting."""
