@@ -36,7 +36,7 @@ def test_a_request_is_read() -> None:
         seed=None,
     )
     assert (asked.max_tokens, asked.stops, asked.stream, asked.include_usage) == (5, ("\n",), True, True)
-    assert asked.sampling == {"temperature": 0, "top_k": 3}
+    assert (asked.sampling, asked.top_k) == ({"temperature": 0.0}, 3)
     assert asked.logit_bias == {7: -100.0}
     assert asked.format == {"type": "regex", "regex": "a+"}
     assert _read(response_format={"type": "text"}).format is None

@@ -50,7 +50,8 @@ class Asked:
     top_logprobs: int = 0
     seed: int | None = None
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """The fields of `NUMBERS`, and `top_k`, that the request has."""
+    """The fields of `NUMBERS` that the request has."""
+    top_k: int | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     format: Mapping[str, Any] | None = None
     """`response_format`, unless it is text."""
@@ -100,7 +101,8 @@ def read_request(body: bytes, model: str) -> Asked:
         logprobs=given.get("logprobs", False),
         top_logprobs=given.get("top_logprobs", 0),
         seed=given.get("seed"),
-        sampling={name: given[name] for name in (*NUMBERS, "top_k") if name in given},
+        sampling={name: float(given[name]) for name in NUMBERS if name in given},
+        top_k=given.get("top_k"),
         logit_bias=_bias(given.get("logit_bias", {})),
         format=_format(given.get("response_format")),
         ignore_eos=given.get("ignore_eos", False),

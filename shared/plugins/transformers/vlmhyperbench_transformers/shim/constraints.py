@@ -11,6 +11,9 @@ import torch
 from vlmhyperbench_transformers.shim.loading import Loaded
 from vlmhyperbench_transformers.shim.refusal import Refusal, invalid
 
+JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+"""Whitespace in JSON: at most a space after a comma or a colon, because small models repeat it without end."""
+
 
 class Constraints:
     """The grammars of one model; without llguidance in its environment, formats are refused."""
@@ -48,7 +51,7 @@ class Constraints:
             grammar = LLMatcher.grammar_from_regex(wanted["regex"])
         else:
             schema = wanted["json_schema"]["schema"] if kind == "json_schema" else {"type": "object"}
-            grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema))
+            grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), JSON_STYLE)
         matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
         if matcher.is_error():
             reason = (matcher.get_error().strip().splitlines() or ["unknown"])[0]

@@ -33,9 +33,11 @@ class Sampler:
         temperature = asked.sampling.get("temperature", 1.0 if default is None else default)
         config.do_sample = temperature > 0
         config.temperature = temperature if temperature > 0 else None
-        for name in ("top_p", "min_p", "top_k", "repetition_penalty"):
+        for name in ("top_p", "min_p", "repetition_penalty"):
             if name in asked.sampling:
                 setattr(config, name, asked.sampling[name])
+        if asked.top_k is not None:
+            config.top_k = asked.top_k
         config.min_new_tokens = asked.min_tokens or None
         if asked.logit_bias:
             config.sequence_bias = [[[token], bias] for token, bias in asked.logit_bias.items()]

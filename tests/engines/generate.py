@@ -12,7 +12,7 @@ import sys
 
 import torch
 from PIL import Image
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
 
 def main(folder: str) -> None:
@@ -21,7 +21,7 @@ def main(folder: str) -> None:
     has_vision = hasattr(AutoConfig.from_pretrained(folder), "vision_config")
     kind = AutoModelForImageTextToText if has_vision else AutoModelForCausalLM
     model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval()
-    processor = AutoProcessor.from_pretrained(folder)
+    processor = (AutoProcessor if has_vision else AutoTokenizer).from_pretrained(folder)
     for line in sys.stdin:
         request = json.loads(line)
         messages = [_message(message, has_vision=has_vision) for message in request["messages"]]
