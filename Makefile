@@ -103,7 +103,7 @@ parity: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm  ## Ask eve
 	cd shared/plugins/tiny_doc_vlm && $(CURDIR)/$(BIN)/python -m training.parity --environments $(CURDIR)/.venvs/engines \
 		--questions $(QUESTIONS) $(NEED)
 
-clients: $(VENV)/.dev .venvs/engines/vllm .venvs/engines/sglang  ## Let other load generators run against the gateway.
+clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang  ## Real engines, and other load generators against the gateway.
 	@mkdir -p .venvs/engines/tokenizer && $(BIN)/python benchmarks/loadgen_conformance/tokenizer.py .venvs/engines/tokenizer
 	LOADGEN_PEERS=$(CURDIR)/.venvs/engines VLMHB_NEED_CLIENTS=$(NEED) $(BIN)/pytest -q -rs tests/engines
 

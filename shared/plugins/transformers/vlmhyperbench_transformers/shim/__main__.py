@@ -41,15 +41,14 @@ def main(arguments: list[str]) -> int:
     options = read_options(arguments)
     try:
         loaded = load(options)
-    except CannotLoad as error:
-        print(f"transformers cannot load {options.folder}: {error}", file=sys.stderr, flush=True)
-        return 1
     except Exception as error:  # noqa: BLE001 -- a model's own code, and the readers of its files, raise anything
-        if says_out_of_memory(error):
-            print(f"transformers ran out of memory while it loaded {options.folder}.", file=sys.stderr)
-        else:
+        expected = (CannotLoad, OSError, ValueError, ImportError, RuntimeError)
+        if not isinstance(error, expected) and type(error).__name__ != "SafetensorError":
             traceback.print_exc()
-        print(f"transformers cannot load {options.folder}: {error}", file=sys.stderr, flush=True)
+        reason = " ".join(str(error).split())[:1000] or type(error).__name__
+        if says_out_of_memory(error):
+            reason = f"out of memory: {reason}"
+        print(f"transformers cannot load {options.folder}: {reason}", file=sys.stderr, flush=True)
         return 1
 
     async def run() -> None:
