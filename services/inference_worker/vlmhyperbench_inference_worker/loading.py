@@ -9,8 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from vlmhyperbench.bus import Progress
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.repositories import Hub
+from vlmhyperbench.data.weights import fetch_missing, hub_files
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
@@ -31,6 +35,9 @@ from vlmhyperbench_sdk.gateway import EngineEnvironment
 
 _LOG = get_logger(__name__)
 
+MAX_FETCH_S: Final = 24 * 3600.0
+"""How long fetching a model from a hub may take; nothing is committed meanwhile, and what has arrived is kept."""
+
 
 async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Serving:
     """Return the target of a job, loaded and ready.
@@ -42,7 +49,9 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         InvalidInput: a parameter is wrong, the adapter is not allowed, others may read the file of a secret, or the
             requirements of the engine's environment cannot be resolved or installed.
         NotFound: a model file, a secret, or the version of Python of the environment is missing.
-        Unavailable: gateway or engine did not come up, or its environment cannot be prepared now.
+        Denied: the hub refuses the model.
+        Unavailable: gateway or engine did not come up, its environment cannot be prepared now, or the hub does not
+            answer.
         Fenced: the claim is lost.
     """
     bench.standby.refill()  # the load generator starts while the target is loaded
@@ -51,7 +60,13 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         raise Conflict("The run's answers come from a file; there is no model to load.")
     secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
     hide(secrets.values())  # in every line that this process logs, and every message that it stores, from now on
-    wanted = WantedTarget(digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s)
+    cache = ModelCache(job.settings.models_dir, max_bytes=job.settings.models_max_bytes)
+    if isinstance(target, ModelTarget) and hub_files(target.files):
+        with job.loading(MAX_FETCH_S):
+            await asyncio.to_thread(fetch_missing, target.files, cache, Hub.of(job.settings.secrets_dir))
+    wanted = WantedTarget(
+        digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
+    )
     async with engine_environment(job, target) as (environment, lock_fds):
         options = _gateway_options(job.context, environment, lock_fds, folder.engine_log)
         start_ns = time.monotonic_ns()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
@@ -13,6 +14,7 @@ import httpx2
 import psutil
 
 from vlmhyperbench.data import weights
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
 from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions
@@ -38,6 +40,8 @@ class WantedTarget:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Name → present value."""
     load_timeout_s: float
+    cache: ModelCache | None = None
+    """Where the files of models from hubs lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,22 @@ class Serving:
     """A gateway process with one loaded model; it has no `async with`, because it outlives the job that loaded it."""
 
     def __init__(
-        self, wanted: WantedTarget, gateway: GatewayClient, bodies: BodyWriter, stamps: Mapping[Path, tuple[int, ...]]
+        self,
+        wanted: WantedTarget,
+        gateway: GatewayClient,
+        bodies: BodyWriter,
+        stamps: Mapping[Path, tuple[int, ...]],
+        files_in_use: ExitStack,
     ) -> None:
-        """`stamps`: size, time and inode of the model's files, taken before their hashes were computed."""
+        """Hold a started gateway.
+
+        Args:
+            wanted: The target.
+            gateway: Its gateway, which has no model yet.
+            bodies: The child that writes bodies for it.
+            stamps: Size, time and inode of the model's files, taken before their hashes were computed.
+            files_in_use: Keeps the files in the cache of models until it is closed.
+        """
         self.wanted = wanted
         self.bodies = bodies
         self.status = ModelStatus(state="unloaded")
@@ -72,6 +89,7 @@ class Serving:
         """Options of requests that the target has answered; `probing` does not probe them again."""
         self._gateway = gateway
         self._stamps = stamps
+        self._files_in_use = files_in_use
         self._headers: dict[str, str] = {}
         self._is_closing = False
 
@@ -85,11 +103,14 @@ class Serving:
             InvalidInput: a parameter is wrong, or the adapter is not allowed.
             Unavailable: gateway or engine did not come up.
         """
-        paths = [weights.locate(file.location) for file in _files(wanted.target)]
-        stamps = {path: _stamp(path) for path in paths}
-        files = await asyncio.to_thread(_verified, wanted.target)
-        gateway = await GatewayClient.start(options)
-        serving = cls(wanted, gateway, BodyWriter(options.environment), stamps)
+        with ExitStack() as files_in_use:
+            if wanted.cache is not None:
+                files_in_use.enter_context(wanted.cache.in_use(weights.hub_files(_files(wanted.target))))
+            paths = [weights.locate(file.location, wanted.cache) for file in _files(wanted.target)]
+            stamps = {path: _stamp(path) for path in paths}
+            files = await asyncio.to_thread(_verified, wanted)
+            gateway = await GatewayClient.start(options)
+            serving = cls(wanted, gateway, BodyWriter(options.environment), stamps, files_in_use.pop_all())
         serving.engine_log = options.engine_log
         try:
             await serving._load(files)
@@ -169,6 +190,7 @@ class Serving:
         self._is_closing = True
         await self.bodies.close()
         await self._gateway.close()
+        self._files_in_use.close()
 
     async def _load(self, files: Mapping[str, str]) -> None:
         wanted, target = self.wanted, self.wanted.target
@@ -227,5 +249,5 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _verified(target: ModelTarget | EndpointTarget) -> dict[str, str]:
-    return {file.role: str(weights.verify(file)) for file in _files(target)}
+def _verified(wanted: WantedTarget) -> dict[str, str]:
+    return {file.role: str(weights.verify(file, wanted.cache)) for file in _files(wanted.target)}

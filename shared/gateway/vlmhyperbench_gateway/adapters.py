@@ -7,6 +7,9 @@ from collections.abc import Collection
 
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.fitting import refuse_if_too_large
+from vlmhyperbench_sdk.free_memory import free_memory
+from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -31,6 +34,24 @@ def load_adapter(name: str, allowed: Collection[str]) -> Backend:
     if not isinstance(adapter, Backend):
         raise PluginFailure(f"The adapter {name!r} is not a backend: a method of the contract is missing.")
     return adapter
+
+
+def refuse_what_cannot_fit(adapter: Backend, request: LoadRequest) -> None:
+    """Refuse a load that needs more memory than is free, by the adapter's own estimate.
+
+    Raises:
+        InvalidInput: it cannot fit, or a parameter is wrong.
+        NotFound: a model file is missing.
+        PluginFailure: the adapter broke its contract.
+    """
+    try:
+        estimate = adapter.estimate_memory(request)
+    except VlmHyperBenchError:
+        raise
+    except Exception as error:  # the adapter's own code runs here, and may raise anything
+        raise PluginFailure(f"The adapter failed to estimate the memory: {error!r}.") from error
+    if estimate is not None and estimate.device_bytes + estimate.host_bytes > 0:
+        refuse_if_too_large(request.model, estimate, free_memory())
 
 
 def to_bytes(adapter: Backend, request: JsonObject) -> bytes:

@@ -18,7 +18,7 @@ from typing import Literal, Self
 from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
 from vlmhyperbench.processes import Child, start_child
-from vlmhyperbench_gateway.adapters import load_adapter, write_json
+from vlmhyperbench_gateway.adapters import load_adapter, refuse_what_cannot_fit, write_json
 from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
 from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed, without_secrets
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
@@ -128,7 +128,8 @@ class EngineHost:
 
         Raises:
             Conflict: a model is loaded and `replace` is not set, or a model is being loaded or unloaded.
-            InvalidInput: the adapter or the URL is not allowed, a parameter is wrong, or the endpoint refuses the key.
+            InvalidInput: the adapter or the URL is not allowed, a parameter is wrong, the endpoint refuses the key, or
+                the model needs more memory than is free.
             NotFound: adapter, file or secret does not exist.
             LoadFailed: the engine did not become ready.
             OutOfMemory: the model did not fit into memory.
@@ -141,6 +142,8 @@ class EngineHost:
         elif self._life is not None:
             await asyncio.wait([self._life])
         self._refuse_second(request)
+        await asyncio.to_thread(refuse_what_cannot_fit, adapter, request)
+        self._refuse_second(request)  # another load may have begun meanwhile
         self._move("load", ModelStatus(state="loading", model=request.model, backend_class=request.backend_class))
         outcome: asyncio.Future[ModelStatus] = asyncio.get_running_loop().create_future()
         self._life = self._tasks.create_task(self._live(request, adapter, plan, outcome))

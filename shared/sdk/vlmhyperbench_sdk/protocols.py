@@ -148,11 +148,14 @@ class RemoteEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimate:
-    """Estimated memory of a model with its source; the caller adds a margin."""
+    """Estimated memory of a model with its source. A load that needs more than is free is refused."""
 
     device_bytes: int
+    """Memory of accelerators, in all."""
     host_bytes: int
     source: Literal["static", "dry_run", "measured"]
+    knobs: tuple[str, ...] = ()
+    """Parameters of the engine that change the need, named where it does not fit."""
 
 
 @runtime_checkable
@@ -189,7 +192,12 @@ class Backend(Protocol):
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
         """Estimate the memory that the model needs; None if unknown.
 
-        It is meant for a later placement by memory; until then only the adapters' own tests call it.
+        `vlmhyperbench models estimate` shows it, and a gateway refuses a load that needs more than is free: where the
+        need is uncertain, return the lower bound.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
         """
         ...
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.data.weights import verify
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.weights import hub_files, verify
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
@@ -75,7 +76,7 @@ def _checks() -> Iterator[Check]:
         yield Check(name="registries", is_ok=False, detail=error.message, cure=error.cure)
         return
     yield _registries(catalogue)
-    yield _model_files(catalogue)
+    yield _model_files(catalogue, settings)
 
 
 def _python() -> Check:
@@ -158,14 +159,18 @@ def _registries(catalogue: Catalogue) -> Check:
     )
 
 
-def _model_files(catalogue: Catalogue) -> Check:
+def _model_files(catalogue: Catalogue, settings: Settings) -> Check:
     problems = []
     count = 0
+    cache = ModelCache(settings.models_dir, max_bytes=settings.models_max_bytes)
     for name, model in catalogue.models.items():
-        for file in model_files(catalogue.folder_of("models", name), model):
+        files = model_files(catalogue.folder_of("models", name), model)
+        if not cache.has(hub_files(files)):
+            continue  # they are fetched when the model is used
+        for file in files:
             count += 1
             try:
-                verify(file)
+                verify(file, cache)
             except VlmHyperBenchError as error:
                 problems.append(error.message)
     if problems:

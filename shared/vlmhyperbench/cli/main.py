@@ -53,6 +53,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "worker": ("worker:worker", "Run a worker on this machine for a stack, until Ctrl-C."),
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
         "registry": ("registry:app", "List, show, validate and add registry entries (models, tasks, metrics …)."),
+        "models": ("models:app", "List, show, fetch and remove models; estimate the memory that one needs."),
         "envs": ("envs:app", "List, build and remove the environments in which engines run."),
         "secret": ("secret:app", "Store, list and remove API keys and tokens."),
     },

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli.adding import open_shelf
+from vlmhyperbench.cli.bringing import bring_model
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import SUBMISSION, TARGET
 from vlmhyperbench.cli.output import note
@@ -49,6 +50,7 @@ def run(
     was cancelled, or had errors in more than 5 % of its requests.
 
     Examples: `vlmhyperbench run demo`; `vlmhyperbench run --model tiny-doc-vlm --task document-qa --limit 20`;
+    `vlmhyperbench run --model hf:ORG/NAME --backend transformers --task document-qa --limit 20`;
     `vlmhyperbench run --endpoint http://localhost:8000 --model-name NAME --data questions.csv --metric anls`.
 
     Args:
@@ -126,26 +128,24 @@ def _add(target: TargetFlags, task: TaskFlags, output: OutputFlags) -> tuple[str
     """Register the named files; return the name of the model, and the dataset or task of the CSV.
 
     Raises:
-        InvalidInput: the stack runs on another machine, or a file has the wrong format.
+        VlmHyperBenchError: see `bring_model`; or the stack runs on another machine.
         NotFound: a file does not exist.
         Conflict: another entry already has the name of the file.
     """
-    if target.mmproj is not None and target.model_file is None:
-        raise InvalidInput("--mmproj needs a GGUF file.", cure="Give --model FILE.gguf too.", code="usage")
-    if target.model_file is None and task.data is None:
-        return target.model, None
-    shelf, added, model, own = open_shelf(), list[Added](), target.model, None
+    added, model, own = list[Added](), target.model, None
     if task.data is not None:
+        shelf = open_shelf()
         own = shelf.add_dataset(task.data)
         added.append(own)
         if task.task is None:
             own = shelf.add_task(own.name, task.metric, prompt=None)
             added.append(own)
-    if target.model_file is not None:
-        note(f"Hashing {target.model_file} …", output)
-        registered = shelf.add_model(target.model_file, target.mmproj)
-        added.append(registered)
-        model = registered.name
+    if model is None and target.mmproj is not None:
+        raise InvalidInput("--mmproj needs a GGUF file.", cure="Give --model FILE.gguf too.", code="usage")
+    if model is not None:
+        registered = bring_model(model, mmproj=target.mmproj, backend=target.backend, output=output)
+        added += [registered] if registered is not None else []
+        model = registered.name if registered is not None else model
     for entry in added:
         note(f"  {entry.kind}/{entry.name}: {entry.file}", output)
     return model, own

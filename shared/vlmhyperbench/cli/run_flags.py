@@ -15,7 +15,6 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import KEY_PARAM
 from vlmhyperbench_sdk.jsontext import parse_object
 
-GGUF = ".gguf"
 SECRET_PREFIX = "secret:"  # noqa: S105 - a prefix of names, not a password
 """Prefix of a header value that is the name of a secret."""
 
@@ -29,11 +28,12 @@ class TargetFlags:
     """The target that is asked, and how."""
 
     model: str | None = None
-    """Registered model, or a GGUF file of weights, which is registered."""
-    mmproj: Path | None = None
-    """For a GGUF file: GGUF file of the image projector that belongs to it."""
+    """Registered model; or gguf:FILE (also FILE.gguf), folder:FOLDER in the format of transformers, or
+    hf:ORG/NAME[@REVISION] or hf:ORG/NAME/FILE.gguf of the hub, which is fetched. These are registered."""
+    mmproj: str | None = None
+    """For a GGUF file: GGUF file of the image projector that belongs to it, a path or a file of the same repository."""
     backend: str | None = None
-    """Backend that runs the model; by default the model's first one."""
+    """Backend that runs the model; by default the model's first one, llamacpp for GGUF; needed for folder: and hf:."""
     endpoint: str | None = None
     """OpenAI-compatible base URL to measure instead of a model; needs --model-name."""
     model_name: str | None = None
@@ -53,11 +53,6 @@ class TargetFlags:
     engine_param: Repeatable = ()
     """For --model: parameter of the engine, NAME=VALUE, for example n_ctx=4096; the value is JSON or text. May be given
     several times."""
-
-    @property
-    def model_file(self) -> Path | None:
-        """The GGUF file, if the model is one."""
-        return Path(self.model) if self.model is not None and self.model.lower().endswith(GGUF) else None
 
     @property
     def is_given(self) -> bool:

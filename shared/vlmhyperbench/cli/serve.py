@@ -14,28 +14,23 @@ from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.bringing import GGUF_SCHEME, bring_model, reference_of
 from vlmhyperbench.cli.choices import read_param
+from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import SERVER, TARGET
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
-from vlmhyperbench.cli.registry import open_catalogue
-from vlmhyperbench.cli.run_flags import GGUF, Repeatable
-from vlmhyperbench.data import weights
+from vlmhyperbench.cli.resolving import load_request, resolve_model
+from vlmhyperbench.cli.run_flags import Repeatable
+from vlmhyperbench.data.weights import hub_files
 from vlmhyperbench.domain.environments import EnvironmentSpec
-from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.domain.hub_files import HubFile
 from vlmhyperbench.environments.base import ENGINE_VARIABLES
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
-from vlmhyperbench.registry.choices import ModelChoice
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
-from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.targets import resolve_target
-from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
@@ -71,7 +66,7 @@ def serve(
     /,
     *,
     backend: Annotated[str | None, Parameter(group=TARGET)] = None,
-    mmproj: Annotated[Path | None, Parameter(group=TARGET)] = None,
+    mmproj: Annotated[str | None, Parameter(group=TARGET)] = None,
     engine_param: Annotated[Repeatable, Parameter(group=TARGET)] = (),
     load_timeout: Annotated[Seconds, Parameter(group=TARGET)] = 300.0,
     host: Annotated[str, Parameter(group=SERVER)] = "127.0.0.1",
@@ -85,7 +80,7 @@ def serve(
     The URL and the key are printed as soon as the model is ready.
 
     Args:
-        model: Registered model, or a GGUF file of weights.
+        model: Registered model; or a GGUF file of weights, folder:FOLDER, or hf:ORG/NAME[@REVISION], as in `run`.
         backend: Backend that runs a registered model; by default the model's first one.
         mmproj: For a GGUF file: GGUF file of the image projector that belongs to it.
         engine_param: Parameter of the engine, NAME=VALUE, for example n_ctx=2048; the value is JSON or text. May be
@@ -106,7 +101,11 @@ def serve(
         )
     settings = Settings.load()
     environment, logs = settings.engine_environment, settings.home / "logs"
-    request, spec = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
+    reference = reference_of(model)
+    if reference is None or reference.scheme != GGUF_SCHEME:
+        registered = bring_model(model, mmproj=mmproj, backend=backend, output=output)
+        model = registered.name if registered is not None else model
+    request, files, spec = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
     options = GatewayOptions(
         environment=environment,
         log=logs / "serve.log",
@@ -116,19 +115,20 @@ def serve(
         engine_log=logs / "serve-engine.log",
     )
     key = _read_key(api_key_env) if api_key_env is not None else None
-    return asyncio.run(_serve_in(spec, settings, request, options, key, output))
+    with open_cache().in_use(files):
+        return asyncio.run(_serve_in(spec, settings, request, options, key, output))
 
 
 def _request(
     model: str,
     backend: str | None,
-    mmproj: Path | None,
+    mmproj: str | None,
     engine_param: Sequence[str],
     load_timeout_s: float,
     *,
     adapters: Collection[str],
-) -> tuple[LoadRequest, EnvironmentSpec | None]:
-    """Return the request to load the model (a GGUF file, or a registered model's verified files), and its environment.
+) -> tuple[LoadRequest, list[HubFile], EnvironmentSpec | None]:
+    """Return the request to load a GGUF file or a registered model, its files of a hub, and its environment.
 
     Raises:
         InvalidInput: flags exclude each other, or a parameter of the engine has no name.
@@ -137,40 +137,24 @@ def _request(
         RegistryErrors: the model cannot be used.
     """
     params = dict(map(read_param, engine_param))
-    if model.lower().endswith(GGUF):
+    reference = reference_of(model)
+    if reference is not None:
         if backend not in (None, "llamacpp"):
             raise InvalidInput(
                 f"The backend {backend!r} cannot read GGUF files.", cure="Leave out --backend.", code="usage"
             )
-        files = {"weights": _file(Path(model))} | ({} if mmproj is None else {"mmproj": _file(mmproj)})
+        path = Path(reference.path)
+        files = {"weights": _file(path)} | ({} if mmproj is None else {"mmproj": _file(Path(mmproj))})
         request = LoadRequest(
-            model=Path(model).stem,
+            model=path.stem,
             backend_class="llamacpp",
             files=files,
             engine_params=params,
             load_timeout_s=load_timeout_s,
         )
-        return request, None
-    if mmproj is not None:
-        cure = "Leave it out, or give the path of a GGUF file in place of MODEL."
-        raise InvalidInput("--mmproj needs a GGUF file.", cure=cure, code="usage")
-    chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": params}
-    choice, problems = validate(ModelChoice, chosen)
-    references = References(catalogue=open_catalogue(), plugins=InstalledPlugins(adapters=adapters))
-    target = resolve_target(references, choice, None, ()) if choice is not None else None
-    if not isinstance(target, ModelTarget) or references.problems:
-        raise RegistryErrors(
-            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
-            for problem in (*problems, *references.problems)
-        )
-    request = LoadRequest(
-        model=target.model,
-        backend_class=target.backend_class,
-        files={file.role: str(weights.verify(file)) for file in target.files},
-        engine_params=target.engine_params,
-        load_timeout_s=load_timeout_s,
-    )
-    return request, target.environment
+        return request, [], None
+    target = resolve_model(model, backend, params, adapters=adapters)
+    return load_request(target, open_cache(), load_timeout_s), hub_files(target.files), target.environment
 
 
 def _file(path: Path) -> str:

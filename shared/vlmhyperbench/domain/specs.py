@@ -52,7 +52,7 @@ class ModelFile(Spec):
 
     role: Name
     location: str
-    """Absolute path, or `package:<distribution>/<path in the distribution>`."""
+    """Absolute path, `package:<distribution>/<path in the distribution>` or `hub:<repository>@<commit>/<file>`."""
     sha256: Sha256
 
 

@@ -1,4 +1,4 @@
-"""Write registry entries for commands: a model's file, a CSV of questions, a metric, each as one YAML file.
+"""Write registry entries for commands: a model's files, a CSV of questions, a metric, each as one YAML file.
 
 They are written to the user's own root. Later changes by the user to such a file are kept, except for the values that
 the command determines again.
@@ -25,6 +25,7 @@ from vlmhyperbench.registry.errors import RegistryErrors, did_you_mean
 from vlmhyperbench.registry.loading import SUFFIX
 
 GGUF_MAGIC: Final = b"GGUF"
+GGUF_SUFFIX: Final = ".gguf"
 SCENARIOS: Final = ("offline", "single-stream", "multi-stream", "server", "interactive")
 """Scenarios that a generated task allows."""
 PLAIN_PROMPT: Final = "document-qa"
@@ -70,6 +71,80 @@ class Shelf:
             "sha256": {role: _gguf_sha256(path) for role, path in paths.items()},
         }
         return self._add("models", name or slug_of(weights.stem), values, same=("path", "files"))
+
+    def add_folder(self, folder: Path, sha256: Mapping[str, str], *, backend: str, name: str | None = None) -> Added:
+        """Add a folder in the format of transformers, whose files have been checked and hashed.
+
+        Raises:
+            NotFound: there is no such backend.
+            InvalidInput: no name can be made of the folder's.
+            Conflict: the name is taken by another entry.
+        """
+        values: dict[str, JsonValue] = {"path": str(folder.absolute()), **_own_names(sha256)}
+        return self._add_model(name or slug_of(folder.absolute().name), values, backend, same=("path",))
+
+    def add_fetched(
+        self,
+        repo: str,
+        commit: str,
+        sha256: Mapping[str, str],
+        *,
+        files: Mapping[str, str] | None = None,
+        license: str | None,  # noqa: A002 - the entry's own word
+        backend: str,
+        name: str,
+    ) -> Added:
+        """Add a model that was fetched from a hub, pinned by its commit and its files' hashes.
+
+        Args:
+            repo: Its repository.
+            commit: The commit that was fetched.
+            sha256: File name → hash.
+            files: Role → file name; by default each file's name is its role.
+            license: Licence that the hub states.
+            backend: Backend that runs the model.
+            name: Name of the entry.
+
+        Raises:
+            NotFound: there is no such backend.
+            Conflict: the name is taken by another entry.
+        """
+        values: dict[str, JsonValue] = {
+            "hub": {"repo": repo, "revision": commit},
+            **({"license": license} if license is not None else {}),
+            **_roles(files, sha256),
+        }
+        return self._add_model(name, values, backend, same=("hub",))
+
+    def pin_model(self, name: str, commit: str, sha256: Mapping[str, str], license: str | None) -> Added:  # noqa: A002
+        """Copy a registered model that names a repository into the user's own root, pinned by commit and hashes.
+
+        Raises:
+            NotFound: there is no such model.
+        """
+        entry = self.catalogue.look_up(self.catalogue.models, "models", name)
+        repo = entry.hub.repo if entry.hub is not None else ""
+        written = dict(self.catalogue.documents["models", name].value)
+        files = _roles(entry.files or None, sha256)
+        values: dict[str, JsonValue] = {
+            **written,
+            "license": entry.license or license,
+            "hub": {"repo": repo, "revision": commit},
+            **files,
+        }
+        file, merged = self.root / "models" / f"{name}{SUFFIX}", {key: value for key, value in values.items() if value}
+        is_new = not file.exists() or _read(file) != merged
+        if is_new:
+            _write(file, merged)
+        return Added(kind="models", name=name, file=file, is_new=is_new)
+
+    def _add_model(self, name: str, values: Mapping[str, JsonValue], backend: str, *, same: Sequence[str]) -> Added:
+        """Add a model that several backends may run: a later one is added to those that the entry has."""
+        self.catalogue.look_up(self.catalogue.backends, "backends", backend)
+        file = self.root / "models" / f"{name}{SUFFIX}"
+        known = _read(file).get("backends") if file.exists() else None
+        earlier = [each for each in known if each != backend] if isinstance(known, list) else []
+        return self._add("models", name, {"backends": [*earlier, backend], **values}, same=same)
 
     def add_dataset(self, csv: Path, *, name: str | None = None) -> Added:
         """Add a CSV of questions; its lines are validated only when it is read.
@@ -153,6 +228,17 @@ def slug_of(text: str) -> str:
     if not name:
         raise InvalidInput(f"No name can be made of {text!r}.", cure="Choose one with --name.", code="usage")
     return name
+
+
+def _own_names(sha256: Mapping[str, str]) -> dict[str, JsonValue]:
+    return {"files": {name: name for name in sorted(sha256)}, "sha256": dict(sorted(sha256.items()))}
+
+
+def _roles(files: Mapping[str, str] | None, sha256: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Return the fields `files` and `sha256` of an entry, by roles."""
+    if files is None:
+        return _own_names(sha256)
+    return {"files": dict(files), "sha256": {role: sha256[name] for role, name in files.items()}}
 
 
 def _existing(path: Path) -> Path:

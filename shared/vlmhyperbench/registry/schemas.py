@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused, Sha256
 from vlmhyperbench.domain.environments import VirtualenvFields
+from vlmhyperbench.domain.hub_files import is_commit
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import (
@@ -29,6 +30,7 @@ from vlmhyperbench.registry.choices import (
     TargetChoice,
     name_tag,
 )
+from vlmhyperbench.registry.model_facts import HubSource, VerifiedRun
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.sources import Argument, check_git_ref, check_git_url
@@ -95,12 +97,28 @@ class ModelEntry(Entry):
     license: str | None = None
     """Shown in the provenance of reports."""
     quantization: str | None = None
+    parameter_count: Annotated[int, Field(ge=1)] | None = None
+    """Number of parameters, rounded as the model's page states it; shown by `vlmhyperbench models`, as are the next."""
+    context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Maximum context that the model's configuration or page states; an engine may be given less."""
+    images: str | None = None
+    """How many images a request may have, and how they become tokens."""
+    chat_template: str | None = None
+    """Peculiarities of its prompts and its chat template."""
+    sources: Annotated[tuple[Annotated[str, Field(pattern=r"^https://")], ...], Field(max_length=10)] = ()
+    """Pages from which these facts were taken."""
+    verified: tuple[VerifiedRun, ...] = ()
+    """Where it was run; empty says that the entry holds facts of others only."""
     path: str | None = None
     """Folder of the files, absolute or relative to the registries."""
     package: Slug | None = None
     """Distribution that contains the files as package data."""
+    hub: HubSource | None = None
+    """Repository that contains the files."""
     files: dict[Slug, RelativePath] = Field(default_factory=dict)
-    """Role (`weights`, `mmproj`) → path inside the folder or the package."""
+    """Role → path inside the folder, the package or the repository. The roles are `weights` and `mmproj` for GGUF; for
+    a model in the format of transformers each file's name is its role. Without files, a repository's are all that such
+    a model needs."""
     sha256: dict[Slug, Sha256] = Field(default_factory=dict)
     """Role → hash of the file."""
     engine_params: Params = Field(default_factory=dict)
@@ -120,12 +138,17 @@ class ModelEntry(Entry):
 
     @model_validator(mode="after")
     def _files_are_pinned(self) -> ModelEntry:
-        if self.files and (self.path is None) == (self.package is None):
-            cure = "Add one of the two." if self.path is None else "Leave out one of the two."
-            raise Refused("files need either path, the folder that they are in, or package", cure=cure)
-        if unpinned := sorted(set(self.files) ^ set(self.sha256)):
+        sources = [name for name in ("path", "package", "hub") if getattr(self, name) is not None]
+        if len(sources) > 1 or (self.files and not sources):
+            cure = f"Leave out all but one of {', '.join(sources)}." if sources else "Add one of the three."
+            raise Refused("files need one of path (the folder that they are in), package or hub", cure=cure)
+        is_unfetched = self.hub is not None and not self.sha256
+        if not is_unfetched and (unpinned := sorted(set(self.files) ^ set(self.sha256))):
             cure = "Give every file its SHA-256, as `sha256sum FILE` prints it."
             raise Refused(f"files and sha256 do not have the same roles: {', '.join(unpinned)}", cure=cure)
+        if self.hub is not None and self.sha256 and not is_commit(self.hub.revision):
+            cure = "Write the commit's 40 digits, or leave sha256 out and run `vlmhyperbench models fetch`."
+            raise Refused(f"the hashes are of no certain commit: the revision is {self.hub.revision!r}", cure=cure)
         if escaping := sorted(role for role, file in self.files.items() if ".." in file.split("/")):
             raise Refused(f"files outside of the folder: {', '.join(escaping)}", cure="Write paths without '..'.")
         return self

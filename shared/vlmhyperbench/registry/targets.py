@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
 from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
+from vlmhyperbench.domain.hub_files import HUB
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
@@ -36,6 +37,10 @@ def resolve_target(
     _check_support(references, name, task, path)
     backend = references.find(catalogue.backends, "backends", name, (*path, "backend"))
     if backend is None:
+        return None
+    if model.hub is not None and not model.sha256:
+        cure = f"Run `vlmhyperbench models fetch {choice.model}` on the stack's machine, which records their hashes."
+        references.say((*path, "model"), f"the files of {choice.model!r} are not fetched yet.", cure)
         return None
     adapter = adapter_class(choice.model, model, name, backend)
     return ModelTarget(
@@ -71,11 +76,15 @@ def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend
 
 
 def model_files(root: FilePath, model: ModelEntry) -> tuple[ModelFile, ...]:
-    """Pin a model's files by location and hash."""
-    folder = f"package:{model.package}" if model.package is not None else str(root / (model.path or ""))
+    """Pin a model's files by location and hash; those of a repository only once they have been fetched."""
+    if model.hub is not None:
+        folder = f"{HUB}{model.hub.repo}@{model.hub.revision}"
+    else:
+        folder = f"package:{model.package}" if model.package is not None else str(root / (model.path or ""))
     return tuple(
         ModelFile(role=role, location=f"{folder}/{file}", sha256=model.sha256[role])
         for role, file in sorted(model.files.items())
+        if role in model.sha256
     )
 
 

@@ -13,6 +13,7 @@ GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 _NESTED = (
     *(("registry", name) for name in ("ls", "show", "validate", "add")),
     *(("registry", "add", name) for name in ("dataset", "metric", "model")),
+    *(("models", name) for name in ("estimate", "fetch", "list", "remove", "show")),
     *(("envs", name) for name in ("list", "build", "remove")),
     *(("secret", name) for name in ("ls", "rm", "set")),
 )

@@ -69,7 +69,7 @@ def test_the_text_task_has_a_thousand_questions_without_images(catalogue: Catalo
 
 
 def test_every_model_s_files_are_the_pinned_ones_and_its_adapter_takes_its_params(catalogue: Catalogue) -> None:
-    for name in catalogue.models:
+    for name in (name for name, model in catalogue.models.items() if model.hub is None):
         run = catalogue.runs["tiny-doc-vlm"].model_copy(
             update={"target": type(catalogue.runs["tiny-doc-vlm"].target).model_validate({"model": name})}
         )
@@ -81,6 +81,20 @@ def test_every_model_s_files_are_the_pinned_ones_and_its_adapter_takes_its_param
             model=name, backend_class=target.backend_class, files=files, engine_params=target.engine_params
         )
         assert isinstance(adapter.plan_engine(load, port=1, python="python"), EngineLaunch)
+
+
+def test_a_model_of_the_hub_states_its_facts_and_where_it_was_run(catalogue: Catalogue) -> None:
+    of_hub = {name: model for name, model in catalogue.models.items() if model.hub is not None}
+    assert len(of_hub) >= 20
+    assert len({(model.hub.repo, *model.files.values()) for model in of_hub.values() if model.hub}) == len(of_hub)
+    for name, model in of_hub.items():
+        assert model.parameter_count, name
+        assert model.images, name
+        assert model.sources, name
+        assert model.hub is not None
+        assert f"https://huggingface.co/{model.hub.repo}" in model.sources, name
+        assert (model.sha256, model.verified) == ({}, ()), name
+        assert ("weights" in model.files) == (model.backends == ("llamacpp",)), name
 
 
 def test_metrics_say_the_same_of_themselves_as_their_plugins(catalogue: Catalogue) -> None:

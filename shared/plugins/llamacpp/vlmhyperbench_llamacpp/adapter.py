@@ -103,7 +103,10 @@ class LlamaCpp:
             return None
         on_device = sum(sizes) if _effective(load.engine_params)["n_gpu_layers"] else 0
         return MemoryEstimate(
-            device_bytes=on_device, host_bytes=sum(sizes) - on_device + _PROCESS_BYTES, source="static"
+            device_bytes=on_device,
+            host_bytes=sum(sizes) - on_device + _PROCESS_BYTES,
+            source="static",
+            knobs=("n_gpu_layers",),
         )
 
 

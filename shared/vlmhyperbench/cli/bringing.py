@@ -1,0 +1,181 @@
+"""Turn what `--model` names into a registered model: `gguf:PATH`, `folder:PATH`, `hf:ORG/NAME`, or an entry's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.cli.adding import open_shelf
+from vlmhyperbench.cli.fetching import fetch, look_up, open_cache
+from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.output_flags import OutputFlags
+from vlmhyperbench.data.choosing import folder_files, gguf_files
+from vlmhyperbench.data.model_cache import Fetched
+from vlmhyperbench.data.verifying import check_folder, hash_of
+from vlmhyperbench.data.weights import hub_files
+from vlmhyperbench.domain.hub_files import REVISION
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.registry.adding import GGUF_SUFFIX, Added, Shelf, slug_of
+from vlmhyperbench.registry.schemas import ModelEntry
+from vlmhyperbench.registry.targets import model_files
+
+GGUF_SCHEME: Final = "gguf"
+FOLDER_SCHEME: Final = "folder"
+HUB_SCHEME: Final = "hf"
+GGUF_BACKEND: Final = "llamacpp"
+_COMMIT_DIGITS: Final = 8
+"""Digits of a commit in the name of a model, so that two commits of a repository are two models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A model that is named without a registry entry."""
+
+    scheme: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubReference:
+    """The parts of `hf:ORG/NAME[/FILE.gguf][@REVISION]`."""
+
+    repo: str
+    file: str | None
+    revision: str
+
+
+def reference_of(model: str) -> Reference | None:
+    """Return what a model without an entry names, or None for the name of an entry.
+
+    Raises:
+        InvalidInput: nothing follows the scheme.
+    """
+    scheme, colon, path = model.partition(":")
+    if colon and scheme in {GGUF_SCHEME, FOLDER_SCHEME, HUB_SCHEME}:
+        if not path:
+            cure = "Write gguf:FILE, folder:FOLDER or hf:ORG/NAME."
+            raise InvalidInput(f"Nothing follows {scheme}: in --model.", cure=cure, code="usage")
+        return Reference(scheme=scheme, path=path)
+    return Reference(scheme=GGUF_SCHEME, path=model) if model.lower().endswith(GGUF_SUFFIX) else None
+
+
+def bring_model(model: str, *, mmproj: str | None, backend: str | None, output: OutputFlags) -> Added | None:
+    """Register a model's files with their hashes, fetching them from a hub if needed; None if nothing is to be done.
+
+    Raises:
+        InvalidInput: the reference is malformed, no backend is named, or a file is damaged.
+        NotFound: a file, a folder, a repository or an entry does not exist, or weights are missing.
+        Conflict: the name is taken, there is no room, or a file is not what the hub states.
+        Denied: the hub refuses the model.
+        Unavailable: the hub does not answer.
+    """
+    reference = reference_of(model)
+    if mmproj is not None and (reference is None or reference.scheme == FOLDER_SCHEME):
+        cure = "Give --model FILE.gguf or --model hf:ORG/NAME/FILE.gguf too."
+        raise InvalidInput("--mmproj needs a GGUF file.", cure=cure, code="usage")
+    if reference is None and os.environ.get("VLMHB_API_URL"):
+        return None  # the stack's machine has the entry; its workers fetch what is missing
+    shelf = open_shelf()
+    if reference is None:
+        return _fetch_entry(shelf, model, output)
+    if reference.scheme == GGUF_SCHEME:
+        note(f"Hashing {reference.path} …", output)
+        projector = Path(mmproj) if mmproj is not None else None
+        return shelf.add_model(Path(reference.path), projector, backend=backend or GGUF_BACKEND)
+    if reference.scheme == FOLDER_SCHEME:
+        return _add_folder(shelf, Path(reference.path), _chosen(backend, shelf), output)
+    return _add_fetched(shelf, hub_reference(reference.path), mmproj, backend, output)
+
+
+def hub_reference(path: str) -> HubReference:
+    """Parse `ORG/NAME[/FILE.gguf][@REVISION]`.
+
+    Raises:
+        InvalidInput: it has another form.
+    """
+    name, at, revision = path.partition("@")
+    parts = name.split("/")
+    is_right = len(parts) in {2, 3} and all(parts) and (not at or re.fullmatch(REVISION, revision))
+    if not is_right or (len(parts) == 3 and not parts[2].lower().endswith(GGUF_SUFFIX)):
+        cure = "Write hf:ORG/NAME, hf:ORG/NAME@REVISION or hf:ORG/NAME/FILE.gguf."
+        raise InvalidInput(f"{path!r} is no model of a hub.", cure=cure, code="usage")
+    return HubReference(
+        repo="/".join(parts[:2]), file=parts[2] if len(parts) == 3 else None, revision=revision or "main"
+    )
+
+
+def _add_folder(shelf: Shelf, folder: Path, backend: str, output: OutputFlags) -> Added:
+    if not folder.is_dir():
+        raise NotFound(f"There is no folder {folder}.", cure="Correct the path.", code="no_file")
+    names = folder_files([path.name for path in folder.iterdir() if path.is_file()], str(folder))
+    check_folder(folder, names)
+    note(f"Hashing {len(names)} files of {folder} …", output)
+    return shelf.add_folder(folder, _hashes(folder, names), backend=backend)
+
+
+def _add_fetched(
+    shelf: Shelf, wanted: HubReference, mmproj: str | None, backend: str | None, output: OutputFlags
+) -> Added:
+    is_gguf = wanted.file is not None or backend == GGUF_BACKEND
+    backend = backend or (GGUF_BACKEND if is_gguf else _chosen(None, shelf))
+    shelf.catalogue.look_up(shelf.catalogue.backends, "backends", backend)  # before gigabytes are fetched for it
+    repository = look_up(wanted.repo, wanted.revision, wanted.file)
+    files: Mapping[str, str] | None = None
+    names: Collection[str]
+    if is_gguf:
+        files = gguf_files(repository.names, wanted.file, mmproj, wanted.repo)
+        names = files.values()
+    else:
+        names = folder_files(repository.names, wanted.repo)
+    fetched = fetch(repository, names, output)
+    stem = Path(files["weights"]).stem if files is not None else wanted.repo.partition("/")[2]
+    return shelf.add_fetched(
+        fetched.repo,
+        fetched.commit,
+        fetched.sha256,
+        files=files,
+        license=fetched.license,
+        backend=backend,
+        name=f"{slug_of(stem)[: 99 - _COMMIT_DIGITS]}-{fetched.commit[:_COMMIT_DIGITS]}",
+    )
+
+
+def _fetch_entry(shelf: Shelf, name: str, output: OutputFlags) -> Added | None:
+    """Fetch the files of a registered model that names a repository, and pin them in the user's own entry."""
+    entry = shelf.catalogue.models.get(name)
+    if entry is None or entry.hub is None:
+        return None
+    if entry.sha256 and open_cache().has(hub_files(model_files(shelf.root, entry))):
+        return None
+    fetched = fetch_entry(entry, entry.hub.revision, output)
+    return None if entry.sha256 else shelf.pin_model(name, fetched.commit, fetched.sha256, fetched.license)
+
+
+def fetch_entry(entry: ModelEntry, revision: str, output: OutputFlags) -> Fetched:
+    """Fetch the files of an entry that names a repository.
+
+    Raises:
+        VlmHyperBenchError: see `bring_model`.
+    """
+    repo = entry.hub.repo if entry.hub is not None else ""
+    repository = look_up(repo, revision)
+    return fetch(repository, list(entry.files.values()) or folder_files(repository.names, repo), output)
+
+
+def _hashes(folder: Path, names: Collection[str]) -> dict[str, str]:
+    return {name: hash_of(folder / name) for name in names}
+
+
+def _chosen(backend: str | None, shelf: Shelf) -> str:
+    if backend is None:
+        engines = ", ".join(
+            name for name in shelf.catalogue.backends if name not in {GGUF_BACKEND, "openai", "simulated"}
+        )
+        cure = f"Give --backend, for example one of {engines}." if engines else "Give --backend."
+        raise InvalidInput("Nothing says which backend runs the model.", cure=cure, code="usage")
+    shelf.catalogue.look_up(shelf.catalogue.backends, "backends", backend)
+    return backend

@@ -1,0 +1,118 @@
+"""`models estimate`: the memory that a model needs on a backend, by the adapter's estimate, and what is free here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.bringing import bring_model
+from vlmhyperbench.cli.choices import read_param
+from vlmhyperbench.cli.fetching import open_cache
+from vlmhyperbench.cli.groups import TARGET
+from vlmhyperbench.cli.output import emit, say, table
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.resolving import load_request, resolve_model
+from vlmhyperbench.cli.run_flags import Repeatable
+from vlmhyperbench.errors import NotFound, PluginFailure
+from vlmhyperbench.settings import Settings
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.fitting import shortage
+from vlmhyperbench_sdk.free_memory import free_memory
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import Backend, MemoryEstimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedModel:
+    """`data` of `vlmhyperbench models estimate --json`."""
+
+    model: str
+    backend: str
+    device_bytes: int
+    """Memory that the model needs on accelerators; on a machine without one it is the machine's own."""
+    host_bytes: int
+    free_device_bytes: int | None
+    free_host_bytes: int | None
+    devices: int
+    source: str
+    """How the adapter knows: `static` is computed from the files and parameters."""
+    knobs: tuple[str, ...]
+    """Parameters of the engine that change the need."""
+    shortage: str | None
+    """What does not fit; None if it may."""
+
+
+def estimate(
+    model: str,
+    /,
+    *,
+    backend: Annotated[str | None, Parameter(group=TARGET)] = None,
+    mmproj: Annotated[str | None, Parameter(group=TARGET)] = None,
+    engine_param: Annotated[Repeatable, Parameter(group=TARGET)] = (),
+    output: OutputFlags = TEXT,
+) -> int:
+    """Estimate the memory that a model needs, and compare it with what is free on this machine. Nothing is loaded.
+
+    Args:
+        model: Registered model, or gguf:FILE, folder:FOLDER or hf:ORG/NAME, as in `run`.
+        backend: Backend that runs the model; by default the model's first one.
+        mmproj: For a GGUF file: file of the image projector that belongs to it.
+        engine_param: Parameter of the engine, NAME=VALUE; may be given several times.
+        output: How the output is printed.
+    """
+    added = bring_model(model, mmproj=mmproj, backend=backend, output=output)
+    name = added.name if added is not None else model
+    adapters = Settings.load().engine_environment.adapters
+    target = resolve_model(name, backend, dict(map(read_param, engine_param)), adapters=adapters)
+    estimated, free = _estimate(load_request(target, open_cache())), free_memory()
+    result = EstimatedModel(
+        model=target.model,
+        backend=target.backend,
+        device_bytes=estimated.device_bytes,
+        host_bytes=estimated.host_bytes,
+        free_device_bytes=free.device_bytes,
+        free_host_bytes=free.host_bytes,
+        devices=free.devices,
+        source=estimated.source,
+        knobs=estimated.knobs,
+        shortage=shortage(estimated, free),
+    )
+    if output.json:
+        emit("estimate", result)
+        return exits.OK
+    table(
+        ["memory", "needed", "free"],
+        [
+            ("accelerators", _gib(result.device_bytes), _gib(result.free_device_bytes)),
+            ("machine", _gib(result.host_bytes), _gib(result.free_host_bytes)),
+        ],
+        right=["needed", "free"],
+    )
+    say(f"{result.model} on {result.backend}, {result.source} estimate: {result.shortage or 'it may fit'}")
+    if result.knobs:
+        say(f"engine parameters that change it: {', '.join(result.knobs)}")
+    return exits.OK
+
+
+def _estimate(load: LoadRequest) -> MemoryEstimate:
+    """Ask the adapter, which is not started for this.
+
+    Raises:
+        NotFound: the adapter cannot estimate this model.
+        PluginFailure: the adapter is no backend.
+    """
+    adapter = discovery.load("backends", load.backend_class)()
+    if not isinstance(adapter, Backend):
+        raise PluginFailure(f"The adapter {load.backend_class!r} is not a backend.")
+    estimated = adapter.estimate_memory(load)
+    if estimated is None:
+        cure = "Load it, and look at the peak memory of a run."
+        raise NotFound(f"The adapter {load.backend_class!r} has no estimate for {load.model}.", cure=cure)
+    return estimated
+
+
+def _gib(size_bytes: int | None) -> str:
+    return "unknown" if size_bytes is None else f"{size_bytes / 2**30:,.2f} GiB"

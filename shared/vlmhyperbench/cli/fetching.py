@@ -1,0 +1,71 @@
+"""Fetch models from the hub into this machine's cache for commands, with a progress bar on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.output_flags import OutputFlags
+from vlmhyperbench.data.model_cache import Fetched, ModelCache
+from vlmhyperbench.data.repositories import Hub, Repository, RepositoryFile
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.settings import Settings
+
+
+def open_cache() -> ModelCache:
+    """Return the cache of models of this machine."""
+    settings = Settings.load()
+    return ModelCache(settings.models_dir, max_bytes=settings.models_max_bytes)
+
+
+def look_up(repo: str, revision: str, file: str | None = None) -> Repository:
+    """List the files of a repository; while the hub may not be asked or does not answer, those that are fetched.
+
+    Args:
+        repo: `ORG/NAME`.
+        revision: Branch, tag or commit.
+        file: A file that must be among them.
+
+    Raises:
+        VlmHyperBenchError: see `Hub.look_up`; only where nothing is fetched.
+    """
+    try:
+        return Hub.of(Settings.load().secrets_dir).look_up(repo, revision)
+    except Unavailable:
+        cached = open_cache().get(repo, revision)
+        if cached is None or (file is not None and file not in cached.sizes):
+            raise
+        return _as_listed(cached)
+
+
+def fetch(repository: Repository, names: Collection[str], output: OutputFlags) -> Fetched:
+    """Fetch and verify files of a repository, unless they are in the cache and whole.
+
+    Raises:
+        VlmHyperBenchError: see `ModelCache.fetch`.
+    """
+    sizes = {file.name: file.size_bytes for file in repository.files}
+    total = sum(sizes.get(name, 0) for name in names)
+    title = f"{repository.repo} at {repository.commit[:8]}"
+    licence = f", licence {repository.license}" if repository.license else ""
+    note(f"Fetching {title}: {len(names)} files, {total / 2**30:.2f} GiB{licence} …", output)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not output.progress, transient=True
+    ) as progress:
+        task = progress.add_task(title, total=total)
+        hub = Hub.of(Settings.load().secrets_dir)
+        return open_cache().fetch(hub, repository, names, lambda size: progress.advance(task, size))
+
+
+def _as_listed(cached: Fetched) -> Repository:
+    files = tuple(
+        RepositoryFile(name=name, size_bytes=size, sha256=cached.sha256[name], blob_id=None)
+        for name, size in cached.sizes.items()
+    )
+    return Repository(
+        repo=cached.repo, revision=cached.revision, commit=cached.commit, license=cached.license, files=files
+    )

@@ -1,0 +1,55 @@
+"""Resolve a registered model for commands without a stack: to its pinned target, and to the request to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pydantic import JsonValue
+
+from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.data import weights
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.registry.choices import ModelChoice
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.targets import resolve_target
+from vlmhyperbench.registry.validation import validate
+from vlmhyperbench_sdk.gateway import LoadRequest
+
+
+def resolve_model(
+    model: str, backend: str | None, params: Mapping[str, JsonValue], *, adapters: Collection[str]
+) -> ModelTarget:
+    """Return the pinned target of a registered model.
+
+    Raises:
+        RegistryErrors: the model cannot be used; lists every error.
+    """
+    chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": dict(params)}
+    choice, problems = validate(ModelChoice, chosen)
+    references = References(catalogue=open_catalogue(), plugins=InstalledPlugins(adapters=adapters))
+    target = resolve_target(references, choice, None, ()) if choice is not None else None
+    if not isinstance(target, ModelTarget) or references.problems:
+        raise RegistryErrors(
+            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
+            for problem in (*problems, *references.problems)
+        )
+    return target
+
+
+def load_request(target: ModelTarget, cache: ModelCache, load_timeout_s: float = 300.0) -> LoadRequest:
+    """Return the request that loads a target, with its verified files.
+
+    Raises:
+        NotFound: a file does not exist, or is not fetched.
+        Conflict: a file does not match its registered hash.
+    """
+    return LoadRequest(
+        model=target.model,
+        backend_class=target.backend_class,
+        files={file.role: str(weights.verify(file, cache)) for file in target.files},
+        engine_params=target.engine_params,
+        load_timeout_s=load_timeout_s,
+    )
