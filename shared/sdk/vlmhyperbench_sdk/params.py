@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.suggestions import choose
 
 
 def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
@@ -14,7 +15,7 @@ def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
         InvalidInput: the metric has no such profile.
     """
     if profile not in known:
-        raise InvalidInput(f"The metric {metric!r} has no profile {profile!r}.", cure=_choose(known))
+        raise InvalidInput(f"The metric {metric!r} has no profile {profile!r}.", cure=choose(known))
     return profile
 
 
@@ -25,7 +26,7 @@ def check_choice(name: str, value: str, known: Collection[str]) -> str:
         InvalidInput: it is not one of the choices.
     """
     if value not in known:
-        raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure=_choose(known))
+        raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure=choose(known))
     return value
 
 
@@ -38,7 +39,3 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure="Write true or false, without quotes.")
     return value
-
-
-def _choose(known: Collection[str]) -> str:
-    return f"Write {next(iter(known))}." if len(known) == 1 else f"Choose one of {', '.join(known)}."
