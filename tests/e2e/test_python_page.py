@@ -30,10 +30,10 @@ def test_the_snippet_of_the_readme_prints_scores_and_answers(
     shown = execute(ROOT / "README.md")
     printed = capsys.readouterr().out
     run = shown["run"]
-    assert run.state == "SUCCEEDED"  # type: ignore[attr-defined]
-    assert run.headline.scores  # type: ignore[attr-defined]
-    assert all(score.metric in printed for score in run.headline.scores)  # type: ignore[attr-defined]
-    assert (tmp_path / f"report-{str(run.id)[:8]}" / "report.html").is_file()  # type: ignore[attr-defined]
+    assert run.state == "SUCCEEDED"
+    assert run.headline.scores
+    assert all(score.metric in printed for score in run.headline.scores)
+    assert (tmp_path / f"report-{str(run.id)[:8]}" / "report.html").is_file()
 
 
 def test_the_page_about_python_does_what_it_says(
@@ -44,6 +44,6 @@ def test_the_page_about_python_does_what_it_says(
     assert "True" in capsys.readouterr().out
     assert (tmp_path / "report" / "report.html").is_file()
     assert (tmp_path / "comparison" / "report.html").is_file()
-    assert {"question_type", "anls"} <= set(shown["table"].columns)  # type: ignore[attr-defined]
-    assert [run.state for run in shown["experiment"].runs] == ["SUCCEEDED", "SUCCEEDED"]  # type: ignore[attr-defined]
-    assert shown["comparison"].metrics["anls"].pairs > 0  # type: ignore[attr-defined]
+    assert {"question_type", "anls"} <= set(shown["table"].columns)
+    assert [run.state for run in shown["experiment"].runs] == ["SUCCEEDED", "SUCCEEDED"]
+    assert shown["comparison"].metrics["anls"].pairs > 0

@@ -10,7 +10,7 @@ from typing import Literal
 
 from vlmhyperbench_loadgen.clocks import to_monotonic
 from vlmhyperbench_loadgen.eventloop import READ, WRITE
-from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
+from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, NotHttp, read_body, read_head
 from vlmhyperbench_loadgen.receiving import Received
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, stamp_of
@@ -111,12 +111,13 @@ class Response:
         return self.is_whole
 
     def read_body(self) -> Body:
-        """Return the payload without its frames, as far as it was received; the head must have been received.
+        """Return the payload without its frames, as far as it was received.
 
         Raises:
-            NotHttp: the frames are broken.
+            NotHttp: the frames are broken, or the head is not there yet.
         """
-        assert self.head is not None  # noqa: S101 -- the caller has checked it
+        if self.head is None:
+            raise NotHttp("no head was received")
         return read_body(self.received, self.head, self._chunks)
 
     @property
@@ -150,7 +151,8 @@ class Connection:
         self._is_broken = False
         self._tried = 0
         self._address = 0
-        self.sock: socket.socket | None = None
+        self.sock: socket.socket
+        """Set by `open`; after `close` it is closed, and its use raises OSError."""
         self.fd = -1
         self.stamp_ns = 0
         """The kernel's instant of the last read, on the wall clock; 0 without a stamp."""
@@ -225,9 +227,9 @@ class Connection:
         Raises:
             OSError: no address accepts the connection, or TLS failed (`ssl.SSLError`).
         """
-        assert self.sock is not None  # noqa: S101 -- `open` has made it
-        if self.state == "connecting":
-            failure = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        sock = self.sock
+        if not isinstance(sock, SSLSocket):
+            failure = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if failure:
                 self.close()
                 if self._has_another_address():
@@ -238,13 +240,12 @@ class Connection:
             if self._target.tls is None:
                 self.state, self.wants = "open", READ
                 return True
-            self.sock = self._target.tls.wrap_socket(
-                self.sock, server_hostname=self._target.server_name, do_handshake_on_connect=False
+            self.sock = sock = self._target.tls.wrap_socket(
+                sock, server_hostname=self._target.server_name, do_handshake_on_connect=False
             )
             self.state = "handshaking"
-        assert isinstance(self.sock, SSLSocket)  # noqa: S101 -- in the state `handshaking`
         try:
-            self.sock.do_handshake()
+            sock.do_handshake()
         except SSLWantReadError:
             self.wants = READ
             return False
@@ -261,11 +262,10 @@ class Connection:
             OSError: the connection is gone.
         """
         self.requests += 1
-        sock = self.sock
-        if len(body) <= _JOINED_BYTES and sock is not None and self._target.tls is None:
+        if len(body) <= _JOINED_BYTES and self._target.tls is None:
             data = b"".join((self._head_of(body), body))
             try:
-                sent = sock.send(data)
+                sent = self.sock.send(data)
             except BlockingIOError:
                 sent = 0
             if sent == len(data):
@@ -286,7 +286,6 @@ class Connection:
             OSError: the connection is gone.
         """
         sock, out = self.sock, self._out
-        assert sock is not None  # noqa: S101 -- the connection is open
         try:
             while out:
                 sent = sock.send(out[0]) if isinstance(sock, SSLSocket) else sock.sendmsg(out)
@@ -316,7 +315,6 @@ class Connection:
                 data, control, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
                 self.stamp_ns = stamp_of(control)
                 return data
-            assert self.sock is not None  # noqa: S101 -- the connection is open
             return self.sock.recv(READ_BYTES)
         except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
             return None
@@ -328,8 +326,8 @@ class Connection:
 
     def close(self) -> None:
         """Close at once; closing twice is no error."""
-        if self.sock is not None:
+        if self.fd != -1:
             self.sock.close()
-        self.sock, self.fd, self.state, self.wants = None, -1, "closed", READ
+        self.fd, self.state, self.wants = -1, "closed", READ
         self._receive, self.stamp_ns = None, 0
         self._out = []

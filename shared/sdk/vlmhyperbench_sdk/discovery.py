@@ -6,7 +6,6 @@ nearest ones. Nothing is imported before it is asked for.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import re
@@ -16,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Literal
 
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonValue
 
 _INSTALL = "Install its package, or put its folder into PYTHONPATH, for the stack and for every command."
@@ -43,7 +43,8 @@ def load(group: Group, name: str) -> type:
         return _import(name, name)
     points = _by_name(group).get(name, [])
     if not points:
-        raise NotFound(f"No {group[:-1]} is registered as {name!r}.", cure=_suggest(name, names(group)))
+        cure = did_you_mean(name, names(group), nothing="Correct the name, or install its package.")
+        raise NotFound(f"No {group[:-1]} is registered as {name!r}.", cure=cure)
     if len(points) > 1:
         owners = ", ".join(sorted(point.dist.name for point in points if point.dist))
         raise Conflict(f"The name {name!r} in {group} is registered by {owners}.", cure="Uninstall all but one.")
@@ -129,14 +130,6 @@ def _import(path: str, name: str) -> type:
     loaded = getattr(imported, attribute, None)
     if not isinstance(loaded, type):
         classes = sorted(name for name, value in vars(imported).items() if getattr(value, "__module__", "") == module)
-        raise NotFound(
-            f"{plugin}: the module {module!r} has no class {attribute!r}.", cure=_suggest(attribute, classes)
-        )
+        cure = did_you_mean(attribute, classes, nothing="Correct the path.")
+        raise NotFound(f"{plugin}: the module {module!r} has no class {attribute!r}.", cure=cure)
     return loaded
-
-
-def _suggest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=3)
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    return f"Choose one of {', '.join(known)}." if known else "Correct the name, or install its package."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.suggestions import choose, did_you_mean
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -55,9 +56,8 @@ def read_engine_params(engine: str, table: EngineParams, given: JsonObject) -> d
     """
     for name in given:
         if name not in table:
-            raise InvalidInput(
-                f"{engine} has no engine parameter {name!r}.", cure=f"Choose one of {', '.join(table) or 'none'}."
-            )
+            cure = did_you_mean(name, table, nothing="Leave engine_params out.")
+            raise InvalidInput(f"{engine} has no engine parameter {name!r}.", cure=cure)
     return {name: _read(engine, name, param, given.get(name)) for name, param in table.items()}
 
 
@@ -91,7 +91,7 @@ def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
         InvalidInput: the metric has no such profile.
     """
     if profile not in known:
-        raise InvalidInput(f"The metric {metric!r} has no profile {profile!r}.", cure=_choose(known))
+        raise InvalidInput(f"The metric {metric!r} has no profile {profile!r}.", cure=choose(known))
     return profile
 
 
@@ -102,7 +102,7 @@ def check_choice(name: str, value: str, known: Collection[str]) -> str:
         InvalidInput: it is not one of the choices.
     """
     if value not in known:
-        raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure=_choose(known))
+        raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure=choose(known))
     return value
 
 
@@ -115,7 +115,3 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(f"The param {name!r} cannot be {value!r}.", cure="Write true or false, without quotes.")
     return value
-
-
-def _choose(known: Collection[str]) -> str:
-    return f"Write {next(iter(known))}." if len(known) == 1 else f"Choose one of {', '.join(known)}."

@@ -34,7 +34,7 @@ class Image:
         Raises:
             OSError: the file cannot be read.
         """
-        return self.data if self.data is not None else self.path.read_bytes()  # type: ignore[union-attr]  # one of them is given
+        return self.path.read_bytes() if self.path is not None else self.data or b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,11 @@ from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import Added
 from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.documents import read_document
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean, field_of
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.gateway import named_secrets
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 _NO_TARGET = TargetFlags()
 _NO_TASK = TaskFlags()

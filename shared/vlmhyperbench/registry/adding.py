@@ -21,8 +21,9 @@ from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import read_document
-from vlmhyperbench.registry.errors import RegistryErrors, did_you_mean
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import SUFFIX
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 GGUF_MAGIC: Final = b"GGUF"
 GGUF_SUFFIX: Final = ".gguf"

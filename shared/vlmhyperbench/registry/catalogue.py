@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.documents import Document, SourceLocation
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.registry.schemas import (
     KINDS,
     BackendEntry,
@@ -25,6 +25,7 @@ from vlmhyperbench.registry.schemas import (
     ScenarioEntry,
     TaskEntry,
 )
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 E = TypeVar("E", bound=Entry)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from vlmhyperbench.registry.errors import did_you_mean
 from vlmhyperbench.sources import file_of, spec_of, split_path
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 
 def problem_with_class(path: str) -> tuple[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -60,14 +59,3 @@ class RegistryErrors(InvalidInput):
 def field_of(path: Path) -> str:
     """Return a path in dotted form."""
     return ".".join(map(str, path))
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Suggest similar names, or list all names if none is similar."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    if not names:
-        return "None is registered."
-    return f"Write {names[0]}." if len(names) == 1 else f"Choose one of {', '.join(names)}."

@@ -13,12 +13,13 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.checks import check_catalogue
 from vlmhyperbench.registry.documents import Document, read_document
-from vlmhyperbench.registry.errors import Problem, RegistryError, RegistryErrors, did_you_mean, field_of
+from vlmhyperbench.registry.errors import Problem, RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.legacy import modernise
 from vlmhyperbench.registry.overlays import RunMode, check_run_mode, overlay
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.schemas import KINDS, Entry
 from vlmhyperbench.registry.validation import validate
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 __all__ = ["Catalogue", "load_catalogue", "read_catalogue"]
 

@@ -9,7 +9,8 @@ from pydantic import JsonValue
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.documents import Document, SourceLocation
-from vlmhyperbench.registry.errors import Path, RegistryError, did_you_mean
+from vlmhyperbench.registry.errors import Path, RegistryError
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 RunMode = Literal["prod", "dev"]
 

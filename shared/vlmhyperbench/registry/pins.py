@@ -19,11 +19,12 @@ from vlmhyperbench.domain.specs import (
     StopRule,
 )
 from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice, StopChoice
-from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
+from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, PromptEntry, TaskEntry
 from vlmhyperbench.registry.validation import validate
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from typing import Protocol, get_args
 from vlmhyperbench.domain.specs import PackageRef, PluginRef, SourceRef
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.registry.classes import problem_with_class
-from vlmhyperbench.registry.errors import did_you_mean
 from vlmhyperbench.sources import require_source, source_of, split_path
 from vlmhyperbench_sdk.discovery import Group, names, normalise, owners
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 BUILT_IN_REPORTS = frozenset({"markdown", "html", "json", "csv"})
 _OWN = "vlmhyperbench."

@@ -10,12 +10,13 @@ from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PluginRef
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.choices import ExtractorChoice
-from vlmhyperbench.registry.errors import Path, Problem, RegistryErrors, did_you_mean
+from vlmhyperbench.registry.errors import Path, Problem, RegistryErrors
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.schemas import Entry
 from vlmhyperbench.scoring.extraction import open_extractor
 from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor
 from vlmhyperbench_sdk.discovery import Group
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 E = TypeVar("E", bound=Entry)
 

@@ -11,12 +11,13 @@ from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
-from vlmhyperbench.registry.errors import Path, did_you_mean
+from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.prices import ListedPrices, WrittenPrices, found_for, pinned
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, TaskEntry
 from vlmhyperbench_sdk.endpoint import problems_with
 from vlmhyperbench_sdk.net import parse_url
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 
 def resolve_target(

@@ -12,8 +12,9 @@ from pydantic_core import ErrorDetails
 
 from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench.registry.cures import cure_of
-from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
+from vlmhyperbench.registry.errors import Path, Problem
 from vlmhyperbench.registry.values import sentence_of
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -5,7 +5,6 @@ A measure is keyed by its extractor: another way to parse the same text is anoth
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +17,7 @@ from vlmhyperbench.errors import pydantic_message
 from vlmhyperbench.scoring.answers import Unreadable
 from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 TEXT: Final = ExtractorSpec()
 """The extractor that changes nothing."""
@@ -42,9 +42,7 @@ def open_extractor(spec: ExtractorSpec) -> Extractor:
     """
     extractor = EXTRACTORS.get(spec.name)
     if extractor is None:
-        near = difflib.get_close_matches(spec.name, EXTRACTORS, n=1)
-        cure = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(sorted(EXTRACTORS))}."
-        raise NotFound(f"There is no extractor {spec.name!r}.", cure=cure)
+        raise NotFound(f"There is no extractor {spec.name!r}.", cure=did_you_mean(spec.name, EXTRACTORS))
     if spec.version != extractor.version:
         raise NotFound(
             f"The extractor {spec.name!r} has no version {spec.version}.",

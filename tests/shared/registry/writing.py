@@ -7,9 +7,10 @@ from pathlib import Path
 
 from vlmhyperbench.domain.specs import PackageRef
 from vlmhyperbench.registry.catalogue import Catalogue
-from vlmhyperbench.registry.errors import RegistryErrors, did_you_mean
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import load_catalogue
 from vlmhyperbench_sdk.discovery import Group
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 SHA = "a" * 64
 

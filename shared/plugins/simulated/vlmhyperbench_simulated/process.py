@@ -32,18 +32,14 @@ class SimulatedProcess:
         self.is_realtime = False
         """Whether the system granted it real-time scheduling, which needs a privilege."""
         self._process: subprocess.Popen[str] | None = None
+        self.pid = 0
+        """Id of the process, once it runs."""
         self.port = 0
 
     @property
     def url(self) -> str:
         """Base URL without `/v1`."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        """Id of the process."""
-        assert self._process is not None  # noqa: S101 -- it runs inside the `with` block
-        return self._process.pid
 
     def records(self) -> list[dict[str, object]]:
         """Fetch the records, in order of arrival; needs `record=True` and TCP.
@@ -75,6 +71,7 @@ class SimulatedProcess:
         if self._api_key is not None:
             env["SIMULATED_API_KEY"] = self._api_key
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env)
+        self.pid = self._process.pid
         line = cast("IO[str]", self._process.stdout).readline()
         if not line:
             raise Unavailable(f"The simulated engine ended with status {self._process.wait()}.")

@@ -13,6 +13,7 @@ import json
 import time
 from asyncio.trsock import TransportSocket
 from collections.abc import Mapping
+from typing import cast
 
 from vlmhyperbench_simulated.answers import (
     PlannedAnswer,
@@ -171,8 +172,7 @@ class _Connection(asyncio.Protocol):
         server.connections += 1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- what asyncio gives a TCP server; its signature is wider
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # what asyncio gives a TCP server
         self.socket = transport.get_extra_info("socket")
         self._server.open.add(self)
 

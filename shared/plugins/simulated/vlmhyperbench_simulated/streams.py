@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping
 from typing import get_args, get_type_hints
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench_simulated.simulation import Simulation
 
@@ -49,9 +49,7 @@ def parse_simulation(params: JsonObject) -> Simulation:
     hints = get_type_hints(Simulation)
     for name, value in rest.items():
         if name not in hints:
-            near = difflib.get_close_matches(name, hints, n=1)
-            cure = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(sorted(hints))}."
-            raise InvalidInput(f"The simulated engine has no parameter {name!r}.", cure=cure)
+            raise InvalidInput(f"The simulated engine has no parameter {name!r}.", cure=did_you_mean(name, hints))
         _check_type(name, value, hints[name])
     return dataclasses.replace(start, **rest)  # type: ignore[arg-type]  # `_check_type` has checked them
 
