@@ -24,8 +24,12 @@ PROPERTIES = ("/props", "/version", "/v1/models")
 _MAX_PROPERTIES_BYTES = 1024 * 1024
 _SECONDS = 20.0
 _LIST_PACKAGES = """\
-import importlib.metadata as m, json
-print(json.dumps({d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"]}))
+import importlib.metadata as m, json, pathlib, sys
+packages = {d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"]}
+for file in pathlib.Path(sys.prefix, "conda-meta").glob("*.json"):
+    p = json.loads(file.read_text(encoding="utf-8"))
+    packages["conda:" + p["name"]] = p["version"] + "=" + p["build"]
+print(json.dumps(packages))
 """
 
 
@@ -35,7 +39,9 @@ async def hash_files(files: Mapping[str, str]) -> dict[str, str]:
 
 
 async def list_packages(python: str | None) -> dict[str, str]:
-    """Ask a Python interpreter which distributions its environment has; an engine without one has none.
+    """Ask a Python interpreter which distributions its environment has, and which packages of conda (`conda:NAME`).
+
+    An engine without an interpreter has none.
 
     Raises:
         EngineFailed: the interpreter does not run.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from vlmhyperbench.extras import needed_for
 
-Manager = Literal["uv", "pip"]
+Manager = Literal["uv", "pip", "conda"]
 
 INSTALLER_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_*", "NETRC"),
@@ -21,6 +22,7 @@ INSTALLER_VARIABLES = (
     *("UV_TORCH_BACKEND", "UV_PYTHON_INSTALL_DIR", "UV_PYTHON_PREFERENCE", "UV_NO_BUILD*"),
     *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
     *("PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "PIP_CACHE_DIR", "PIP_PROXY", "PIP_RETRIES", "PIP_DEFAULT_TIMEOUT"),
+    *("CONDA_CHANNEL_ALIAS", "CONDA_OVERRIDE_*", "RATTLER_CACHE_DIR", "RATTLER_AUTH_FILE"),
 )
 """Variables of the caller that an installer inherits; index and folders of wheels come only from them."""
 
@@ -43,11 +45,17 @@ def find_python(version: str) -> list[str]:
     return [uv_program(), "python", "find", "--system", "--no-project", *_QUIET, version]
 
 
-def resolve(requirements: Path, overrides: Path | None, *, python: str, out: Path) -> list[str]:
-    """Return the command that pins every package, with hashes, for one interpreter of this machine."""
+def resolve(
+    requirements: Path, overrides: Path | None, *, python: str, out: Path, python_version: str | None = None
+) -> list[str]:
+    """Return the command that pins every package, with hashes, for one interpreter of this machine.
+
+    `python_version` is that of another interpreter, for which the packages are meant.
+    """
     override = ["--override", str(overrides)] if overrides is not None else []
+    version = ["--python-version", python_version] if python_version is not None else []
     return [
-        *(uv_program(), "pip", "compile", *_QUIET, "--python", python, *_find_links(), *override),
+        *(uv_program(), "pip", "compile", *_QUIET, "--python", python, *version, *_find_links(), *override),
         *("--generate-hashes", "--no-header", "--no-annotate", "--output-file", str(out), str(requirements)),
     ]
 
@@ -68,6 +76,23 @@ def install(resolved: Path, *, python: str, manager: Manager) -> list[str]:
         *(uv_program(), "pip", "install", *_QUIET, "--python", python, *_find_links()),
         *("--no-deps", "--require-hashes", "--compile-bytecode", "-r", str(resolved)),
     ]
+
+
+def resolve_conda(packages: Sequence[str], channels: Sequence[str], *, python: str, out: Path) -> list[str]:
+    """Return the command that pins Python and every conda package, with hashes, for this machine."""
+    listed = [word for channel in channels for word in ("--channel", channel)]
+    return [*_conda_program(), "resolve", *listed, "--out", str(out), f"python=={python}", *packages]
+
+
+def install_conda(resolved: Path, folder: Path) -> list[str]:
+    """Return the command that creates an environment of exactly the resolved conda packages."""
+    return [*_conda_program(), "install", str(resolved), str(folder)]
+
+
+def _conda_program() -> Sequence[str]:
+    with needed_for("An environment by conda", extra="conda"):
+        import rattler  # noqa: F401 -- only whether it is there; a child imports it
+    return (sys.executable, "-I", "-m", "vlmhyperbench.environments.conda_program")
 
 
 def _find_links() -> Sequence[str]:

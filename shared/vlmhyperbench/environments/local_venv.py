@@ -22,6 +22,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments import injection
 from vlmhyperbench.environments.base import Prepared, Tell, disk_is_full
+from vlmhyperbench.environments.conda_lines import conda_packages, python_version
 from vlmhyperbench.environments.installer import Step, run_step
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import InvalidInput, NotFound
@@ -31,6 +32,7 @@ _KEY_LENGTH = 16
 _NAMED = 3
 _PYTHON = os.path.realpath(sys.executable)
 """The interpreter behind the platform's own environment, so that no key depends on where that environment lies."""
+_CONDA = "conda"
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _ABOUT = "import json, platform, sys; print(json.dumps([sys.executable, platform.python_version()]))"
 _CORRECT = "Correct requirements and overrides of the environment in the entry of the backend or the model."
@@ -93,12 +95,14 @@ async def _held(
 
 
 async def find_interpreter(spec: VirtualenvSpec, store: EnvironmentStore, logs: Path) -> Interpreter:
-    """Return the interpreter on which an environment is built.
+    """Return the interpreter on which an environment is built; conda brings one of the version that is returned.
 
     Raises:
         NotFound: the machine has no such version.
         Unavailable: uv is missing.
     """
+    if spec.manager == "conda":
+        return Interpreter(path=_CONDA, version=spec.python or ".".join(platform.python_version_tuple()[:2]))
     if spec.python is None:
         return Interpreter(path=_PYTHON, version=platform.python_version())
     store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -139,8 +143,8 @@ def environment_key(spec: VirtualenvSpec, interpreter: Interpreter, resolved: st
 
 
 def packages_of(resolved: str) -> dict[str, str]:
-    """Return distribution → version of resolved packages."""
-    return dict(_PINNED.findall(resolved))
+    """Return distribution → version of resolved packages; those from channels are named `conda:NAME`."""
+    return {**conda_packages(resolved), **dict(_PINNED.findall(resolved))}
 
 
 async def _resolved(
@@ -155,22 +159,32 @@ async def _resolved(
         if not file.is_file():
             await tell("resolving", None)
             with tempfile.TemporaryDirectory(dir=store.folder, prefix=".resolving-") as made, replacing(file) as out:
-                requirements, overrides = Path(made) / "requirements.txt", Path(made) / "overrides.txt"
-                requirements.write_text("\n".join(spec.requirements) + "\n", encoding="utf-8")
-                overrides.write_text("\n".join(spec.overrides) + "\n", encoding="utf-8")
-                await run_step(
-                    Step(
-                        argv=injection.resolve(
-                            requirements, overrides if spec.overrides else None, python=interpreter.path, out=out
-                        ),
-                        log=logs / f"environment-{name}.log",
-                        cwd=Path(made),
-                        what=f"The environment of {_short(spec)} cannot be resolved",
-                        code="environment_unresolvable",
-                        cure=_CORRECT,
-                    )
+                out.write_text(
+                    await _resolve(spec, interpreter, Path(made), logs / f"environment-{name}.log"), encoding="utf-8"
                 )
         return file.read_text(encoding="utf-8")
+
+
+async def _resolve(spec: VirtualenvSpec, interpreter: Interpreter, made: Path, log: Path) -> str:
+    """Pin every package, those of conda first, since they bring the interpreter for which the others are resolved."""
+    what = f"The environment of {_short(spec)} cannot be resolved"
+
+    async def run(argv: Sequence[str]) -> None:
+        code, cure = "environment_unresolvable", _CORRECT
+        await run_step(Step(argv=argv, log=log, cwd=made, what=what, code=code, cure=cure))
+
+    requirements, overrides, out = made / "requirements.txt", made / "overrides.txt", made / "resolved.txt"
+    requirements.write_text("\n".join(spec.requirements) + "\n", encoding="utf-8")
+    overrides.write_text("\n".join(spec.overrides) + "\n", encoding="utf-8")
+    python, version, conda = interpreter.path, None, ""
+    if spec.manager == "conda":
+        listed = made / "conda.txt"
+        await run(injection.resolve_conda(spec.conda, spec.channels, python=interpreter.version, out=listed))
+        conda = listed.read_text(encoding="utf-8")
+        python, version = _PYTHON, python_version(conda)
+    given = overrides if spec.overrides else None
+    await run(injection.resolve(requirements, given, python=python, out=out, python_version=version))
+    return conda + out.read_text(encoding="utf-8")
 
 
 async def _build(
@@ -194,15 +208,20 @@ async def _build(
         await run_step(Step(argv=argv, log=log, cwd=store.folder, what=what, code="environment_failed", cure=_CORRECT))
 
     try:
-        await run(injection.create(folder, python=interpreter.path, manager=spec.manager))
+        if spec.manager == "conda":
+            folder.mkdir()
+        else:
+            await run(injection.create(folder, python=interpreter.path, manager=spec.manager))
         file = store.packages_file(key)
         file.write_text(resolved, encoding="utf-8")
+        if spec.manager == "conda":
+            await run(injection.install_conda(file, folder))
         await run(injection.install(file, python=str(python), manager=spec.manager))
         size_bytes = await asyncio.to_thread(_size_of, folder)
         store.mark_ready(
             key,
             Ready(
-                python_version=interpreter.version,
+                python_version=python_version(resolved) or interpreter.version,
                 packages=packages,
                 manager=spec.manager,
                 size_bytes=size_bytes,

@@ -53,6 +53,27 @@ def test_python_is_a_version_and_no_path(python):
         VirtualenvSpec(requirements=("a==1",), python=python)
 
 
+@pytest.mark.parametrize("line", ["ffmpeg==7.1.0", "cuda-nvcc==12.4.131=h5b7a09c_1", "_openmp_mutex==4.5=2_gnu"])
+def test_a_conda_package_is_one_exact_version_and_may_be_one_build(line):
+    assert VirtualenvSpec(requirements=("a==1",), manager="conda", conda=(line,)).conda == (line,)
+
+
+@pytest.mark.parametrize(
+    "line", ["ffmpeg", "ffmpeg=7", "ffmpeg>=7", "ffmpeg==7.*", "-c x", "here::a==1", "a==1=h*", "a==1 b"]
+)
+def test_another_conda_package_is_refused_with_a_cure(line):
+    with pytest.raises(ValidationError) as refused:
+        VirtualenvSpec(requirements=("a==1",), manager="conda", conda=(line,))
+    problem = refused.value.errors()[0]
+    assert problem["loc"] == ("conda", 0)
+    assert "NAME==VERSION=BUILD" in problem["ctx"]["error"].cure
+
+
+def test_an_environment_without_conda_has_the_digest_that_it_always_had():
+    spec = VirtualenvSpec(requirements=("a==1",))
+    assert set(spec.model_dump()) == {"kind", "python", "requirements", "overrides", "manager"}
+
+
 def test_a_target_without_an_environment_has_the_digest_that_it_always_had():
     assert "environment" not in ModelTarget(**TARGET).model_dump()
     assert digest_of(ModelTarget(**TARGET)) == "88ee9d827c843e9df2d6ce7eeb11ea5e2317035aee4b7164560ccc76dfa1eea4"
