@@ -15,7 +15,7 @@ from vlmhyperbench.errors import PluginFailure
 from vlmhyperbench.logs import hide, unhide
 from vlmhyperbench.logs.bounded import read_log
 from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
-from vlmhyperbench_gateway.host import _plan
+from vlmhyperbench_gateway.launching import plan
 from vlmhyperbench_gateway.memory import _used_mb
 from vlmhyperbench_gateway.output import EngineOutput
 from vlmhyperbench_sdk.errors import InvalidInput, VlmHyperBenchError
@@ -87,7 +87,7 @@ class Leaking(Simulated):
     def __init__(self, error: type[Exception]) -> None:
         self._error = error
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> object:  # type: ignore[override]
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str, host: str = "") -> object:  # type: ignore[override]
         raise self._error(f"cannot log in with {load.env['TOKEN']}")
 
 
@@ -97,7 +97,7 @@ def test_a_secret_in_the_error_of_an_adapter_is_masked(
 ) -> None:
     load = LoadRequest(model="m", backend_class="leaking", env={"TOKEN": SECRET})
     with pytest.raises(expected) as refused:
-        _plan(Leaking(raised), load, "python")
+        plan(Leaking(raised), load, "python")
     assert "********" in str(refused.value)
     error: BaseException | None = refused.value
     assert error is not None

@@ -17,7 +17,9 @@ def _identify(
     *tried: str, packages: Mapping[str, str] | None = None, properties: Mapping[str, JsonValue] | None = None
 ) -> EngineIdentity:
     launch = EngineLaunch(argv=("engine",), url="http://127.0.0.1:1", engine="vllm", tried=tried)
-    return identify_launched(launch, pid=1, packages=packages or {}, weights_sha256={}, properties=properties or {})
+    return identify_launched(
+        launch, pid=1, packages=packages or {}, weights_sha256={}, properties=properties or {}, environment={}
+    )
 
 
 @pytest.mark.parametrize("version", ["0.32", "0.32.0", "0.32.1.post1"])

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
-from vlmhyperbench.processes import Child, start_child
+from vlmhyperbench.processes import Child
 from vlmhyperbench_gateway.adapters import load_adapter, refuse_what_cannot_fit, write_json
 from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
-from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed, without_secrets
+from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
+from vlmhyperbench_gateway.launching import Placement, plan, start
 from vlmhyperbench_gateway.memory import VramWatch
 from vlmhyperbench_gateway.output import EngineOutput
 from vlmhyperbench_gateway.settings import GatewaySettings
@@ -70,10 +70,16 @@ class _Engine:
     """A started child, its output and its exit."""
 
     child: Child
+    placement: Placement
     output: EngineOutput
     exited: asyncio.Task[int]
     memory_kills: int | None
     """`count_memory_kills` when it was started."""
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        return self.placement.pid or self.child.pid
 
     def describe_end(self, moment: Moment) -> VlmHyperBenchError:
         """Return why its process ended, once it has ended."""
@@ -136,7 +142,7 @@ class EngineHost:
         """
         self._refuse_second(request)
         adapter = load_adapter(request.backend_class, self._settings.environment.adapters)
-        plan = _plan(adapter, request, self._settings.environment.python)
+        planned = plan(adapter, request, self._settings.environment.python)
         if self._status.state == "ready":
             await self.unload()
         elif self._life is not None:
@@ -146,7 +152,7 @@ class EngineHost:
         self._refuse_second(request)  # another load may have begun meanwhile
         self._move("load", ModelStatus(state="loading", model=request.model, backend_class=request.backend_class))
         outcome: asyncio.Future[ModelStatus] = asyncio.get_running_loop().create_future()
-        self._life = self._tasks.create_task(self._live(request, adapter, plan, outcome))
+        self._life = self._tasks.create_task(self._live(request, adapter, planned, outcome))
         return await asyncio.shield(outcome)
 
     async def unload(self) -> ModelStatus:
@@ -224,19 +230,20 @@ class EngineHost:
     async def _live_with_child(
         self, request: LoadRequest, adapter: Backend, launch: EngineLaunch, outcome: asyncio.Future[ModelStatus]
     ) -> None:
-        child = await start_child(
-            launch.argv,
-            env={**self._settings.environment.variables, **request.env, **launch.env},
-            inherited=self._settings.environment.inherited,
-            stdin=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        started = await start(self._settings.environment, adapter, request, launch)
+        child, launch = started.child, started.launch
         vram = VramWatch()
         output = EngineOutput(self._settings.engine_log)
         exited = self._tasks.create_task(child.wait())
-        engine = _Engine(child=child, output=output, exited=exited, memory_kills=count_memory_kills())
+        engine = _Engine(
+            child=child,
+            placement=started.placement,
+            output=output,
+            exited=exited,
+            memory_kills=count_memory_kills(),
+        )
         pump = self._tasks.create_task(output.pump(child.stdout))
-        watch = self._tasks.create_task(vram.run(child.pid))
+        watch = self._tasks.create_task(vram.run(engine.pid))
         url = parse_url(launch.url)
         client = EngineClient(url, [url.host])
         self._engine = engine
@@ -296,8 +303,7 @@ class EngineHost:
     ) -> EngineIdentity:
         """Wait for the engine, send the warm-up, and return its identity; files are hashed meanwhile."""
         hashes = self._tasks.create_task(hash_files(request.files))
-        is_python = launch.argv[0] == self._settings.environment.python
-        packages = self._tasks.create_task(list_packages(launch.argv[0] if is_python else None))
+        packages = self._tasks.create_task(self._packages(launch, engine.placement))
         try:
             async with asyncio.timeout(request.load_timeout_s):
                 await _wait_ready(client, launch, engine)
@@ -305,8 +311,9 @@ class EngineHost:
                     await _warm_up(client, launch.warmup)
                 return identify_launched(
                     launch,
-                    pid=engine.child.pid,
+                    pid=engine.pid,
                     packages=await packages,
+                    environment=engine.placement.environment,
                     weights_sha256=await hashes,
                     properties=await ask_properties(client),
                 )
@@ -325,26 +332,11 @@ class EngineHost:
             hashes.cancel()
             packages.cancel()
 
-
-def _plan(adapter: Backend, request: LoadRequest, python: str) -> EngineLaunch | RemoteEngine:
-    try:
-        port = _free_port()
-    except OSError as error:
-        raise LoadFailed(f"The engine cannot be started: {error}.") from error
-    try:
-        return adapter.plan_engine(request, port=port, python=python)
-    except VlmHyperBenchError as error:
-        raise without_secrets(error, request.env.values()) from None  # a cause would be shown as it was
-    except Exception as error:  # noqa: BLE001 - the adapter's own code runs here, and may raise anything
-        failure = PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.")
-        raise without_secrets(failure, request.env.values()) from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    async def _packages(self, launch: EngineLaunch, placement: Placement) -> Mapping[str, str]:
+        if placement.packages is not None:
+            return placement.packages
+        python = self._settings.environment.python
+        return await list_packages(python if launch.argv[0] == python else None)
 
 
 async def _wait_ready(client: EngineClient, launch: EngineLaunch, engine: _Engine) -> None:

@@ -16,7 +16,7 @@ from vlmhyperbench_gateway.transport import EngineClient
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest
 from vlmhyperbench_sdk.jsontext import parse_json
 from vlmhyperbench_sdk.protocols import EngineLaunch
-from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 PROPERTIES = ("/props", "/version", "/v1/models")
 """Paths at which engines describe themselves; an engine need not have all of them."""
@@ -76,6 +76,7 @@ def identify_launched(
     packages: Mapping[str, str],
     weights_sha256: Mapping[str, str],
     properties: Mapping[str, JsonValue],
+    environment: JsonObject,
 ) -> EngineIdentity:
     """Return the identity of an engine that this gateway started."""
     named = {name.lower().replace("_", "-"): version for name, version in packages.items()}
@@ -92,6 +93,7 @@ def identify_launched(
         packages=packages,
         weights_sha256=weights_sha256,
         properties=properties,
+        environment=environment,
         warnings=warnings,
     )
 

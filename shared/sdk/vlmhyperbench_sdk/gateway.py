@@ -54,6 +54,15 @@ class EngineEnvironment:
     """Environment variables for gateway, engine and body writer; none is secret."""
     inherited: tuple[str, ...] | None = None
     """Patterns (`CUDA_*`) of the only variables that the engine inherits; None: all that are no credentials."""
+    launcher: tuple[str, ...] = ()
+    """Command that starts the engine elsewhere, as in a container; empty: the gateway starts it directly.
+
+    It gets the paths of the files that the engine reads as further arguments. Its first line on stdout is a JSON object
+    with `host`, on which the engine must listen, and may have `pid`, `packages` and `environment`, what is recorded of
+    it; an object with `error` instead says why there is none. Then it reads one line from stdin, a JSON object with
+    `argv` and `env` of the engine, passes the engine's output on to stdout, ends as the engine ends, and ends the
+    engine on SIGTERM and when its stdin closes.
+    """
 
     def to_variables(self) -> dict[str, str]:
         """Return the environment variables for a child process."""
@@ -62,6 +71,7 @@ class EngineEnvironment:
             "adapters": self.adapters,
             "variables": dict(self.variables),
             "inherited": self.inherited,
+            "launcher": self.launcher,
         }
         return {**self.variables, ENVIRONMENT_VARIABLE: json.dumps(values)}
 
@@ -79,7 +89,8 @@ class EngineEnvironment:
             values = json.loads(text)
             adapters, inherited = tuple(values["adapters"]), values.get("inherited")
             inherited = tuple(inherited) if inherited is not None else None
-            return cls(**{**values, "adapters": adapters, "inherited": inherited})
+            launcher = tuple(values.get("launcher", ()))
+            return cls(**{**values, "adapters": adapters, "inherited": inherited, "launcher": launcher})
         except (ValueError, TypeError, KeyError) as error:
             raise InvalidInput(
                 f"{ENVIRONMENT_VARIABLE} is malformed: {error!r}.",
@@ -178,6 +189,8 @@ class EngineIdentity:
     """Role → hash of the loaded file."""
     properties: JsonObject = field(default_factory=dict)
     """What the engine reports about itself (`/props`, `/v1/models`)."""
+    environment: JsonObject = field(default_factory=dict)
+    """What its launcher states about where it runs, such as `kind` and `image`; empty if it was started directly."""
     warnings: tuple[str, ...] = ()
     """What a reader of its answers should know, such as a version with which the adapter was not tried."""
 

@@ -10,6 +10,9 @@ from typing import Literal, Protocol, runtime_checkable
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures, Prompt, Sample
 
+LOOPBACK = "127.0.0.1"
+"""Where an engine listens that runs on this machine without a network of its own."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSource:
@@ -122,7 +125,7 @@ class EngineLaunch:
 
     argv: tuple[str, ...]
     url: str
-    """Base URL of the engine's OpenAI-compatible API, without `/v1`, on loopback."""
+    """Base URL of the engine's OpenAI-compatible API, without `/v1`, on the host of `plan_engine`."""
     ready_path: str = "/health"
     env: Mapping[str, str] = field(default_factory=dict)
     engine: str = ""
@@ -167,10 +170,13 @@ class Backend(Protocol):
         """`engine`: the engine's own URL is measured; `gateway`: requests must pass through the gateway."""
         ...
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Return how to start or reach the engine; pure.
 
-        `port` is a free loopback port; `python` is the interpreter of the engine's own environment.
+        `python` is the interpreter of the engine's own environment. The engine must listen on `host` only, at `port`:
+        on loopback, or on the address of the container in which it runs.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.protocols import EngineLaunch, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_vllm.adapter import Vllm
 
@@ -41,14 +41,16 @@ Source: vLLM's guide to DeepSeek-OCR. `vllm_xargs` of a request replaces single 
 class DeepSeekOcr(Vllm):
     """DeepSeek-OCR in vLLM; `engine_params` are those of vLLM."""
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Start vLLM's server through the shim, with the rule against repetition.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
             NotFound: a model file is missing.
         """
-        launch = super().plan_engine(load, port=port, python=python)
+        launch = super().plan_engine(load, port=port, python=python, host=host)
         if not isinstance(launch, EngineLaunch):
             return launch
         server = launch.argv.index("-m")

@@ -37,6 +37,7 @@ def _options(weights: Path, **params: JsonValue) -> dict[str, str]:
 def test_every_parameter_that_varies_is_on_the_command_line(weights: Path) -> None:
     options = _options(weights, threads=3)
     assert options == {
+        "--host": "127.0.0.1",
         "--port": "4321",
         "--alias": "m",
         "--model": str(weights),

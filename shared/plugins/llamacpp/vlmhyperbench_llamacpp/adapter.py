@@ -10,7 +10,7 @@ from vlmhyperbench_sdk.chat import translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
-from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -48,7 +48,9 @@ class LlamaCpp:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Start the shim, which serves llama.cpp through `xllamacpp`.
 
         Raises:
@@ -59,7 +61,7 @@ class LlamaCpp:
         for role in load.files:
             if role not in {"weights", "mmproj"}:
                 raise InvalidInput(f"llama.cpp takes no file in the role {role!r}.", cure="Give weights and mmproj.")
-        argv = [python, "-I", str(SHIM), "--port", str(port), "--alias", load.model]
+        argv = [python, "-I", str(SHIM), "--host", host, "--port", str(port), "--alias", load.model]
         argv += ["--model", str(_file(load, "weights"))]
         if "mmproj" in load.files:
             argv += ["--mmproj", str(_file(load, "mmproj"))]
@@ -73,7 +75,7 @@ class LlamaCpp:
         }
         return EngineLaunch(
             argv=tuple(argv),
-            url=f"http://127.0.0.1:{port}",
+            url=f"http://{host}:{port}",
             engine="llama.cpp",
             distribution="xllamacpp",
             warmup=warmup,

@@ -33,7 +33,7 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("model", "alias", "flash-attn", "cache-type-k", "cache-type-v"):
+    for name in ("host", "model", "alias", "flash-attn", "cache-type-k", "cache-type-v"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("port", "n-ctx", "parallel", "threads", "n-batch", "n-ubatch", "n-gpu-layers"):
         parser.add_argument(f"--{name}", type=int, required=True)
@@ -48,7 +48,7 @@ def _params(args: argparse.Namespace) -> xllamacpp.CommonParams:
     if args.mmproj:
         params.mmproj.path = args.mmproj
         params.mmproj_use_gpu = args.n_gpu_layers != 0
-    params.hostnames = ["127.0.0.1"]
+    params.hostnames = [args.host]
     params.port = args.port
 
     params.n_ctx = args.n_ctx * args.parallel

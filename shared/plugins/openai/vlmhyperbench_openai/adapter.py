@@ -9,7 +9,7 @@ from vlmhyperbench_sdk.endpoint import OPTIONS
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import KEY_PARAM, LoadRequest, request_headers
 from vlmhyperbench_sdk.net import parse_url
-from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 PARAMS = ("url", KEY_PARAM, *OPTIONS)
@@ -21,7 +21,14 @@ class OpenAICompatible:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:  # noqa: ARG002 -- the contract
+    def plan_engine(
+        self,
+        load: LoadRequest,
+        *,
+        port: int,  # noqa: ARG002 -- the contract
+        python: str,  # noqa: ARG002
+        host: str = LOOPBACK,  # noqa: ARG002
+    ) -> EngineLaunch | RemoteEngine:
         """Return the URL and the headers; nothing is started.
 
         Raises:

@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
 from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
 from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
-from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 TRIED = ("0.5.23",)
@@ -79,7 +79,9 @@ class SGLang:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Start SGLang's server on loopback with the interpreter of its environment.
 
         Raises:
@@ -89,7 +91,7 @@ class SGLang:
         params = read_engine_params("SGLang", PARAMS, load.engine_params)
         folder, stub = model_folder(load), os.environ.get(CPU_STUB)
         argv = [python, "-I", "-m", "sglang.launch_server", "--model-path", str(folder)]
-        argv += ["--served-model-name", load.model, "--host", "127.0.0.1", "--port", str(port)]
+        argv += ["--served-model-name", load.model, "--host", host, "--port", str(port)]
         argv += _arguments(params, context_length=_context(params, read_config(load)))
         # Encoded images are kept beside the prefix cache: both would shorten the first token of a repeated page.
         env = {**ENV} if params["prefix_cache"] else {**ENV, "SGLANG_VLM_CACHE_SIZE_MB": "0"}
@@ -98,7 +100,7 @@ class SGLang:
             env |= {"SGLANG_USE_CPU_ENGINE": "1", "LD_LIBRARY_PATH": stub}
         return EngineLaunch(
             argv=tuple(argv),
-            url=f"http://127.0.0.1:{port}",
+            url=f"http://{host}:{port}",
             env=env,
             engine=CPU_ENGINE if stub else "sglang",
             distribution="sglang",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from vlmhyperbench_sdk.chat import Format, translate
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_simulated.streams import parse_simulation
 
@@ -25,7 +25,9 @@ class Simulated:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Start the timed server.
 
         Raises:
@@ -33,9 +35,12 @@ class Simulated:
         """
         params = {"model": load.model, "seed": 0, **load.engine_params}
         parse_simulation(params)
-        argv = (python, "-m", "vlmhyperbench_simulated", "--port", str(port), "--params", json.dumps(params))
+        argv = (python, "-m", "vlmhyperbench_simulated", "--host", host, "--port", str(port))
         return EngineLaunch(
-            argv=argv, url=f"http://127.0.0.1:{port}", engine="simulated", distribution="vlmhyperbench-simulated"
+            argv=(*argv, "--params", json.dumps(params)),
+            url=f"http://{host}:{port}",
+            engine="simulated",
+            distribution="vlmhyperbench-simulated",
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:

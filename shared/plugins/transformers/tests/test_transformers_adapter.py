@@ -46,6 +46,7 @@ def _options(folder: Path, **params: JsonValue) -> dict[str, str]:
 
 def test_every_parameter_that_varies_is_on_the_command_line(folder: Path) -> None:
     assert _options(folder, max_batch=3, device="cuda:1") == {
+        "--host": "127.0.0.1",
         "--port": "4321",
         "--name": "m",
         "--folder": str(folder),

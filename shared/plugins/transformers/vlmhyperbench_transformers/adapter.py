@@ -10,7 +10,7 @@ from typing import Literal
 from vlmhyperbench_sdk.chat import translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_transformers.memory import estimate
 
@@ -59,7 +59,9 @@ class Transformers:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Start the server in `shim` with the engine's interpreter.
 
         Raises:
@@ -67,7 +69,19 @@ class Transformers:
             NotFound: a model file is missing.
         """
         params = effective(load.engine_params)
-        argv = [python, "-I", str(SHIM), "--port", str(port), "--name", load.model, "--folder", str(_folder(load))]
+        argv = [
+            python,
+            "-I",
+            str(SHIM),
+            "--host",
+            host,
+            "--port",
+            str(port),
+            "--name",
+            load.model,
+            "--folder",
+            str(_folder(load)),
+        ]
         for name, value in params.items():
             argv += [f"--{name.replace('_', '-')}", str(value)]
         warmup: JsonObject = {
@@ -79,7 +93,7 @@ class Transformers:
         }
         return EngineLaunch(
             argv=tuple(argv),
-            url=f"http://127.0.0.1:{port}",
+            url=f"http://{host}:{port}",
             env=_ENV,
             engine="transformers",
             distribution="transformers",

@@ -12,7 +12,7 @@ from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
 from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
 from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
-from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 TRIED = ("0.32",)
@@ -75,7 +75,9 @@ class Vllm:
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+    def plan_engine(
+        self, load: LoadRequest, *, port: int, python: str, host: str = LOOPBACK
+    ) -> EngineLaunch | RemoteEngine:
         """Start vLLM's server on loopback with the interpreter of its environment.
 
         Raises:
@@ -85,11 +87,11 @@ class Vllm:
         params = read_engine_params("vLLM", PARAMS, load.engine_params)
         folder = model_folder(load)
         argv = [python, "-I", "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
-        argv += ["--served-model-name", load.model, "--host", "127.0.0.1", "--port", str(port)]
+        argv += ["--served-model-name", load.model, "--host", host, "--port", str(port)]
         argv += _arguments(params, max_model_len=_context(params, read_config(load)))
         return EngineLaunch(
             argv=tuple(argv),
-            url=f"http://127.0.0.1:{port}",
+            url=f"http://{host}:{port}",
             env=ENV,
             engine="vllm",
             distribution="vllm",

@@ -33,7 +33,7 @@ def find_package() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Load the model, serve on loopback and wait for the signal; exit with 1 if the model cannot be loaded."""
+    """Load the model, serve and wait for the signal; exit with 1 if the model cannot be loaded."""
     from vlmhyperbench_transformers.shim.loading import CannotLoad, load
     from vlmhyperbench_transformers.shim.options import read_options
     from vlmhyperbench_transformers.shim.refusal import says_out_of_memory
@@ -59,8 +59,8 @@ def main(arguments: list[str]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         server = Server(loaded, options)
-        await serve(server.handle, host="127.0.0.1", port=options.port)
-        print(json.dumps({"event": "listening", "url": f"http://127.0.0.1:{options.port}"}), flush=True)
+        await serve(server.handle, host=options.host, port=options.port)
+        print(json.dumps({"event": "listening", "url": f"http://{options.host}:{options.port}"}), flush=True)
         await stop.wait()
         sys.stdout.flush()
         os._exit(0)  # the engine's thread may be in a forward pass, which nothing interrupts

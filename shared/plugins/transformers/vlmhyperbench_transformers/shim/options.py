@@ -11,6 +11,7 @@ from pathlib import Path
 class Options:
     """What the adapter states; all of it is required, so that no default is chosen here."""
 
+    host: str
     port: int
     name: str
     folder: Path
@@ -29,7 +30,7 @@ class Options:
 def read_options(arguments: list[str]) -> Options:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="vlmhyperbench-transformers", description=__doc__)
-    for name in ("name", "dtype", "attention", "compile", "device", "device-map"):
+    for name in ("host", "name", "dtype", "attention", "compile", "device", "device-map"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("port", "max-context", "max-batch", "max-waiting", "threads"):
         parser.add_argument(f"--{name}", type=int, required=True)
