@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -18,13 +18,13 @@ from vlmhyperbench.data.weights import fetch_missing, hub_files
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
-from vlmhyperbench.environments.base import ENGINE_VARIABLES
 from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_S
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
+from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
@@ -67,7 +67,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
-    async with engine_environment(job, target) as (environment, lock_fds):
+    async with engine_environment(job, target, bench.devices) as (environment, lock_fds):
         options = _gateway_options(job.context, environment, lock_fds, folder.engine_log)
         start_ns = time.monotonic_ns()
         with job.loading(load_timeout_s):
@@ -106,7 +106,7 @@ def secret_names(work: Work) -> list[str]:
 
 @asynccontextmanager
 async def engine_environment(
-    job: ClaimedJob, target: ModelTarget | EndpointTarget
+    job: ClaimedJob, target: ModelTarget | EndpointTarget, devices: Sequence[DeviceInfo]
 ) -> AsyncIterator[tuple[EngineEnvironment, tuple[int, ...]]]:
     """Yield the environment of a target's engine, and the open locks with which a gateway holds it after the block.
 
@@ -124,6 +124,8 @@ async def engine_environment(
         yield plain, ()
         return
 
+    gpus = tuple(device.uuid for device in devices if device.kind == "gpu")
+
     async def tell(step: str, packages: int | None) -> None:
         _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
         progress = Progress(run_id=job.stream_id, stage="environment", done=0, total=packages, at=datetime.now(UTC))
@@ -132,10 +134,10 @@ async def engine_environment(
     async with AsyncExitStack() as held:
         with job.loading(2 * INSTALLER_TIMEOUT_S):
             ready = await held.enter_async_context(
-                prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell)
+                prepared(spec, settings.environments_dir, settings.home / "logs", devices=gpus, tell=tell)
             )
         _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
-        yield replace(plain, python=ready.python, inherited=ENGINE_VARIABLES), (ready.lock_fd,)
+        yield ready.engine(plain), (ready.lock_fd,)
 
 
 def _gateway_options(

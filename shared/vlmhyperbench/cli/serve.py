@@ -28,7 +28,6 @@ from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import hub_files
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.hub_files import HubFile
-from vlmhyperbench.environments.base import ENGINE_VARIABLES
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.settings import Settings
@@ -187,8 +186,7 @@ async def _serve_in(
         return await _serve(request, options, own_key, output)
     note("Preparing the environment of the engine …", output)
     async with prepared(spec, settings.environments_dir, settings.home / "logs") as ready:
-        environment = replace(options.environment, python=ready.python, inherited=ENGINE_VARIABLES)
-        options = replace(options, environment=environment, lock_fds=(ready.lock_fd,))
+        options = replace(options, environment=ready.engine(options.environment), lock_fds=(ready.lock_fd,))
         return await _serve(request, options, own_key, output)
 
 

@@ -1,18 +1,19 @@
-"""Pinned environments of engines: what is installed where an engine runs, apart from the platform's own packages."""
+"""Pinned environments of engines: what an engine runs in, apart from the platform's own packages."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from vlmhyperbench.domain.base import Refused, Spec
+from vlmhyperbench.domain.base import Refused, Sha256, Spec
 
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._, -]+\])?"
 _VERSION: Final = r" ?== ?[A-Za-z0-9][A-Za-z0-9.!+_-]*"
 _MARKER: Final = r"(?: ?; ?[^\n\r;]+)?"
 _REQUIREMENT: Final = re.compile(_NAME + _VERSION + _MARKER)
+_IMAGE: Final = re.compile(r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64}")
 _OVERRIDE: Final = re.compile(_NAME + f"(?:{_VERSION})?" + _MARKER)
 _CONDA: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_]*(?:=[A-Za-z0-9][A-Za-z0-9._]*)?")
 _CHANNEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
@@ -100,5 +101,81 @@ class VirtualenvSpec(VirtualenvFields):
     kind: Literal["virtualenv"] = "virtualenv"
 
 
-EnvironmentSpec = VirtualenvSpec
+def _by_digest(image: str) -> str:
+    if _IMAGE.fullmatch(image) is None:
+        cure = (
+            "Write the image's id, which `docker image inspect --format '{{.Id}}' NAME` prints, or NAME@sha256:DIGEST."
+        )
+        raise Refused("it names no image by its digest", cure=cure)
+    return image
+
+
+class ContainerFields(Spec):
+    """What all containers declare: the interpreter in their image, and the most that an engine may take."""
+
+    python: Annotated[str, Field(pattern=r"^[A-Za-z0-9/][A-Za-z0-9/._-]*$", max_length=300)] = "python3"
+    """Interpreter of the engine in the image: a path, or a name on the image's PATH."""
+    memory_gib: Annotated[float, Field(gt=0.01, le=100_000)] | None = None
+    """Memory of all its processes; the kernel kills the engine that needs more. None: no limit."""
+    cpus: Annotated[float, Field(gt=0.01, le=10_000)] | None = None
+    """Processor time, in cores; None: no limit."""
+
+
+class DockerFields(ContainerFields):
+    """A container of a Docker image, without rights and without a network unless it is declared."""
+
+    image: Annotated[str, Field(max_length=500), AfterValidator(_by_digest)]
+    """`sha256:ID` of an image on the worker's machine, or `NAME@sha256:DIGEST`."""
+    pull: Literal["never", "missing"] = "never"
+    """Whether an image that is not on the machine is pulled; only `NAME@sha256:DIGEST` can be."""
+    network: bool = False
+    """Whether the engine may open connections to other machines."""
+    max_processes: Annotated[int, Field(ge=16, le=4_000_000)] = 4096
+    """Processes and threads."""
+    shared_memory_gib: Annotated[float, Field(gt=0.01, le=100_000)] = 1.0
+    """Size of `/dev/shm`, through which the processes of an engine exchange tensors."""
+    scratch_gib: Annotated[float, Field(gt=0.01, le=100_000)] = 4.0
+    """Size of `/tmp`, the only folder that can be written; it is in memory."""
+
+    @model_validator(mode="after")
+    def _what_is_pulled_has_a_name(self) -> DockerFields:
+        if self.pull != "never" and "@" not in self.image:
+            raise Refused("an image's id cannot be pulled", cure="Write NAME@sha256:DIGEST, or leave pull out.")
+        return self
+
+
+class DockerSpec(DockerFields):
+    """A pinned Docker container."""
+
+    kind: Literal["docker"] = "docker"
+
+
+class ApptainerFields(ContainerFields):
+    """A container of Apptainer, for machines without Docker; it has the network of the machine."""
+
+    file: Annotated[str, Field(pattern=r"^/", max_length=4000)] | None = None
+    """Path of a SIF, or of an archive that `docker save` wrote, on the worker's machine."""
+    sha256: Sha256 | None = None
+    """Hash of `file`."""
+    definition: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    """Text of a definition file, in place of `file`."""
+    max_processes: Annotated[int, Field(ge=16, le=4_000_000)] | None = None
+    """Processes and threads; None: no limit, because many machines let Apptainer set none."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> ApptainerFields:
+        if (self.file is None) == (self.definition is None):
+            raise Refused("a container has one source", cure="Write either file with its sha256, or definition.")
+        if (self.file is None) != (self.sha256 is None):
+            raise Refused("file and sha256 belong together", cure="Write what `sha256sum FILE` prints as sha256.")
+        return self
+
+
+class ApptainerSpec(ApptainerFields):
+    """A pinned container of Apptainer."""
+
+    kind: Literal["apptainer"] = "apptainer"
+
+
+EnvironmentSpec: TypeAlias = Annotated[VirtualenvSpec | DockerSpec | ApptainerSpec, Field(discriminator="kind")]
 """Kinds of environments are told apart by `kind`."""

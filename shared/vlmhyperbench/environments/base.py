@@ -1,14 +1,26 @@
-"""The contract of every kind of environment: a pinned spec becomes something in which an engine can be started."""
+"""The contract of every kind of environment: a pinned spec becomes something in which an engine can be started.
+
+set up      `preparing.prepared(spec, …)` builds what the spec pins unless it is there, and yields `Prepared`
+run         the gateway starts the engine with `Prepared.python`, or hands it to `Prepared.launcher`, which stands in
+            for it: its output is the engine's log, SIGTERM and SIGKILL end the engine, and it ends as the engine ends.
+            What the two exchange: `vlmhyperbench_sdk.gateway.EngineEnvironment.launcher`
+mount data  the launcher gets the paths of all files that the engine reads, and makes them readable at the same paths
+limits      memory, processor, processes and devices are in the spec and in `prepared`'s arguments; a launcher that
+            cannot keep a declared limit refuses
+clean up    what a launcher made ends with it, also when it is killed; what a killed one could not remove, the next
+            removes. `EnvironmentStore.remove` removes what was built
+"""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench_sdk.gateway import EngineEnvironment
 
 ENGINE_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*"),
@@ -19,6 +31,12 @@ ENGINE_VARIABLES = (
     *("VLLM_*", "SGLANG_*", "DO_NOT_TRACK", "SLURM_*"),
 )
 """Variables of the worker that an engine in an environment of its own inherits, unless they look like credentials."""
+
+CONTAINER_VARIABLES = (
+    *("LANG", "LC_*", "TZ", "OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "MALLOC_*", "NCCL_*", "GGML_*", "DO_NOT_TRACK"),
+    *("TOKENIZERS_*", "PYTORCH_*", "VLLM_*", "SGLANG_*"),
+)
+"""Those that an engine in a container inherits: none that names a path or an address of this machine."""
 
 Tell = Callable[[str, int | None], Awaitable[None]]
 """Receives a step of the preparation (`resolving`, `waiting`, `installing`) and the number of packages, if known."""
@@ -41,6 +59,14 @@ class Prepared:
     """Distribution → version, as resolved."""
     lock_fd: int
     """Open lock file: as long as a process has it, the environment is in use and is not removed."""
+    inherited: tuple[str, ...] = ENGINE_VARIABLES
+    """Patterns of the variables that an engine inherits."""
+    launcher: tuple[str, ...] = ()
+    """Command that starts the engine in it; empty: the interpreter is started directly."""
+
+    def engine(self, plain: EngineEnvironment) -> EngineEnvironment:
+        """Return what a gateway is started with so that its engine runs in this environment."""
+        return replace(plain, python=self.python, inherited=self.inherited, launcher=self.launcher)
 
 
 def disk_is_full(error: OSError, folder: Path) -> Unavailable | None:

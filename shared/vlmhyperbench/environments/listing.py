@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec
+from vlmhyperbench.environments.apptainer_images import apptainer_key
+from vlmhyperbench.environments.docker_images import docker_key
 from vlmhyperbench.environments.local_venv import environment_key, find_interpreter, spec_key
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import NotFound
@@ -45,6 +47,10 @@ async def key_of(spec: EnvironmentSpec, store: EnvironmentStore, logs: Path) -> 
         NotFound: the machine has no such version of Python.
         Unavailable: uv is missing.
     """
+    if isinstance(spec, DockerSpec):
+        return docker_key(spec)
+    if isinstance(spec, ApptainerSpec):
+        return apptainer_key(spec)
     interpreter = await find_interpreter(spec, store, logs)
     file = store.resolved_file(spec_key(spec, interpreter))
     return environment_key(spec, interpreter, file.read_text(encoding="utf-8")) if file.is_file() else None

@@ -74,24 +74,18 @@ async def _held(
     interpreter = await find_interpreter(spec, store, logs)
     resolved = await _resolved(spec, interpreter, store, logs, tell)
     key = environment_key(spec, interpreter, resolved)
-    if store.is_busy(key) and store.ready(key) is None:
-        await tell("waiting", None)
-    while True:
-        async with AsyncExitStack() as used:
-            lock_fd = await used.enter_async_context(store.held(key, is_shared=True))
-            ready = store.ready(key)
-            if ready is not None:
-                held.push_async_exit(used.pop_all())
-                return Prepared(
-                    key=key,
-                    python=str(store.python_of(key)),
-                    python_version=ready.python_version,
-                    packages=ready.packages,
-                    lock_fd=lock_fd,
-                )
-        async with store.held(key):
-            if store.ready(key) is None:
-                await _build(spec, interpreter, resolved, key, store, logs, tell)
+
+    async def build() -> None:
+        await _build(spec, interpreter, resolved, key, store, logs, tell)
+
+    ready, lock_fd = await store.hold_built(key, build, held, tell)
+    return Prepared(
+        key=key,
+        python=str(store.python_of(key)),
+        python_version=ready.python_version,
+        packages=ready.packages,
+        lock_fd=lock_fd,
+    )
 
 
 async def find_interpreter(spec: VirtualenvSpec, store: EnvironmentStore, logs: Path) -> Interpreter:

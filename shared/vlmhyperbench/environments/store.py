@@ -1,6 +1,7 @@
 """The folder of environments: where each lies, which are whole, who holds which.
 
 <folder>/<key>/            an environment; whole only if it has `ready.json`, which is written last
+                           (of a container: only its marker, and the SIF that was built for it)
 <folder>/<key>.lock        held shared by users of the environment, exclusively by whoever builds or removes it
 <folder>/<spec>.resolved   the pinned packages, with hashes, to which a spec was resolved on this machine
 """
@@ -13,11 +14,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.files import write_whole
 
@@ -34,8 +36,15 @@ class Ready:
     packages: dict[str, str]
     """Distribution → version."""
     manager: str
+    """What installed the packages: uv or pip; or the kind of a container."""
     size_bytes: int
     build_s: float
+    image: str | None = None
+    """Digest of a container's image: the id of a Docker image, the SHA-256 of a SIF."""
+    image_file: str | None = None
+    """Path of a SIF."""
+    image_stamp: tuple[int, ...] = ()
+    """Device, inode, size and time of that file when its hash was taken."""
 
 
 class EnvironmentStore:
@@ -66,7 +75,8 @@ class EnvironmentStore:
             values = json.loads((self.folder / key / _MARKER).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return Ready(**values) if self.python_of(key).exists() else None
+        ready = Ready(**{**values, "image_stamp": tuple(values.get("image_stamp", ()))})
+        return ready if ready.image is not None or self.python_of(key).exists() else None
 
     def mark_ready(self, key: str, marker: Ready) -> None:
         """Declare an environment whole; the caller holds it exclusively."""
@@ -76,6 +86,30 @@ class EnvironmentStore:
         """Yield the keys of all environments, whole or not."""
         if self.folder.is_dir():
             yield from sorted(path.name for path in self.folder.iterdir() if _KEY.fullmatch(path.name))
+
+    async def hold_built(
+        self, key: str, build: Callable[[], Awaitable[None]], held: AsyncExitStack, tell: Tell
+    ) -> tuple[Ready, int]:
+        """Hold an environment shared until `held` ends, once it is whole, and return its marker and its open lock.
+
+        Args:
+            key: The environment.
+            build: Builds it; called while it is held exclusively.
+            held: Ends the use.
+            tell: Is told that another process builds it.
+        """
+        if self.is_busy(key) and self.ready(key) is None:
+            await tell("waiting", None)
+        while True:
+            async with AsyncExitStack() as used:
+                lock_fd = await used.enter_async_context(self.held(key, is_shared=True))
+                ready = self.ready(key)
+                if ready is not None:
+                    held.push_async_exit(used.pop_all())
+                    return ready, lock_fd
+            async with self.held(key):
+                if self.ready(key) is None:
+                    await build()
 
     @asynccontextmanager
     async def held(self, name: str, *, is_shared: bool = False, waits: bool = True) -> AsyncIterator[int]:

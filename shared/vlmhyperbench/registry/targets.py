@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
-from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.hub_files import HUB
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
@@ -61,7 +61,13 @@ def resolve_target(
 def environment_of(*entries: ModelEntry | BackendEntry) -> EnvironmentSpec | None:
     """Pin the environment of the first entry that declares one, the model's before its backend's; None if none does."""
     choice = next((entry.environment for entry in entries if entry.environment is not None), None)
-    return VirtualenvSpec(**choice.virtualenv.model_dump()) if choice is not None else None
+    if choice is None:
+        return None
+    if choice.docker is not None:
+        return DockerSpec(**choice.docker.model_dump())
+    if choice.apptainer is not None:
+        return ApptainerSpec(**choice.apptainer.model_dump())
+    return VirtualenvSpec(**choice.virtualenv.model_dump()) if choice.virtualenv is not None else None
 
 
 def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend: BackendEntry) -> str:

@@ -1,0 +1,151 @@
+"""Containers of Apptainer as environments: a SIF that was given or is built once, known by its hash."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from vlmhyperbench.domain.environments import ApptainerSpec
+from vlmhyperbench.environments.apptainer_command import execute, find_apptainer
+from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell, disk_is_full
+from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.standing_in import ABOUT, Order
+from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.errors import Conflict, NotFound
+
+RUN = "vlmhyperbench.environments.apptainer_run"
+_KEY_LENGTH = 16
+_SIF = (32, b"SIF_MAGIC")
+"""Where a SIF says what it is."""
+_CORRECT = "Correct the environment in the entry of the backend or the model."
+
+
+@asynccontextmanager
+async def prepared_apptainer(
+    spec: ApptainerSpec, folder: Path, logs: Path, devices: tuple[str, ...], *, tell: Tell
+) -> AsyncIterator[Prepared]:
+    """Build the SIF unless it is there, check its hash, and hold it while the block runs.
+
+    Raises:
+        Conflict: a file is not the one that was pinned.
+        InvalidInput: it cannot be built, or its interpreter does not run.
+        NotFound: the file is not on this machine.
+        Unavailable: Apptainer is not installed, or the disk is full.
+    """
+    store, key = EnvironmentStore(folder), apptainer_key(spec)
+
+    async def build() -> None:
+        await tell("installing", None)
+        await store.clear(key)
+        store.folder_of(key).mkdir(mode=0o700, parents=True)
+        try:
+            store.mark_ready(key, await _built(spec, store.folder_of(key), logs / f"environment-{key}.log"))
+        except BaseException:
+            shutil.rmtree(store.folder_of(key), ignore_errors=True)  # frees the space at once
+            raise
+
+    find_apptainer()
+    async with AsyncExitStack() as held:
+        try:
+            ready, lock_fd = await store.hold_built(key, build, held, tell)
+        except OSError as error:
+            raise disk_is_full(error, folder) or error from error
+        await asyncio.to_thread(_check, ready)
+        order = Order(
+            spec=spec.model_dump(mode="json"), marker=str(store.folder_of(key) / "ready.json"), devices=devices
+        )
+        yield Prepared(
+            key=key,
+            python=spec.python,
+            python_version=ready.python_version,
+            packages=ready.packages,
+            lock_fd=lock_fd,
+            inherited=CONTAINER_VARIABLES,
+            launcher=order.argv(RUN),
+        )
+
+
+def apptainer_key(spec: ApptainerSpec) -> str:
+    """Return the key of a SIF: the hash of what it is built from."""
+    source = [spec.sha256, spec.file if spec.sha256 is None else None, spec.definition]
+    return hashlib.sha256(json.dumps(["apptainer", source, spec.python]).encode()).hexdigest()[:_KEY_LENGTH]
+
+
+async def _built(spec: ApptainerSpec, folder: Path, log: Path) -> Ready:
+    started = time.monotonic()
+    sif = await _sif(spec, folder, log)
+    what = f"The interpreter {spec.python} of {spec.file or 'the definition'} does not run"
+    argv = execute(sif, [spec.python, "-I", "-c", ABOUT])
+    listed = await run_step(Step(argv=argv, log=log, cwd=folder, what=what, code="no_python", cure=_CORRECT))
+    version, packages = json.loads(listed.splitlines()[-1])
+    return Ready(
+        python_version=version,
+        packages=dict(sorted(packages.items())),
+        manager="apptainer",
+        size_bytes=sif.stat().st_size,
+        build_s=round(time.monotonic() - started, 2),
+        image="sha256:" + await asyncio.to_thread(_sha256, sif),
+        image_file=str(sif),
+        image_stamp=_stamp(sif),
+    )
+
+
+async def _sif(spec: ApptainerSpec, folder: Path, log: Path) -> Path:
+    """Return the SIF that was given, or build one from an archive or a definition."""
+    if spec.file is not None:
+        file = Path(spec.file)
+        if await asyncio.to_thread(_is_sif, file, spec.sha256):
+            return file
+        source = f"docker-archive:{file}"
+    else:
+        definition = folder / "container.def"
+        definition.write_text(spec.definition or "", encoding="utf-8")
+        source = str(definition)
+    sif = folder / "image.sif"
+    argv = [find_apptainer(), "build", "--disable-cache", str(sif), source]
+    what = "The container of Apptainer cannot be built"
+    await run_step(Step(argv=argv, log=log, cwd=folder, what=what, code="environment_failed", cure=_CORRECT))
+    sif.chmod(0o444)
+    return sif
+
+
+def _is_sif(file: Path, digest: str | None) -> bool:
+    """Check the hash of a file that was given, and tell a SIF from an archive."""
+    if not file.is_file():
+        cure = "Put it there, or correct file in the environment of the entry."
+        raise NotFound(f"There is no file {file}.", cure=cure, code="no_image")
+    if _sha256(file) != digest:
+        raise _changed(file)
+    with file.open("rb") as content:
+        return content.read(64)[_SIF[0] :].startswith(_SIF[1])
+
+
+def _check(ready: Ready) -> None:
+    """Compare the SIF with its hash, which is taken again only if the file was touched."""
+    file = Path(ready.image_file or "")
+    if not file.is_file():
+        cure = "Put it there again, or remove the environment with `vlmhyperbench envs remove`."
+        raise NotFound(f"There is no file {file}.", cure=cure, code="no_image")
+    if _stamp(file) != ready.image_stamp and f"sha256:{_sha256(file)}" != ready.image:
+        raise _changed(file)
+
+
+def _changed(file: Path) -> Conflict:
+    cure = "Write its present sha256 into the entry, or restore the file; `envs remove` forgets a built one."
+    return Conflict(f"The file {file} is not the one that was pinned.", cure=cure, code="image_changed")
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    status = file.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,0 +1,81 @@
+"""`python -m vlmhyperbench.environments.apptainer_run ORDER PATH…`: run an engine in an Apptainer container.
+
+The container shares the machine's network, so the engine listens on loopback. When this process ends, however it ends,
+the stdin of the container's first process closes, and the engine ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+from vlmhyperbench.domain.environments import ApptainerSpec
+from vlmhyperbench.environments.apptainer_command import execute
+from vlmhyperbench.environments.standing_in import INIT, Order, pass_stdin, run_launcher, write_output
+from vlmhyperbench.processes import tied
+from vlmhyperbench_sdk.protocols import LOOPBACK
+
+_GIB = 2**30
+_INHERITED = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+"""What Apptainer itself needs; nothing of it reaches the engine."""
+_PIECE = 65_536
+
+
+def launch(order: Order, paths: list[str]) -> int:
+    """Run the engine; return its exit status, or 128 and the number of the signal that killed it."""
+    spec = ApptainerSpec(**order.spec)
+    marker = json.loads(Path(order.marker).read_text(encoding="utf-8"))
+    argv = execute(
+        Path(marker["image_file"]),
+        [spec.python, "-I", "-S", str(INIT)],
+        paths=[*paths, str(INIT)],
+        options=_options(spec, order.devices),
+    )
+    variables = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    with subprocess.Popen(
+        tied(argv),
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as container:
+        pipe, output = container.stdin, container.stdout
+        if pipe is None or output is None:
+            raise RuntimeError("The container has no pipes.")
+        signal.signal(signal.SIGTERM, lambda *_: container.send_signal(signal.SIGTERM))
+
+        def pass_on(piece: bytes) -> None:
+            pipe.write(piece)
+            pipe.flush()
+
+        environment = {"kind": "apptainer", "image": marker["image"], "is_isolated": False}
+        order.state(host=LOOPBACK, pid=container.pid, environment=environment)
+        threading.Thread(target=pass_stdin, args=(pass_on, pipe.close), daemon=True).start()
+        while piece := os.read(output.fileno(), _PIECE):
+            write_output(piece)
+        status = container.wait()
+        return status if status >= 0 else 128 - status
+
+
+def _options(spec: ApptainerSpec, devices: tuple[str, ...]) -> list[str]:
+    """Return the limits and the GPUs; Apptainer ends with an error where the machine lets it set no limit."""
+    options: list[str] = []
+    if spec.memory_gib is not None:
+        size = str(int(spec.memory_gib * _GIB))
+        options += ["--memory", size, "--memory-swap", size]
+    if spec.cpus is not None:
+        options += ["--cpus", f"{spec.cpus:g}"]
+    if spec.max_processes is not None:
+        options += ["--pids-limit", str(spec.max_processes)]
+    if devices:
+        options += ["--nv", "--env", f"CUDA_VISIBLE_DEVICES={','.join(devices)}"]
+    return options
+
+
+if __name__ == "__main__":
+    run_launcher(launch)

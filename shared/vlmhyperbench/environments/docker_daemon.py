@@ -1,0 +1,98 @@
+"""The connection to Docker on this machine, and what an ended launcher left there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from vlmhyperbench.environments.standing_in import is_of_a_running_process
+from vlmhyperbench.errors import NotFound, Unavailable
+from vlmhyperbench.extras import needed_for
+
+OWNER = "io.vlmhyperbench.owner"
+"""Label of containers and networks: the process with which they end (`owner_of`)."""
+
+_START = "Start Docker's daemon, for example with `sudo systemctl start docker`."
+_INSTALL = "Install Docker Engine (Debian and Ubuntu: `sudo apt install docker.io`), or use a virtualenv or Apptainer."
+_PERMIT = "Add the user to the group docker (`sudo usermod -aG docker USER`), and log in again."
+
+
+@contextmanager
+def docker_client() -> Iterator[Any]:
+    """Yield a client of Docker's daemon on this machine.
+
+    Raises:
+        Unavailable: the library or Docker is not installed, the daemon does not answer or does not allow it, or it
+            cannot give an engine an address that this machine reaches.
+    """
+    with needed_for("An engine in a Docker container", extra="docker"):
+        from docker.errors import APIError, DockerException
+
+        import docker
+    address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not address.startswith("unix://"):
+        message = f"DOCKER_HOST is {address}: an engine's container must run on the worker's machine."
+        raise Unavailable(message, cure="Unset DOCKER_HOST, or name a local socket.", code="no_docker")
+    path = address.removeprefix("unix://")
+    try:
+        client = docker.DockerClient(base_url=address, version="auto")
+    except DockerException as error:
+        raise _no_docker(path, error) from error
+    try:
+        if any("rootless" in option for option in client.info().get("SecurityOptions") or ()):
+            message = "Docker runs rootless, and this machine cannot reach the address of such a container."
+            raise Unavailable(message, cure="Use Docker of the system, a virtualenv or Apptainer.", code="no_docker")
+        yield client
+    except APIError as error:
+        raise Unavailable(f"Docker refuses: {error.explanation or error}.", code="docker_failed") from error
+    finally:
+        client.close()
+
+
+def find_image(client: Any, image: str) -> Any:
+    """Return an image of this machine.
+
+    Raises:
+        NotFound: it is not on this machine; code `no_image`.
+    """
+    from docker.errors import ImageNotFound
+
+    try:
+        return client.images.get(image)
+    except ImageNotFound as error:
+        raise NotFound(
+            f"Docker has no image {image} on this machine.",
+            cure="Build it or load it with `docker load`, and write its id; or name it by NAME@sha256:DIGEST with "
+            "pull: missing.",
+            code="no_image",
+        ) from error
+
+
+def remove_orphans(client: Any) -> list[str]:
+    """Remove containers and networks whose process has ended; return the names of the containers."""
+    from docker.errors import APIError
+
+    removed: list[str] = []
+    for container in client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
+        if not is_of_a_running_process(container.labels[OWNER]):
+            with suppress(APIError):  # another process removes it at the same time
+                container.remove(force=True)
+                removed.append(container.name)
+    for network in client.networks.list(filters={"label": OWNER}):
+        if not is_of_a_running_process(network.attrs["Labels"][OWNER]):
+            with suppress(APIError):
+                network.remove()
+    return removed
+
+
+def _no_docker(path: str, error: Exception) -> Unavailable:
+    """Say what is missing: Docker, its daemon, or the right to use it."""
+    if "PermissionError" in repr(error) or (os.path.exists(path) and not os.access(path, os.W_OK)):  # noqa: PTH110
+        return Unavailable(f"This user may not use Docker ({path}).", cure=_PERMIT, code="no_docker")
+    import shutil
+
+    if not os.path.exists(path) and shutil.which("dockerd") is None:  # noqa: PTH110
+        return Unavailable("Docker is not installed on this machine.", cure=_INSTALL, code="no_docker")
+    return Unavailable(f"Docker's daemon does not answer at {path}.", cure=_START, code="no_docker")

@@ -1,0 +1,118 @@
+"""Docker images as environments: found by their digest, their packages listed once, used under a shared lock."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from vlmhyperbench.domain.environments import DockerSpec
+from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell
+from vlmhyperbench.environments.docker_daemon import docker_client, find_image
+from vlmhyperbench.environments.standing_in import ABOUT, Order, user
+from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+
+RUN = "vlmhyperbench.environments.docker_run"
+_KEY_LENGTH = 16
+
+
+@asynccontextmanager
+async def prepared_docker(
+    spec: DockerSpec, folder: Path, devices: tuple[str, ...], *, tell: Tell
+) -> AsyncIterator[Prepared]:
+    """Find the image, pull it if that is declared, list its packages once, and hold it while the block runs.
+
+    Raises:
+        InvalidInput: its interpreter does not run.
+        NotFound: the image is not on this machine.
+        Unavailable: Docker is not there, or the image cannot be pulled.
+    """
+    store, key = EnvironmentStore(folder), docker_key(spec)
+
+    async def build() -> None:
+        await tell("installing", None)
+        await store.clear(key)
+        store.folder_of(key).mkdir(mode=0o700, parents=True)
+        store.mark_ready(key, await asyncio.to_thread(_examine, spec))
+
+    async with AsyncExitStack() as held:
+        ready, lock_fd = await store.hold_built(key, build, held, tell)
+        await asyncio.to_thread(_find, spec)
+        marker = store.folder_of(key) / "ready.json"
+        order = Order(spec=spec.model_dump(mode="json"), marker=str(marker), devices=devices)
+        yield Prepared(
+            key=key,
+            python=spec.python,
+            python_version=ready.python_version,
+            packages=ready.packages,
+            lock_fd=lock_fd,
+            inherited=CONTAINER_VARIABLES,
+            launcher=order.argv(RUN),
+        )
+
+
+def docker_key(spec: DockerSpec) -> str:
+    """Return the key of an image's record; limits do not change what is in it."""
+    return sha256(json.dumps(["docker", spec.image, spec.python]).encode()).hexdigest()[:_KEY_LENGTH]
+
+
+def _find(spec: DockerSpec) -> None:
+    with docker_client() as client:
+        _pulled(client, spec)
+
+
+def _pulled(client: Any, spec: DockerSpec) -> Any:
+    from docker.errors import APIError
+
+    try:
+        return find_image(client, spec.image)
+    except NotFound:
+        if spec.pull == "never":
+            raise
+    try:
+        return client.images.pull(spec.image)
+    except APIError as error:
+        message = f"The image {spec.image} cannot be pulled: {error.explanation or error}."
+        raise Unavailable(message, cure="Check the registry and `docker login`.", code="no_image") from error
+
+
+def _examine(spec: DockerSpec) -> Ready:
+    """List the packages of an image in a container without rights and network."""
+    from docker.errors import APIError, ContainerError
+
+    started = time.monotonic()
+    with docker_client() as client:
+        image = _pulled(client, spec)
+        try:
+            output = client.containers.run(
+                image.id,
+                entrypoint=[spec.python, "-I", "-c", ABOUT],
+                command=[],
+                network_mode="none",
+                user=user(),
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges:true"],
+                read_only=True,
+                remove=True,
+            )
+        except (ContainerError, APIError) as error:
+            raise InvalidInput(
+                f"The interpreter {spec.python} of the image {spec.image} does not run: {error}.",
+                cure="Write the path of the image's Python as python in the entry.",
+                code="no_python",
+            ) from error
+        version, packages = json.loads(output.splitlines()[-1])
+        return Ready(
+            python_version=version,
+            packages=dict(sorted(packages.items())),
+            manager="docker",
+            size_bytes=image.attrs["Size"],
+            build_s=round(time.monotonic() - started, 2),
+            image=image.id,
+        )
