@@ -9,6 +9,8 @@ from functools import partial
 
 import psutil
 
+from vlmhyperbench.environments.docker_daemon import remove_orphaned_containers
+from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
@@ -21,6 +23,8 @@ from vlmhyperbench_inference_worker.evidence import EvidenceFolder
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.standby import Standby
+
+_LOG = get_logger(__name__)
 
 
 def devices() -> list[DeviceInfo]:
@@ -50,6 +54,8 @@ def serve(settings: Settings) -> None:
 
     async def start(context: WorkerContext) -> None:
         standby.refill()
+        for name in await asyncio.to_thread(remove_orphaned_containers):
+            _LOG.warning("worker.orphaned_container_removed", container=name)
         await evidence.recover(context.runtime)
 
     async def stop(_: WorkerContext) -> None:

@@ -164,13 +164,14 @@ def _is_same(recorded: JsonObject, engine: EngineIdentity, *, is_apart: bool) ->
     """Return whether an engine is the recorded one; an engine of unknown version is the same as no other.
 
     In an environment of its own (`is_apart`) all its packages must be equal too: the same requirements may have been
-    resolved to others on another machine, or on another day.
+    resolved to others on another machine, or on another day. In a container, its image must be equal.
     """
     stated: JsonObject = {
         "name": engine.name,
         "version": engine.version,
         "weights_sha256": dict(engine.weights_sha256),
         **({"packages": dict(engine.packages)} if is_apart else {}),
+        **({"environment": dict(engine.environment)} if engine.environment else {}),
     }
     return engine.version not in _UNKNOWN and all(recorded.get(name) == value for name, value in stated.items())
 

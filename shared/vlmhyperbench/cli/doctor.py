@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vlmhyperbench.cli import exits
@@ -16,12 +16,14 @@ from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import hub_files, verify
+from vlmhyperbench.environments.apptainer_command import apptainer_version
+from vlmhyperbench.environments.docker_daemon import docker_version
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.roots import registry_roots
-from vlmhyperbench.registry.targets import model_files
+from vlmhyperbench.registry.targets import environment_of, model_files
 from vlmhyperbench.settings import Settings
 
 _COMFORTABLE_BYTES = 2 * 1024**3
@@ -42,7 +44,7 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
-    registries, model files. The exit code is 3 if one fails.
+    registries, Docker and Apptainer, model files. The exit code is 3 if one fails.
     """
     checks = list(_checks())
     if output.json:
@@ -76,6 +78,8 @@ def _checks() -> Iterator[Check]:
         yield Check(name="registries", is_ok=False, detail=error.message, cure=error.cure)
         return
     yield _registries(catalogue)
+    yield _containers("docker", docker_version, catalogue)
+    yield _containers("apptainer", apptainer_version, catalogue)
     yield _model_files(catalogue, settings)
 
 
@@ -119,6 +123,22 @@ def _uv() -> Check:
         "environments of engines can be built" if is_ok else "not installed: no environment of an engine can be built"
     )
     return Check(name="uv", is_ok=is_ok, detail=detail, cure="pip install 'vlmhyperbench[environments]'")
+
+
+def _containers(kind: str, version: Callable[[], str], catalogue: Catalogue) -> Check:
+    """Check what runs containers of a kind; without it only engines that declare such a container cannot run."""
+    entries = {
+        **{f"backends/{name}": environment_of(backend) for name, backend in catalogue.backends.items()},
+        **{f"models/{name}": environment_of(model) for name, model in catalogue.models.items()},
+    }
+    wanting = sorted(name for name, spec in entries.items() if spec is not None and spec.kind == kind)
+    try:
+        return Check(name=kind, is_ok=True, detail=f"{version()}, for engines in containers")
+    except VlmHyperBenchError as error:
+        if not wanting:
+            return Check(name=kind, is_ok=True, detail=f"no entry needs it. {error}")
+        needed = f"{error.message} It is needed by {', '.join(wanting)}."
+        return Check(name=kind, is_ok=False, detail=needed, cure=error.cure)
 
 
 def _home(home: Home) -> Check:

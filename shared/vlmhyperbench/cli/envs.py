@@ -47,10 +47,11 @@ def list_(*, output: OutputFlags = TEXT) -> int:
     if output.json:
         emit("environments", rows)
         return exits.OK
-    columns = ["key", "state", "entries", "python", "packages", "MiB"]
+    columns = ["key", "kind", "state", "entries", "python", "packages", "MiB"]
     cells = [
         [
             row.key,
+            row.kind,
             row.state,
             ", ".join(row.entries) or None,
             row.python,
@@ -79,6 +80,8 @@ def build(
 
     async def tell(step: str, packages: int | None) -> None:
         installing = f"Installing {packages} package{'' if packages == 1 else 's'} …"
+        if packages is None:
+            installing = "Preparing the image …"
         texts = {
             "resolving": "Resolving …",
             "waiting": "Another process builds it. Waiting …",
@@ -90,6 +93,7 @@ def build(
         async with prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell) as ready:
             return {
                 "key": ready.key,
+                "image": ready.image,
                 "python": ready.python,
                 "python_version": ready.python_version,
                 "packages": dict(ready.packages),
@@ -100,7 +104,7 @@ def build(
     if output.json:
         emit("environment", made)
     else:
-        say(f"The environment {made['key']} of {backend} is ready: {made['python']}")
+        say(f"The environment {made['key']} of {backend} is ready: {made['image'] or made['python']}")
     return exits.OK
 
 

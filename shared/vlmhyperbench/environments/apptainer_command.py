@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,19 @@ def find_apptainer() -> str:
         message = "Apptainer is not installed on this machine."
         raise Unavailable(message, cure=_INSTALL, code="no_apptainer")
     return program
+
+
+def apptainer_version() -> str:
+    """Return the version of Apptainer on this machine.
+
+    Raises:
+        Unavailable: it is not installed, or does not run.
+    """
+    try:
+        output = subprocess.run([find_apptainer(), "--version"], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"Apptainer does not run: {error}.", cure=_INSTALL, code="no_apptainer") from error
+    return output.stdout.split()[-1]
 
 
 def execute(sif: Path, argv: Sequence[str], *, paths: Sequence[str] = (), options: Sequence[str] = ()) -> list[str]:

@@ -67,6 +67,7 @@ async def prepared_apptainer(
             packages=ready.packages,
             lock_fd=lock_fd,
             inherited=CONTAINER_VARIABLES,
+            image=ready.image,
             launcher=order.argv(RUN),
         )
 

@@ -61,6 +61,8 @@ class Prepared:
     """Open lock file: as long as a process has it, the environment is in use and is not removed."""
     inherited: tuple[str, ...] = ENGINE_VARIABLES
     """Patterns of the variables that an engine inherits."""
+    image: str | None = None
+    """Digest of a container's image."""
     launcher: tuple[str, ...] = ()
     """Command that starts the engine in it; empty: the interpreter is started directly."""
 

@@ -70,6 +70,25 @@ def find_image(client: Any, image: str) -> Any:
         ) from error
 
 
+def docker_version() -> str:
+    """Return the version of Docker's daemon on this machine.
+
+    Raises:
+        Unavailable: see `docker_client`.
+    """
+    with docker_client() as client:
+        return str(client.version()["Version"])
+
+
+def remove_orphaned_containers() -> list[str]:
+    """Remove what ended launchers left, where there is Docker; return the names of the containers."""
+    try:
+        with docker_client() as client:
+            return remove_orphans(client)
+    except Unavailable:  # without Docker, nothing was left; what it refuses, the next launcher tries again
+        return []
+
+
 def remove_orphans(client: Any) -> list[str]:
     """Remove containers and networks whose process has ended; return the names of the containers."""
     from docker.errors import APIError

@@ -53,6 +53,7 @@ async def prepared_docker(
             packages=ready.packages,
             lock_fd=lock_fd,
             inherited=CONTAINER_VARIABLES,
+            image=ready.image,
             launcher=order.argv(RUN),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,8 @@ class Listed:
 
     key: str | None
     """None if it was never resolved here."""
+    kind: str
+    """`virtualenv`, `docker` or `apptainer`."""
     state: State
     entries: tuple[str, ...]
     """Empty: no entry declares it any more."""
@@ -63,6 +65,7 @@ async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, l
         Unavailable: uv is missing.
     """
     entries: dict[str, list[str]] = {}
+    kinds: dict[str, str] = {}
     missing: list[Listed] = []
     for declared in wanted:
         state: State = "not built"
@@ -74,20 +77,30 @@ async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, l
             names = (declared.entry,)
             missing.append(
                 Listed(
-                    key=None, state=state, entries=names, python=declared.spec.python, packages=None, size_bytes=None
+                    key=None,
+                    kind=declared.spec.kind,
+                    state=state,
+                    entries=names,
+                    python=declared.spec.python,
+                    packages=None,
+                    size_bytes=None,
                 )
             )
         else:
             entries.setdefault(key, []).append(declared.entry)
+            kinds[key] = declared.spec.kind
     unused = [key for key in store.list_keys() if key not in entries]
-    built = [_listed(key, names, store) for key, names in [*entries.items(), *((key, []) for key in unused)]]
+    built = [_listed(key, names, kinds, store) for key, names in [*entries.items(), *((key, []) for key in unused)]]
     return [*(row for row in built if row.entries), *missing, *(row for row in built if not row.entries)]
 
 
-def _listed(key: str, entries: Sequence[str], store: EnvironmentStore) -> Listed:
+def _listed(key: str, entries: Sequence[str], kinds: Mapping[str, str], store: EnvironmentStore) -> Listed:
     ready = store.ready(key)
+    installer = ready.manager if ready is not None else "virtualenv"
+    kind = kinds.get(key) or (installer if installer in {"docker", "apptainer"} else "virtualenv")
     return Listed(
         key=key,
+        kind=kind,
         state=_state(key, ready, store),
         entries=tuple(entries),
         python=ready.python_version if ready is not None else None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from vlmhyperbench.domain.base import Refused
+from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, VirtualenvFields
 from vlmhyperbench.domain.response_formats import check_response_format
 from vlmhyperbench.domain.scenarios import MAX_REQUESTS, ArrivalSpec, ScenarioKind, Slo
 from vlmhyperbench.domain.specs import Decoding, Limits
@@ -45,6 +47,21 @@ Columns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], .
 Labels = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=1000)]
 ResponseFormat = Annotated[Params, AfterValidator(check_response_format)]
 Extractors = Annotated[tuple[ExtractorRef, ...], Field(min_length=1, max_length=10)]
+
+
+class EnvironmentChoice(Strict):
+    """Where an engine runs, if not in the platform's own interpreter. Its one key is the kind."""
+
+    virtualenv: VirtualenvFields | None = None
+    docker: DockerFields | None = None
+    apptainer: ApptainerFields | None = None
+
+    @model_validator(mode="after")
+    def _has_one_kind(self) -> EnvironmentChoice:
+        if sum(fields is not None for fields in (self.virtualenv, self.docker, self.apptainer)) != 1:
+            message = "an environment is of one kind"
+            raise Refused(message, cure="Write one of virtualenv, docker and apptainer, with its keys.")
+        return self
 
 
 class ModelChoice(Strict):

@@ -14,12 +14,12 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused, Sha256
-from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, VirtualenvFields
 from vlmhyperbench.domain.hub_files import is_commit
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import (
     Columns,
+    EnvironmentChoice,
     Extractors,
     Labels,
     MetricRefs,
@@ -81,21 +81,6 @@ class PackageEntry(Entry):
     """
 
     source: Annotated[LocalSource | GitSource | PypiSource, Field(discriminator="type")]
-
-
-class EnvironmentChoice(Strict):
-    """Where an engine runs, if not in the platform's own interpreter. Its one key is the kind."""
-
-    virtualenv: VirtualenvFields | None = None
-    docker: DockerFields | None = None
-    apptainer: ApptainerFields | None = None
-
-    @model_validator(mode="after")
-    def _has_one_kind(self) -> EnvironmentChoice:
-        if sum(fields is not None for fields in (self.virtualenv, self.docker, self.apptainer)) != 1:
-            message = "an environment is of one kind"
-            raise Refused(message, cure="Write one of virtualenv, docker and apptainer, with its keys.")
-        return self
 
 
 class ModelEntry(Entry):

@@ -52,7 +52,13 @@ def test_a_model_runs_in_the_environment_of_its_backend_unless_it_has_its_own(tm
             "environment: {virtualenv: {requirements: [a==1], manager: conda, channels: ['https://h/c']}}\n",
             "environment.virtualenv.channels.0",
         ),
-        ("environment: {docker: {image: x}}\n", "environment.docker"),
+        ("environment: {docker: {image: x}}\n", "environment.docker.image"),
+        ("environment: {docker: {image: sha256:abc}}\n", "environment.docker.image"),
+        (f"environment: {{docker: {{image: 'sha256:{'0' * 64}', pull: missing}}}}\n", "environment.docker"),
+        ("environment: {apptainer: {file: /x.sif}}\n", "environment.apptainer"),
+        ("environment: {apptainer: {python: python3}}\n", "environment.apptainer"),
+        ("environment: {}\n", "environment"),
+        ("environment: {singularity: {file: /x.sif}}\n", "environment.singularity"),
     ],
 )
 def test_a_wrong_environment_is_refused_with_its_line_and_a_cure(

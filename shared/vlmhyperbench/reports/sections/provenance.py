@@ -162,7 +162,7 @@ def _claims(run: RunSummary, name: str) -> Table:
                 claim.id,
                 claim.host,
                 machine_in_words(claim.machine),
-                f"{plain(engine.get('name'))} {plain(engine.get('version'))}",
+                _engine_in_words(engine),
                 claim.measured_at or "–",
                 claim.started_at or "–",
             )
@@ -179,6 +179,15 @@ def _claims(run: RunSummary, name: str) -> Table:
             Column(title="started"),
         ),
         rows=tuple(rows),
+    )
+
+
+def _engine_in_words(engine: Mapping[str, JsonValue]) -> str:
+    """Name an engine with its version, and the image of the container in which it ran."""
+    words = f"{plain(engine.get('name'))} {plain(engine.get('version'))}"
+    environment = _mapping(engine.get("environment"))
+    return (
+        f"{words}, {plain(environment['kind'])} {plain(environment.get('image'))}" if "kind" in environment else words
     )
 
 

@@ -1,5 +1,5 @@
 # An image in which an engine runs, from a list of pinned packages (docs/environments.md says how it is used):
-#   docker build -f docker/engine.Dockerfile --build-arg ENGINE=transformers -t engine-transformers requirements/engines
+#   docker build -f containers/engine.Dockerfile --build-arg ENGINE=transformers -t engine-transformers requirements/engines
 # Wheels that no index has, such as torch for a processor, lie beside the list. The platform is not in the image: what an
 # adapter adds to its engine is mounted when a model is loaded.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
