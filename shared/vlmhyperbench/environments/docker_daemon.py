@@ -28,9 +28,8 @@ def docker_client() -> Iterator[Any]:
             cannot give an engine an address that this machine reaches.
     """
     with needed_for("An engine in a Docker container", extra="docker"):
-        from docker.errors import APIError, DockerException
-
         import docker
+        from docker.errors import APIError, DockerException
     address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if not address.startswith("unix://"):
         message = f"DOCKER_HOST is {address}: an engine's container must run on the worker's machine."
