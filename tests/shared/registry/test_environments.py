@@ -16,6 +16,7 @@ from vlmhyperbench.registry.resolution import resolve_run
 from vlmhyperbench.registry.schemas import RunEntry
 
 BACKEND = "environment: {virtualenv: {python: '3.12', requirements: [engine==1.0], manager: pip}}\n"
+PULLED_ID = f"environment: {{docker: {{image: 'sha256:{'0' * 64}', pull: missing}}}}\n"
 MODEL = "backends: [engine]\nenvironment:\n  virtualenv:\n    requirements: [engine==2.0]\n"
 
 
@@ -54,7 +55,7 @@ def test_a_model_runs_in_the_environment_of_its_backend_unless_it_has_its_own(tm
         ),
         ("environment: {docker: {image: x}}\n", "environment.docker.image"),
         ("environment: {docker: {image: sha256:abc}}\n", "environment.docker.image"),
-        (f"environment: {{docker: {{image: 'sha256:{'0' * 64}', pull: missing}}}}\n", "environment.docker"),
+        pytest.param(PULLED_ID, "environment.docker", id="an id is pulled"),
         ("environment: {apptainer: {file: /x.sif}}\n", "environment.apptainer"),
         ("environment: {apptainer: {python: python3}}\n", "environment.apptainer"),
         ("environment: {}\n", "environment"),
