@@ -1,4 +1,4 @@
-"""An engine of a version with which its adapter was not tried is named in its identity; a stated version counts."""
+"""The warnings of an engine's identity: an untried version, a way of starting, and what the engine states itself."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def test_a_version_that_no_distribution_has_is_the_one_that_the_engine_states() 
     assert _identify(properties={"/version": {"version": "0.32.0+cpu"}}).version == "0.32.0+cpu"
     assert _identify(packages={"vllm": "0.31"}, properties={"/version": {"version": "0.32"}}).version == "0.31"
     assert _identify().version == "unknown"
+
+
+def test_what_the_adapter_and_the_engine_warn_of_is_part_of_the_identity() -> None:
+    launch = EngineLaunch(
+        argv=("engine",), url="http://127.0.0.1:1", engine="vllm", tried=("1",), warnings=("A test.",)
+    )
+    properties: Mapping[str, JsonValue] = {"/props": {"warnings": ["No images."]}, "/version": {"version": "2"}}
+    warnings = identify_launched(launch, pid=1, packages={}, weights_sha256={}, properties=properties).warnings
+    assert (warnings[0], warnings[2]) == ("A test.", "No images.")
+    assert "not with 2" in warnings[1]
+    assert _identify(properties={"/props": {"warnings": "none"}}).warnings == ()

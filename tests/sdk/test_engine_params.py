@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, Pattern, read_engine_params
 from vlmhyperbench_sdk.types import JsonValue
 
 TABLE: EngineParams = {
@@ -14,17 +14,18 @@ TABLE: EngineParams = {
     "share": Number(default=0.9, minimum=0.1, maximum=1.0),
     "dtype": Choice(("auto", "float16")),
     "eager": Flag(),
+    "device": Pattern(default="cpu", pattern=r"cpu|cuda:\d", form="cpu or cuda:N"),
 }
 
 
 def test_what_is_not_given_or_null_is_the_default() -> None:
-    defaults = {"slots": 4, "share": 0.9, "dtype": "auto", "eager": False}
+    defaults = {"slots": 4, "share": 0.9, "dtype": "auto", "eager": False, "device": "cpu"}
     assert read_engine_params("E", TABLE, {}) == defaults
     assert read_engine_params("E", TABLE, dict.fromkeys(TABLE)) == defaults
 
 
 def test_what_is_given_is_taken_up_to_its_bounds() -> None:
-    given: dict[str, JsonValue] = {"slots": 8, "share": 1, "dtype": "float16", "eager": True}
+    given: dict[str, JsonValue] = {"slots": 8, "share": 1, "dtype": "float16", "eager": True, "device": "cuda:1"}
     assert read_engine_params("E", TABLE, given) == given
 
 
@@ -43,6 +44,8 @@ def test_what_is_given_is_taken_up_to_its_bounds() -> None:
         ("eager", "false"),
         ("eager", 1),
         ("slot", 4),
+        ("device", "cuda:"),
+        ("device", 1),
     ],
 )
 def test_anything_else_is_refused_by_name(name: str, value: JsonValue, wording: Wording) -> None:

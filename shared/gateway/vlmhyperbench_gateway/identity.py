@@ -21,6 +21,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 PROPERTIES = ("/props", "/version", "/v1/models")
 """Paths at which engines describe themselves; an engine need not have all of them."""
 
+_MAX_WARNINGS = 10
 _MAX_PROPERTIES_BYTES = 1024 * 1024
 _SECONDS = 20.0
 _LIST_PACKAGES = """\
@@ -82,7 +83,7 @@ def identify_launched(
     named = {name.lower().replace("_", "-"): version for name, version in packages.items()}
     installed = named.get((launch.distribution or launch.engine).lower().replace("_", "-"))
     version = installed or _stated_version(properties) or "unknown"
-    warnings = _warnings(launch, version)
+    warnings = (*launch.warnings, *_untried(launch, version), *_stated_warnings(properties))
     for warning in warnings:
         get_logger(__name__).warning("engine", engine=launch.engine, warning=warning)
     return EngineIdentity(
@@ -108,13 +109,20 @@ def identify_remote(engine: str, load: LoadRequest, properties: Mapping[str, Jso
     )
 
 
-def _warnings(launch: EngineLaunch, version: str) -> tuple[str, ...]:
+def _untried(launch: EngineLaunch, version: str) -> tuple[str, ...]:
     """Return a warning if the adapter was not tried with this version of its engine."""
     if not launch.tried or any(f"{version}.".startswith(f"{tried}.") for tried in launch.tried):
         return ()
     tried = ", ".join(launch.tried)
     problem = f"The adapter was tried with {launch.engine} {tried}, but not with {version}."
     return (f"{problem} Install such a version, or check the answers.",)
+
+
+def _stated_warnings(properties: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return the warnings that an engine's `/props` states; servers of this project have that field."""
+    props = properties.get("/props")
+    stated = props.get("warnings") if isinstance(props, Mapping) else None
+    return tuple(map(str, stated[:_MAX_WARNINGS])) if isinstance(stated, list) else ()
 
 
 def _stated_version(properties: Mapping[str, JsonValue]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Union
@@ -43,7 +44,17 @@ class Flag:
     default: bool = False
 
 
-EngineParam = Union[Integer, Number, Choice, Flag]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """A text that matches a regular expression as a whole."""
+
+    default: str
+    pattern: str
+    form: str
+    """What it matches, in words that follow "must be"."""
+
+
+EngineParam = Union[Integer, Number, Choice, Flag, Pattern]
 EngineParams = Mapping[str, EngineParam]
 """Name → what the parameter may be: the table of all parameters of an engine."""
 
@@ -75,13 +86,17 @@ def _read(engine: str, name: str, param: EngineParam, value: object) -> int | fl
         if isinstance(value, bool):
             return value
         expected = "true or false"
+    elif isinstance(param, Pattern):
+        if isinstance(value, str) and re.fullmatch(param.pattern, value, re.ASCII):
+            return value
+        expected = param.form
     else:
         kinds = int if isinstance(param, Integer) else (int, float)
         if not isinstance(value, bool) and isinstance(value, kinds) and param.minimum <= value <= param.maximum:
             return value
         kind = "a whole number" if isinstance(param, Integer) else "a number"
         expected = f"{kind} between {param.minimum} and {param.maximum}"
-    raise InvalidInput(f"{engine}'s {name} must be {expected}.", cure="Correct it in engine_params.")
+    raise InvalidInput(f"The parameter {name} of {engine} must be {expected}.", cure="Correct it in engine_params.")
 
 
 def check_profile(metric: str, profile: str, known: Collection[str]) -> str:

@@ -137,6 +137,8 @@ class EngineLaunch:
     tried: tuple[str, ...] = ()
     """Versions of the engine with which the adapter was tried, each with all that begin with it and a dot; any other
     version gives a warning. Empty: no version does."""
+    warnings: tuple[str, ...] = ()
+    """What a reader of the answers and times should know of this way to start it; reports show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
@@ -31,7 +32,7 @@ def resolve_target(
     if model is None:
         return None
     name = choice.backend or model.backends[0]
-    if name not in model.backends:
+    if not _runs_on(model, name, catalogue.backends):
         cure = did_you_mean(name, model.backends)
         references.say((*path, "backend"), f"the model {choice.model!r} does not run on {name!r}.", cure)
         return None
@@ -80,6 +81,12 @@ def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend
         ):
             return special.backend_class
     return _class_of(backend_name, backend)
+
+
+def _runs_on(model: ModelEntry, name: str, backends: Mapping[str, BackendEntry]) -> bool:
+    """Return whether a model runs on a backend: one of its own, or another entry of the same adapter."""
+    classes = {_class_of(own, backends[own]) for own in model.backends if own in backends}
+    return name in model.backends or (name in backends and _class_of(name, backends[name]) in classes)
 
 
 def model_files(root: FilePath, model: ModelEntry) -> tuple[ModelFile, ...]:

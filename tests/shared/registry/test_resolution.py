@@ -236,6 +236,16 @@ def test_what_does_not_fit_is_refused(catalogue: Catalogue, fields: dict[str, ob
     wording("\n".join(map(str, _errors(catalogue, **fields))))
 
 
+def test_a_model_runs_on_every_backend_of_the_adapters_that_it_names(tmp_path: Path) -> None:
+    others = {"engine-elsewhere": "engine", "third": "openai"}
+    changes = {f"backends/{name}.yaml": f"default_backend_class: {kind}\n" for name, kind in others.items()}
+    catalogue = load(tmp_path, changes)
+    spec = _spec(catalogue, target={"model": "m", "backend": "engine-elsewhere"})
+    assert isinstance(spec.target, ModelTarget)
+    assert (spec.target.backend, spec.target.backend_class) == ("engine-elsewhere", "engine")
+    assert len(_errors(catalogue, target={"model": "m", "backend": "third"})) == 1
+
+
 def test_two_profiles_of_one_metric_are_two_metrics(catalogue: Catalogue) -> None:
     assert [metric.profile for metric in _spec(catalogue, metrics=["anls", "anls@inclusive"]).metrics] == [
         "paper",

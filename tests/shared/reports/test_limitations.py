@@ -113,6 +113,12 @@ def test_a_claim_that_sent_nothing_does_not_count_as_overlapping() -> None:
     assert _once(in_turn=True) in limits_of(comparison_of("e", "demo", "DONE", runs))
 
 
+def test_warnings_of_the_engines_are_limitations_each_once() -> None:
+    untried = "The adapter was tried with vllm 0.32, but not with 0.40."
+    claims = [claim(engine={"name": "vllm", "version": "0.40", "argv": [], "warnings": [untried]}) for _ in range(2)]
+    assert limits_of(document_of(evidence(claims=claims))).count(untried) == 1
+
+
 def test_later_limitations_are_added_below_those_of_the_report() -> None:
     document = document_of(evidence([fact(0, "a", "a")]))
     assert add_limitations(document, []) == document

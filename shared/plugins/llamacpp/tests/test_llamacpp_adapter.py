@@ -92,13 +92,3 @@ def test_the_prompt_cache_is_off_in_every_request() -> None:
     request: dict[str, JsonValue] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
     assert LlamaCpp().to_engine(request)["cache_prompt"] is False
     check_translation(LlamaCpp())
-
-
-def test_memory_is_estimated_where_the_layers_are(weights: Path) -> None:
-    on_host = LlamaCpp().estimate_memory(_load(weights))
-    on_device = LlamaCpp().estimate_memory(_load(weights, n_gpu_layers=-1))
-    assert on_host is not None
-    assert on_device is not None
-    assert (on_host.device_bytes, on_device.device_bytes) == (0, 100)
-    assert on_host.host_bytes == on_device.host_bytes + 100
-    assert LlamaCpp().estimate_memory(LoadRequest(model="m", backend_class="llamacpp")) is None

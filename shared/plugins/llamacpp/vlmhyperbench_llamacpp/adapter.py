@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
 from vlmhyperbench_sdk.chat import translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -14,6 +15,9 @@ from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, 
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHIM = Path(__file__).with_name("shim.py")
+
+TRIED = ("2026.10",)
+"""Versions of xllamacpp with which the tests of this adapter were run."""
 
 PARAMS: EngineParams = {
     "n_ctx": Integer(default=4096, minimum=256, maximum=10_000_000),
@@ -39,8 +43,6 @@ SAMPLING = (
     *("top_n_sigma", "min_keep", "n_probs", "grammar", "reasoning_format", "return_tokens", "timings_per_token"),
 )
 """Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
-
-_PROCESS_BYTES = 150 * 1024 * 1024
 
 
 class LlamaCpp:
@@ -78,6 +80,7 @@ class LlamaCpp:
             url=f"http://{host}:{port}",
             engine="llama.cpp",
             distribution="xllamacpp",
+            tried=TRIED,
             warmup=warmup,
         )
 
@@ -99,16 +102,21 @@ class LlamaCpp:
         return body
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
-        """Estimate from the files' sizes: the weights and the overhead of a process, without the KV cache."""
-        sizes = [Path(path).stat().st_size for path in load.files.values() if Path(path).is_file()]
-        if not sizes:
+        """Estimate weights, KV cache and process from the headers of the files; `memory` states the formulas.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or a file is no GGUF.
+            NotFound: a model file is missing.
+        """
+        if "weights" not in load.files:
             return None
-        on_device = sum(sizes) if _effective(load.engine_params)["n_gpu_layers"] else 0
+        mmproj = _file(load, "mmproj") if "mmproj" in load.files else None
+        memory = estimate_llama_memory(_file(load, "weights"), mmproj, _effective(load.engine_params))
         return MemoryEstimate(
-            device_bytes=on_device,
-            host_bytes=sum(sizes) - on_device + _PROCESS_BYTES,
+            device_bytes=memory.device_bytes,
+            host_bytes=memory.host_bytes + PROCESS_BYTES,
             source="static",
-            knobs=("n_gpu_layers",),
+            knobs=("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers"),
         )
 
 

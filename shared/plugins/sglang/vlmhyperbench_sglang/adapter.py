@@ -164,7 +164,12 @@ class SGLang:
             weights_dtype="fp8" if params["quantization"] == "fp8" else None,
             kv_dtype="fp8" if str(params["kv_cache_dtype"]).startswith("fp8") else str(params["kv_cache_dtype"]),
         )
-        return MemoryEstimate(device_bytes=memory.total_bytes, host_bytes=_PROCESS_BYTES, source="static")
+        return MemoryEstimate(
+            device_bytes=memory.total_bytes,
+            host_bytes=_PROCESS_BYTES,
+            source="static",
+            knobs=("max_model_len", "kv_cache_dtype", "dtype", "quantization"),
+        )
 
 
 _ON_PROCESSOR = (

@@ -15,7 +15,6 @@ from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.testing.backends import check_translation
 from vlmhyperbench_sdk.types import JsonValue
 from vlmhyperbench_transformers.adapter import SHIM, Transformers
-from vlmhyperbench_transformers.memory import PROCESS_BYTES
 
 TEXT = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32}
 MAX_POSITIONS = 128
@@ -112,26 +111,28 @@ def test_requests_are_translated_or_refused_by_name(wording: Wording) -> None:
     wording(refused.value)
 
 
-def test_memory_is_weights_and_cache(folder: Path) -> None:
+def test_memory_is_weights_and_the_cache_of_one_answer(folder: Path) -> None:
     head = 32 // 4
     per_token = 2 * 2 * 2 * head
     estimates = {
         name: Transformers().estimate_memory(_load(folder, **params))
         for name, params in {
-            "on a device": {"max_batch": 4},
-            "short": {"max_batch": 4, "max_context": 64},
-            "in 32 bits": {"max_batch": 4, "dtype": "float32"},
-            "on the processor": {"max_batch": 4, "device": "cpu"},
+            "on a device": {},
+            "short": {"max_context": 64},
+            "in 32 bits": {"dtype": "float32"},
+            "on the processor": {"device": "cpu"},
         }.items()
     }
     device = {name: estimate.device_bytes for name, estimate in estimates.items() if estimate is not None}
-    assert device["on a device"] - device["short"] == 4 * (MAX_POSITIONS - 64) * per_token * 2
-    assert device["in 32 bits"] - device["on a device"] == 1000 * 2 + 4 * MAX_POSITIONS * per_token * 2
+    assert device["on a device"] - device["short"] == (MAX_POSITIONS - 64) * per_token * 2
+    assert device["in 32 bits"] - device["on a device"] == 1000 * 2 + MAX_POSITIONS * per_token * 2
     assert device["on the processor"] == 0
-    on_host = estimates["on the processor"]
+    assert device["on a device"] == 2010 + MAX_POSITIONS * per_token * 2
+    on_device, on_host = estimates["on a device"], estimates["on the processor"]
+    assert on_device is not None
     assert on_host is not None
-    assert on_host.host_bytes - PROCESS_BYTES == 2010 + 4 * MAX_POSITIONS * per_token * 2
-    assert on_host.source == "static"
+    assert on_host.host_bytes - on_device.host_bytes == device["on a device"]
+    assert (on_host.source, on_host.knobs) == ("static", ("max_context", "dtype"))
 
 
 def test_a_vision_tower_adds_its_activations(folder: Path) -> None:
@@ -145,10 +146,8 @@ def test_a_vision_tower_adds_its_activations(folder: Path) -> None:
     assert after.device_bytes - before.device_bytes == 4 * (4 * 8 + 16) * 2
 
 
-def test_memory_of_an_unreadable_model_is_unknown_or_its_size(folder: Path) -> None:
+def test_memory_of_an_unreadable_model_is_unknown_or_refused(folder: Path) -> None:
     assert Transformers().estimate_memory(LoadRequest(model="m", backend_class="transformers")) is None
     (folder / "config.json").write_text("[")
-    (folder / "model.safetensors").write_bytes(b"\xff" * 20)
-    estimate = Transformers().estimate_memory(_load(folder, device="cpu"))
-    assert estimate is not None
-    assert estimate.host_bytes == PROCESS_BYTES + 20
+    with pytest.raises(InvalidInput, match=r"config\.json is not JSON"):
+        Transformers().estimate_memory(_load(folder))

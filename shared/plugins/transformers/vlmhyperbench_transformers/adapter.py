@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from vlmhyperbench_sdk.chat import translate
-from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
+from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Pattern, read_engine_params
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
-from vlmhyperbench_transformers.memory import estimate
 
 SHIM = Path(__file__).parent / "shim" / "__main__.py"
-CONFIG = "config.json"
-"""Role, and name, of the file whose folder holds the model."""
 
-INTEGERS: Mapping[str, tuple[int, int, int]] = {
-    "max_context": (4096, 16, 10_000_000),
-    "max_batch": (8, 1, 1024),
-    "max_waiting": (256, 0, 100_000),
-    "threads": (0, 0, 1024),
+TRIED = ("5.23",)
+"""Versions of transformers with which the tests of this adapter were run."""
+
+PARAMS: EngineParams = {
+    "max_context": Integer(default=4096, minimum=16, maximum=10_000_000),
+    "max_batch": Integer(default=8, minimum=1, maximum=1024),
+    "max_waiting": Integer(default=256, minimum=0, maximum=100_000),
+    "threads": Integer(default=0, minimum=0, maximum=1024),
+    "dtype": Choice(("auto", "float32", "bfloat16", "float16")),
+    "attention": Choice(("sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention")),
+    "compile": Choice(("off", "default", "max-autotune-no-cudagraphs")),
+    "device": Pattern(default="auto", pattern=r"auto|cpu|cuda(:\d{1,3})?", form="auto, cpu, cuda or cuda:N"),
+    "device_map": Choice(("none", "auto", "balanced", "balanced_low_0", "sequential")),
+    "trust_remote_code": Flag(),
 }
-"""Parameter → default, minimum, maximum.
-
-`max_context`: tokens of a prompt and its answer; the model's own maximum bounds it. `max_batch`: answers that are
-decoded together. `max_waiting`: requests that may wait for a place; one more is refused with 429. `threads`: threads
-of torch on a processor, 0 for its own choice.
-"""
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "dtype": ("auto", "float32", "bfloat16", "float16"),
-    "attention": ("sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"),
-    "compile": ("off", "default", "max-autotune-no-cudagraphs"),
-    "device_map": ("none", "auto", "balanced", "balanced_low_0", "sequential"),
-    "trust_remote_code": ("off", "on"),
-}
-"""Parameter → allowed values; the first is the default. `dtype: auto` is that of the weights."""
-
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
+"""All parameters; README.md says what each does. `dtype: auto` is that of the weights; 0 threads: half of the cores."""
 
 VENDOR = ("top_k", "min_p", "repetition_penalty", "skip_special_tokens")
 """Fields beyond OpenAI's that the server supports, in a request or its `model_params`."""
@@ -68,22 +60,12 @@ class Transformers:
             InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
             NotFound: a model file is missing.
         """
-        params = effective(load.engine_params)
-        argv = [
-            python,
-            "-I",
-            str(SHIM),
-            "--host",
-            host,
-            "--port",
-            str(port),
-            "--name",
-            load.model,
-            "--folder",
-            str(_folder(load)),
-        ]
+        params = _read(load.engine_params)
+        argv = [python, "-I", str(SHIM), "--host", host, "--port", str(port), "--name", load.model]
+        argv += ["--folder", str(model_folder(load))]
         for name, value in params.items():
-            argv += [f"--{name.replace('_', '-')}", str(value)]
+            written = ("on" if value else "off") if isinstance(value, bool) else str(value)
+            argv += [f"--{name.replace('_', '-')}", written]
         warmup: JsonObject = {
             "model": load.model,
             "messages": [{"role": "user", "content": "Hello"}],
@@ -97,6 +79,7 @@ class Transformers:
             env=_ENV,
             engine="transformers",
             distribution="transformers",
+            tried=TRIED,
             warmup=warmup,
         )
 
@@ -121,62 +104,41 @@ class Transformers:
         return body
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
-        """Estimate weights, KV cache and the activations of the vision tower; `memory.estimate` states the formulas."""
-        folder = load.files.get(CONFIG)
-        if folder is None or not Path(folder).is_file():
+        """Estimate the least memory with which the model loads and answers, on all of its devices together.
+
+        It is the weights, a KV cache for one answer of `max_context` tokens, and one image in the vision tower
+        (`hf_memory` states the formulas); more memory holds more answers at a time, up to `max_batch`.
+        """
+        if CONFIG not in load.files:
             return None
-        return estimate([Path(path) for path in load.files.values()], effective(load.engine_params))
+        params, config = _read(load.engine_params), read_config(load)
+        wanted = int(params["max_context"])
+        memory = estimate_hf_memory(
+            config,
+            count_elements(load.files),
+            tokens=min(wanted, context_tokens(config) or wanted),
+            dtype=str(params["dtype"]),
+        )
+        on_device = 0 if params["device"] == "cpu" else memory.total_bytes
+        return MemoryEstimate(
+            device_bytes=on_device,
+            host_bytes=memory.total_bytes - on_device + _PROCESS_BYTES,
+            source="static",
+            knobs=("max_context", "dtype"),
+        )
 
 
-_CORRECT = "Correct it in engine_params."
+_PROCESS_BYTES = 400 * 1024**2
+"""A process with torch and transformers, without any model, measured on a processor."""
 
 
-def effective(given: JsonObject) -> dict[str, int | str]:
+def _read(given: JsonObject) -> Mapping[str, int | float | str]:
     """Return every parameter, given or default.
 
     Raises:
-        InvalidInput: a parameter is unknown or out of range.
+        InvalidInput: a parameter is unknown or out of range, or both device and device_map are given.
     """
-    for name in given:
-        if name not in INTEGERS and name not in CHOICES and name != "device":
-            known = ", ".join((*INTEGERS, *CHOICES, "device"))
-            raise InvalidInput(f"transformers has no engine parameter {name!r}.", cure=f"Choose one of {known}.")
-    params: dict[str, int | str] = {}
-    for name, (default, minimum, maximum) in INTEGERS.items():
-        value = given.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            message = f"transformers' {name} must be a whole number between {minimum} and {maximum}."
-            raise InvalidInput(message, cure=_CORRECT)
-        params[name] = value
-    for name, allowed in CHOICES.items():
-        choice = given.get(name, allowed[0])
-        if choice not in allowed:
-            raise InvalidInput(f"transformers' {name} must be one of {', '.join(allowed)}.", cure=_CORRECT)
-        params[name] = str(choice)
-    device = given.get("device", "auto")
-    if not isinstance(device, str) or not _DEVICE.fullmatch(device):
-        raise InvalidInput("transformers' device must be auto, cpu, cuda or cuda:N.", cure=_CORRECT)
-    if params["device_map"] != "none" and device != "auto":
+    params = read_engine_params("transformers", PARAMS, given)
+    if params["device_map"] != "none" and params["device"] != "auto":
         raise InvalidInput("transformers takes either device or device_map.", cure="Leave one of them out.")
-    return {**params, "device": device}
-
-
-def _folder(load: LoadRequest) -> Path:
-    if CONFIG not in load.files:
-        raise NotFound(
-            f"The model {load.model} has no file in the role {CONFIG}.",
-            cure="Name each file of its folder under files in the entry of the model, with its name as the role.",
-        )
-    folder = Path(load.files[CONFIG]).parent
-    for role, name in load.files.items():
-        path = Path(name)
-        if not path.is_file():
-            raise NotFound(
-                f"There is no file {path}.", cure="Put it there, or correct the path in the entry of the model."
-            )
-        if path != folder / role:
-            raise InvalidInput(
-                f"The file {path} of the model {load.model} is not {folder / role}.",
-                cure="Put all files of the model into one folder, and give each its name as its role.",
-            )
-    return folder
+    return params

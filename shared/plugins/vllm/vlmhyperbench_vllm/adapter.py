@@ -136,23 +136,30 @@ class Vllm:
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
         """Estimate the least memory with which vLLM loads the model, on all of its devices together.
 
-        It is the weights, a KV cache for one answer of `max_model_len` tokens, and one image in the vision tower
-        (`hf_memory` states the formulas); more memory holds more answers at a time. On a processor the same bytes are
-        the host's.
+        It is the weights, the KV cache of `kv_cache_gib`, else one for an answer of `max_model_len` tokens, and one
+        image in the vision tower (`hf_memory` states the formulas); more memory holds more answers at a time. On a
+        processor the same bytes are the host's.
         """
         if CONFIG not in load.files:
             return None
         params, config = read_engine_params("vLLM", PARAMS, load.engine_params), read_config(load)
-        is_fp8 = params["quantization"] == "fp8"
+        quantised = params["quantization"] in {"fp8", "int8_per_channel_weight_only"}
         memory = estimate_hf_memory(
             config,
             count_elements(load.files),
             tokens=_context(params, config),
             dtype=str(params["dtype"]),
-            weights_dtype="fp8" if is_fp8 or params["quantization"] == "int8_per_channel_weight_only" else None,
+            weights_dtype="fp8" if quantised else None,
             kv_dtype=str(params["kv_cache_dtype"]),
         )
-        return MemoryEstimate(device_bytes=memory.total_bytes, host_bytes=_PROCESS_BYTES, source="static")
+        wanted = int(float(params["kv_cache_gib"]) * _GIB)
+        cache = ("kv_cache_gib",) if wanted else ("max_model_len", "kv_cache_dtype")
+        return MemoryEstimate(
+            device_bytes=memory.weights_bytes + memory.vision_bytes + (wanted or memory.kv_bytes),
+            host_bytes=_PROCESS_BYTES,
+            source="static",
+            knobs=(*cache, "dtype", "quantization"),
+        )
 
 
 _PROCESS_BYTES = 3 * 1024**3

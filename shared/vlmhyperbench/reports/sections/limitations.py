@@ -40,7 +40,7 @@ def limitations(runs: Sequence[RunSummary]) -> Section:
     """List the limitations of one or several runs; those of all runs are listed once."""
     runs_of: dict[str, list[str]] = {}
     for run in runs:
-        for item in (*_of_the_end(run), *_of_the_model(run), *_of_quality(run), *_of_speed(run)):
+        for item in (*_of_the_end(run), *_of_the_model(run), *_of_the_engine(run), *_of_quality(run), *_of_speed(run)):
             runs_of.setdefault(item, []).append(run.name)
     timed = [run for run in runs if run.performance.times.get("latency_ms")]
     how = ONE_AFTER_ANOTHER if are_one_after_another([_sending(run) for run in timed]) else ""
@@ -91,6 +91,13 @@ def _of_the_model(run: RunSummary) -> list[str]:
     return [
         f"the endpoint does not list ‘{target.model_name}’ among its models ({names}); another model may have answered."
     ]
+
+
+def _of_the_engine(run: RunSummary) -> list[str]:
+    """Return the warnings of the engines that ran, such as that of an untried version."""
+    warnings = [claim.engine.get("warnings") for claim in run.generating if claim.engine]
+    listed = [warning for each in warnings if isinstance(each, (list, tuple)) for warning in each]
+    return [str(warning) for warning in dict.fromkeys(listed)]
 
 
 def _listed_models(claim: ClaimEvidence) -> list[str]:

@@ -34,6 +34,10 @@ def find_package() -> None:
 
 def main(arguments: list[str]) -> int:
     """Load the model, serve and wait for the signal; exit with 1 if the model cannot be loaded."""
+    from vlmhyperbench_transformers.shim.vision import hide_unusable
+
+    warning = hide_unusable()  # before transformers looks for it
+
     from vlmhyperbench_transformers.shim.loading import CannotLoad, load
     from vlmhyperbench_transformers.shim.options import read_options
     from vlmhyperbench_transformers.shim.refusal import says_out_of_memory
@@ -58,9 +62,15 @@ def main(arguments: list[str]) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+<<<<<<< HEAD
         server = Server(loaded, options)
         await serve(server.handle, host=options.host, port=options.port)
         print(json.dumps({"event": "listening", "url": f"http://{options.host}:{options.port}"}), flush=True)
+=======
+        server = Server(loaded, options, warnings=[warning] if warning else [])
+        await serve(server.handle, host="127.0.0.1", port=options.port)
+        print(json.dumps({"event": "listening", "url": f"http://127.0.0.1:{options.port}"}), flush=True)
+>>>>>>> d46091c7 (Build the environments of engines from pins, and estimate the KV cache)
         await stop.wait()
         sys.stdout.flush()
         os._exit(0)  # the engine's thread may be in a forward pass, which nothing interrupts

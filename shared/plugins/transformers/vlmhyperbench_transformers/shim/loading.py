@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,8 +55,8 @@ def load(options: Options) -> Loaded:
     Raises:
         CannotLoad: the model has another architecture, has no chat template, or lacks a device or a library.
     """
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    # Threads that wait for each other spin, so one on every core is slow where other processes use the cores too.
+    torch.set_num_threads(options.threads or max(1, len(os.sched_getaffinity(0)) // 2))
     device = _device(options)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = AutoConfig.from_pretrained(options.folder, **shared)
@@ -105,6 +107,7 @@ def properties(loaded: Loaded, options: Options) -> dict[str, object]:
     return {
         "transformers": transformers.__version__,
         "torch": torch.__version__,
+        "torchvision": getattr(sys.modules.get("torchvision"), "__version__", None),
         "architecture": type(loaded.model).__name__,
         "takes_images": loaded.takes_images,
         "dtype": str(loaded.model.dtype).removeprefix("torch."),

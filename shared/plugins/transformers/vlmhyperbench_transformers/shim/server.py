@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -23,9 +23,9 @@ from vlmhyperbench_transformers.shim.refusal import Refusal, invalid
 class Server:
     """Answers requests by one engine."""
 
-    def __init__(self, loaded: Loaded, options: Options) -> None:
+    def __init__(self, loaded: Loaded, options: Options, warnings: Sequence[str] = ()) -> None:
         """Create the server in a running event loop."""
-        self._loaded, self._options = loaded, options
+        self._loaded, self._options, self._warnings = loaded, options, list(warnings)
         self._loop = asyncio.get_running_loop()
         self._constraints = Constraints(loaded)
         self._engine = Engine(loaded, options.max_batch, self._post)
@@ -50,7 +50,11 @@ class Server:
             return json_response({"object": "list", "data": [self._model()]})
         if route == ("GET", "/props"):
             return json_response(
-                {**properties(self._loaded, self._options), "formats_missing": self._constraints.missing or None}
+                {
+                    **properties(self._loaded, self._options),
+                    "formats_missing": self._constraints.missing or None,
+                    "warnings": self._warnings,
+                }
             )
         return json_response(Refusal(404, "not_found", f"There is no {request.method} {request.path}.").body(), 404)
 
