@@ -62,15 +62,9 @@ def main(arguments: list[str]) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-<<<<<<< HEAD
-        server = Server(loaded, options)
+        server = Server(loaded, options, warnings=[warning] if warning else [])
         await serve(server.handle, host=options.host, port=options.port)
         print(json.dumps({"event": "listening", "url": f"http://{options.host}:{options.port}"}), flush=True)
-=======
-        server = Server(loaded, options, warnings=[warning] if warning else [])
-        await serve(server.handle, host="127.0.0.1", port=options.port)
-        print(json.dumps({"event": "listening", "url": f"http://127.0.0.1:{options.port}"}), flush=True)
->>>>>>> d46091c7 (Build the environments of engines from pins, and estimate the KV cache)
         await stop.wait()
         sys.stdout.flush()
         os._exit(0)  # the engine's thread may be in a forward pass, which nothing interrupts
