@@ -14,9 +14,12 @@ from vlmhyperbench_sdk.types import JsonValue
 
 
 def _identify(
-    *tried: str, packages: Mapping[str, str] | None = None, properties: Mapping[str, JsonValue] | None = None
+    *tried: str,
+    packages: Mapping[str, str] | None = None,
+    properties: Mapping[str, JsonValue] | None = None,
+    warns: tuple[str, ...] = (),
 ) -> EngineIdentity:
-    launch = EngineLaunch(argv=("engine",), url="http://127.0.0.1:1", engine="vllm", tried=tried)
+    launch = EngineLaunch(argv=("engine",), url="http://127.0.0.1:1", engine="vllm", tried=tried, warnings=warns)
     return identify_launched(
         launch, pid=1, packages=packages or {}, weights_sha256={}, properties=properties or {}, environment={}
     )
@@ -45,11 +48,8 @@ def test_a_version_that_no_distribution_has_is_the_one_that_the_engine_states() 
 
 
 def test_what_the_adapter_and_the_engine_warn_of_is_part_of_the_identity() -> None:
-    launch = EngineLaunch(
-        argv=("engine",), url="http://127.0.0.1:1", engine="vllm", tried=("1",), warnings=("A test.",)
-    )
-    properties: Mapping[str, JsonValue] = {"/props": {"warnings": ["No images."]}, "/version": {"version": "2"}}
-    warnings = identify_launched(launch, pid=1, packages={}, weights_sha256={}, properties=properties).warnings
+    stated: dict[str, JsonValue] = {"/props": {"warnings": ["No images."]}, "/version": {"version": "2"}}
+    warnings = _identify("1", properties=stated, warns=("A test.",)).warnings
     assert (warnings[0], warnings[2]) == ("A test.", "No images.")
     assert "not with 2" in warnings[1]
     assert _identify(properties={"/props": {"warnings": "none"}}).warnings == ()
