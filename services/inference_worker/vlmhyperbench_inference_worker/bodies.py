@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vlmhyperbench.domain.outcomes import STORAGE_FULL
+from vlmhyperbench.environments.base import GATEWAY_VARIABLES
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure, Unavailable
 from vlmhyperbench_sdk.gateway import EngineEnvironment
@@ -69,8 +69,12 @@ class BodyWriter:
 
     async def _running_child(self) -> Child:
         if self._child is None or self._child.returncode is not None:
-            argv = [sys.executable, "-m", "vlmhyperbench_gateway.bodies"]
-            self._child = await start_child(argv, env=self._environment.to_variables())
+            environment = self._environment
+            self._child = await start_child(
+                environment.module("vlmhyperbench_gateway.bodies"),
+                env=environment.to_variables(),
+                inherited=GATEWAY_VARIABLES if environment.is_gateway_apart else None,
+            )
         return self._child
 
 

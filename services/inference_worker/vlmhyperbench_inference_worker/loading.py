@@ -18,8 +18,8 @@ from vlmhyperbench.data.weights import fetch_missing, hub_files
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
+from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
 from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_S
-from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
@@ -31,7 +31,6 @@ from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work
-from vlmhyperbench_sdk.gateway import EngineEnvironment
 
 _LOG = get_logger(__name__)
 
@@ -45,11 +44,12 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     Every job reads the secrets, because their names or their files may have changed since the target was loaded.
 
     Raises:
-        Conflict: the run's answers come from a file; a model file or the adapter's code is not the one that was pinned.
+        Conflict: the run's answers come from a file; a model file, the adapter's code or a package's folder is not the
+            one that was pinned.
         InvalidInput: a parameter is wrong, the adapter is not allowed, others may read the file of a secret, or the
             requirements of the engine's environment cannot be resolved or installed.
         NotFound: a model file, a secret, or the version of Python of the environment is missing.
-        Denied: the hub refuses the model.
+        Denied: the hub refuses the model, or the repository of a package wants credentials.
         Unavailable: gateway or engine did not come up, its environment cannot be prepared now, or the hub does not
             answer.
         Fenced: the claim is lost.
@@ -67,12 +67,12 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
-    async with engine_environment(job, target, bench.devices) as (environment, lock_fds):
-        options = _gateway_options(job.context, environment, lock_fds, folder.engine_log)
+    async with target_environment(job, target, bench.devices) as ready:
+        options = _gateway_options(job.context, ready, folder.engine_log)
         start_ns = time.monotonic_ns()
         with job.loading(load_timeout_s):
             serving = await bench.fleet.acquire(wanted, options)
-    engine = serving.engine
+    engine = ready.on_record(serving.engine)
     if serving.engine_log == folder.engine_log and engine is not None and engine.pid is not None:
         serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
     folder.note_engine(serving)
@@ -105,26 +105,17 @@ def secret_names(work: Work) -> list[str]:
 
 
 @asynccontextmanager
-async def engine_environment(
+async def target_environment(
     job: ClaimedJob, target: ModelTarget | EndpointTarget, devices: Sequence[DeviceInfo]
-) -> AsyncIterator[tuple[EngineEnvironment, tuple[int, ...]]]:
-    """Yield the environment of a target's engine, and the open locks with which a gateway holds it after the block.
+) -> AsyncIterator[PreparedTarget]:
+    """Yield where gateway and engine of a target run; a gateway holds it after the block.
 
     Building it does not count as loading, and the job does not stall meanwhile.
 
     Raises:
-        InvalidInput: its requirements cannot be resolved or installed.
-        NotFound: the machine has no such version of Python.
-        Unavailable: uv is missing, the disk is full, or the package index does not answer.
+        VlmHyperBenchError: it cannot be prepared, see `prepared_target`.
     """
-    settings, context = job.settings, job.context
-    plain = replace(settings.engine_environment, variables=context.label)
-    spec = target.environment if isinstance(target, ModelTarget) else None
-    if spec is None:
-        yield plain, ()
-        return
-
-    gpus = tuple(device.uuid for device in devices if device.kind == "gpu")
+    settings = job.settings
 
     async def tell(step: str, packages: int | None) -> None:
         _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
@@ -134,21 +125,28 @@ async def engine_environment(
     async with AsyncExitStack() as held:
         with job.loading(2 * INSTALLER_TIMEOUT_S):
             ready = await held.enter_async_context(
-                prepared(spec, settings.environments_dir, settings.home / "logs", devices=gpus, tell=tell)
+                prepared_target(
+                    target,
+                    replace(settings.engine_environment, variables=job.context.label),
+                    settings.environments_dir,
+                    settings.home / "logs",
+                    secrets_dir=settings.secrets_dir,
+                    devices=tuple(device.uuid for device in devices if device.kind == "gpu"),
+                    tell=tell,
+                )
             )
-        _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
-        yield ready.engine(plain), (ready.lock_fd,)
+        if ready.lock_fds:
+            _LOG.info("environment", job_id=str(job.job.id), step="ready", python=ready.environment.python)
+        yield ready
 
 
-def _gateway_options(
-    context: WorkerContext, environment: EngineEnvironment, lock_fds: tuple[int, ...], engine_log: Path
-) -> GatewayOptions:
+def _gateway_options(context: WorkerContext, ready: PreparedTarget, engine_log: Path) -> GatewayOptions:
     """Return how the worker starts gateways; engines and body writers get the same environment as the gateway."""
     settings = context.settings
     return GatewayOptions(
-        environment=environment,
+        environment=ready.environment,
         log=settings.home / "logs" / f"gateway-{context.name}.log",
         policy=settings.url_policy,
         engine_log=engine_log,
-        lock_fds=(*context.lock_fds, *lock_fds),
+        lock_fds=(*context.lock_fds, *ready.lock_fds),
     )

@@ -135,7 +135,7 @@ def _reason(known: Known, request: PlannedRequest, row: ReusableView | None) -> 
 
 
 def _known(candidates: Candidates, keys: Sequence[str], spec: RunSpec, engine: EngineIdentity | None) -> Known:
-    is_apart = isinstance(spec.target, ModelTarget) and spec.target.environment is not None
+    is_apart = isinstance(spec.target, ModelTarget) and spec.target.is_apart
     parent, rows, count = candidates.parent, candidates.reusable if keys else (), len(keys)
     same_engine = frozenset(
         claim_id

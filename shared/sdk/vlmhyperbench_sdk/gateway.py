@@ -48,6 +48,8 @@ class EngineEnvironment:
 
     python: str = sys.executable
     """Python interpreter of engines that are Python programs."""
+    gateway: str = sys.executable
+    """Python interpreter of the gateway and of the body writer, which import the adapter."""
     adapters: tuple[str, ...] = FIRST_PARTY_ADAPTERS
     """All distributions whose adapters may be imported."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -64,10 +66,20 @@ class EngineEnvironment:
     engine on SIGTERM and when its stdin closes.
     """
 
+    @property
+    def is_gateway_apart(self) -> bool:
+        """Whether the gateway runs in another environment than this process, where an adapter of others is."""
+        return self.gateway != sys.executable
+
+    def module(self, name: str) -> list[str]:
+        """Return the command that runs a module where the adapter is; apart, no variable and no folder adds modules."""
+        return [self.gateway, *(["-I"] if self.is_gateway_apart else []), "-m", name]
+
     def to_variables(self) -> dict[str, str]:
         """Return the environment variables for a child process."""
         values = {
             "python": self.python,
+            "gateway": self.gateway,
             "adapters": self.adapters,
             "variables": dict(self.variables),
             "inherited": self.inherited,
@@ -193,6 +205,10 @@ class EngineIdentity:
     """What its launcher states about where it runs, such as `kind` and `image`; empty if it was started directly."""
     warnings: tuple[str, ...] = ()
     """What a reader of its answers should know, such as a version with which the adapter was not tried."""
+    adapter_packages: Mapping[str, str] = field(default_factory=dict)
+    """Distribution → version where the adapter runs, if it comes from a package and the engine runs elsewhere."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Distribution → where it comes from, by commit or content, for packages of others in both environments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.roots import own_root, registry_roots
 from vlmhyperbench.settings import Settings
 
-app = App(name="add", help="Register the file of a model, a CSV of questions, or a metric of your own.")
+app = App(name="add", help="Register the file of a model, a CSV of questions, a metric of your own, or a package.")
 
 
 @app.command

@@ -23,7 +23,7 @@ from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.roots import registry_roots
-from vlmhyperbench.registry.targets import environment_of, model_files
+from vlmhyperbench.registry.targets import model_files
 from vlmhyperbench.settings import Settings
 
 _COMFORTABLE_BYTES = 2 * 1024**3
@@ -128,10 +128,10 @@ def _uv() -> Check:
 def _containers(kind: str, version: Callable[[], str], catalogue: Catalogue) -> Check:
     """Check what runs containers of a kind; without it only engines that declare such a container cannot run."""
     entries = {
-        **{f"backends/{name}": environment_of(backend) for name, backend in catalogue.backends.items()},
-        **{f"models/{name}": environment_of(model) for name, model in catalogue.models.items()},
+        **{f"backends/{name}": backend.environment for name, backend in catalogue.backends.items()},
+        **{f"models/{name}": model.environment for name, model in catalogue.models.items()},
     }
-    wanting = sorted(name for name, spec in entries.items() if spec is not None and spec.kind == kind)
+    wanting = sorted(name for name, choice in entries.items() if getattr(choice, kind, None) is not None)
     try:
         return Check(name=kind, is_ok=True, detail=f"{version()}, for engines in containers")
     except VlmHyperBenchError as error:

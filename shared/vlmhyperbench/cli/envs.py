@@ -15,11 +15,16 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.environments.listing import Wanted, key_of, list_environments
+from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench.registry.packages import pin_environments
+from vlmhyperbench.registry.pins import errors_of
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry
-from vlmhyperbench.registry.targets import environment_of
+from vlmhyperbench.registry.targets import adapter_of
 from vlmhyperbench.settings import Settings
 
 app = App(name="envs", help="List, build and remove the environments of engines.")
@@ -35,12 +40,18 @@ def list_(*, output: OutputFlags = TEXT) -> int:
         output: How the output is printed.
     """
     settings, catalogue = Settings.load(), open_catalogue()
-    entries: dict[str, BackendEntry | ModelEntry] = {
-        **{f"backends/{name}": backend for name, backend in sorted(catalogue.backends.items())},
-        **{f"models/{name}": model for name, model in sorted(catalogue.models.items())},
-    }
+    references = References(catalogue=catalogue, plugins=InstalledPlugins())
     wanted = [
-        Wanted(entry=name, spec=spec) for name, entry in entries.items() if (spec := environment_of(entry)) is not None
+        *(
+            declared
+            for name, backend in sorted(catalogue.backends.items())
+            for declared in _wanted(references, f"backends/{name}", backend.default_adapter_package, backend)
+        ),
+        *(
+            declared
+            for name, model in sorted(catalogue.models.items())
+            for declared in _wanted(references, f"models/{name}", model.adapter_package, model)
+        ),
     ]
     store = EnvironmentStore(settings.environments_dir)
     rows = asyncio.run(list_environments(wanted, store, settings.home / "logs"))
@@ -75,7 +86,8 @@ def build(
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
-    settings, spec = Settings.load(), _spec(backend, model)
+    settings, wanted = Settings.load(), _declared(backend, model)
+    folder, logs = settings.environments_dir, settings.home / "logs"
     started = time.monotonic()
 
     async def tell(step: str, packages: int | None) -> None:
@@ -83,14 +95,16 @@ def build(
         if packages is None:
             installing = "Preparing the image …"
         texts = {
+            "fetching": "Building the wheel of a package …",
             "resolving": "Resolving …",
             "waiting": "Another process builds it. Waiting …",
             "installing": installing,
         }
         note(texts[step], output)
 
-    async def prepare() -> dict[str, object]:
-        async with prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell) as ready:
+    async def prepare(spec: EnvironmentSpec, own: tuple[str, ...]) -> dict[str, object]:
+        block = prepared(spec, folder, logs, secrets_dir=settings.secrets_dir, tell=tell, own=own)
+        async with block as ready:
             return {
                 "key": ready.key,
                 "image": ready.image,
@@ -100,11 +114,15 @@ def build(
                 "seconds": round(time.monotonic() - started, 3),
             }
 
-    made = asyncio.run(prepare())
+    async def prepare_all() -> list[dict[str, object]]:
+        return [await prepare(declared.spec, declared.own) for declared in wanted]
+
+    made = asyncio.run(prepare_all())
     if output.json:
-        emit("environment", made)
+        emit("environments", made) if len(made) > 1 else emit("environment", made[0])
     else:
-        say(f"The environment {made['key']} of {backend} is ready: {made['image'] or made['python']}")
+        for each in made:
+            say(f"The environment {each['key']} of {backend} is ready: {each['image'] or each['python']}")
     return exits.OK
 
 
@@ -122,35 +140,56 @@ def remove(
     settings = Settings.load()
     store = EnvironmentStore(settings.environments_dir)
 
-    async def find_and_remove() -> str:
-        if backend in store.list_keys():
-            key: str | None = backend
-        else:
-            key = await key_of(_spec(backend, model), store, settings.home / "logs")
-        if key is None:
+    async def find_and_remove() -> list[str]:
+        logs = settings.home / "logs"
+        keys: list[str | None] = [backend]
+        if backend not in store.list_keys():
+            keys = [await key_of(each.spec, store, logs, own=each.own) for each in _declared(backend, model)]
+        known = [key for key in keys if key is not None]
+        if not known:
             raise NotFound(f"The environment of {backend} is not on this machine.", cure=_LIST, code="no_environment")
-        await store.remove(key)
-        return key
+        for key in known:
+            await store.remove(key)
+        return known
 
     removed = asyncio.run(find_and_remove())
     if output.json:
-        emit("environment", {"key": removed})
+        emit("environment", {"key": removed[0], "keys": removed})
     else:
-        say(f"The environment {removed} is removed.")
+        for key in removed:
+            say(f"The environment {key} is removed.")
     return exits.OK
 
 
-def _spec(backend: str, model: str | None) -> EnvironmentSpec:
-    """Return the environment that the entries declare.
+def _wanted(
+    references: References, entry: str, package: str | None, *entries: ModelEntry | BackendEntry
+) -> list[Wanted]:
+    """Return the environments that entries declare: that of the engine, and that of an adapter from a package."""
+    engine, adapter = pin_environments(references, package, entries, ("environment",))
+    wanted = [Wanted(entry=entry, spec=engine)] if engine is not None else []
+    return [*wanted, *([Wanted(entry=entry, spec=adapter, own=GATEWAY)] if adapter is not None else [])]
+
+
+def _declared(backend: str, model: str | None) -> list[Wanted]:
+    """Return the environments that a backend needs, and a model on it.
 
     Raises:
         NotFound: there is no such backend or model, or neither declares an environment.
+        RegistryErrors: a package is not pinned, or has changed.
     """
     catalogue = open_catalogue()
+    references = References(catalogue=catalogue, plugins=InstalledPlugins())
     of_backend = catalogue.look_up(catalogue.backends, "backends", backend)
-    of_model = catalogue.look_up(catalogue.models, "models", model) if model is not None else None
-    spec = environment_of(*([of_model] if of_model is not None else []), of_backend)
-    if spec is None:
+    package = of_backend.default_adapter_package
+    entries: tuple[ModelEntry | BackendEntry, ...] = (of_backend,)
+    if model is not None:
+        of_model = catalogue.look_up(catalogue.models, "models", model)
+        _, package = adapter_of(model, of_model, backend, of_backend)
+        entries = (of_model, of_backend)
+    wanted = _wanted(references, f"backends/{backend}", package, *entries)
+    if references.problems:
+        raise errors_of(references, "backends", of_backend)
+    if not wanted:
         cure = "Its engine runs in the platform's interpreter. To change that, add environment to the entry."
         raise NotFound(f"The backend {backend!r} declares no environment.", cure=cure, code="no_environment")
-    return spec
+    return wanted

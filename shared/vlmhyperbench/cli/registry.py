@@ -11,6 +11,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.adding import app as adding
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.packages import package
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.roots import registry_roots
@@ -19,6 +20,7 @@ from vlmhyperbench.settings import Settings
 
 app = App(name="registry", help="List, show, validate and add registry entries.")
 app.command(adding)
+adding.command(package)
 
 
 @app.command(name="ls")

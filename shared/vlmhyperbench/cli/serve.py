@@ -26,9 +26,9 @@ from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import hub_files
-from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.hub_files import HubFile
-from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.environments.adapters import prepared_target
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
@@ -104,7 +104,7 @@ def serve(
     if reference is None or reference.scheme != GGUF_SCHEME:
         registered = bring_model(model, mmproj=mmproj, backend=backend, output=output)
         model = registered.name if registered is not None else model
-    request, files, spec = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
+    request, files, target = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
     options = GatewayOptions(
         environment=environment,
         log=logs / "serve.log",
@@ -115,7 +115,7 @@ def serve(
     )
     key = _read_key(api_key_env) if api_key_env is not None else None
     with open_cache().in_use(files):
-        return asyncio.run(_serve_in(spec, settings, request, options, key, output))
+        return asyncio.run(_serve_in(target, settings, request, options, key, output))
 
 
 def _request(
@@ -126,8 +126,8 @@ def _request(
     load_timeout_s: float,
     *,
     adapters: Collection[str],
-) -> tuple[LoadRequest, list[HubFile], EnvironmentSpec | None]:
-    """Return the request to load a GGUF file or a registered model, its files of a hub, and its environment.
+) -> tuple[LoadRequest, list[HubFile], ModelTarget | None]:
+    """Return the request to load a GGUF file or a registered model, its files of a hub, and its pinned target.
 
     Raises:
         InvalidInput: flags exclude each other, or a parameter of the engine has no name.
@@ -153,7 +153,7 @@ def _request(
         )
         return request, [], None
     target = resolve_model(model, backend, params, adapters=adapters)
-    return load_request(target, open_cache(), load_timeout_s), hub_files(target.files), target.environment
+    return load_request(target, open_cache(), load_timeout_s), hub_files(target.files), target
 
 
 def _file(path: Path) -> str:
@@ -174,19 +174,21 @@ def _read_key(name: str) -> str:
 
 
 async def _serve_in(
-    spec: EnvironmentSpec | None,
+    target: ModelTarget | None,
     settings: Settings,
     request: LoadRequest,
     options: GatewayOptions,
     own_key: str | None,
     output: OutputFlags,
 ) -> int:
-    """Serve in the environment of the engine, which is built if it is missing."""
-    if spec is None:
+    """Serve in the environments of the target, which are built if they are missing."""
+    if target is None or not target.is_apart:
         return await _serve(request, options, own_key, output)
     note("Preparing the environment of the engine …", output)
-    async with prepared(spec, settings.environments_dir, settings.home / "logs") as ready:
-        options = replace(options, environment=ready.engine(options.environment), lock_fds=(ready.lock_fd,))
+    folder, logs = settings.environments_dir, settings.home / "logs"
+    block = prepared_target(target, options.environment, folder, logs, secrets_dir=settings.secrets_dir)
+    async with block as ready:
+        options = replace(options, environment=ready.environment, lock_fds=ready.lock_fds)
         return await _serve(request, options, own_key, output)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 from pydantic import AfterValidator, Field, model_validator
 
 from vlmhyperbench.domain.base import Refused, Sha256, Spec
+from vlmhyperbench.domain.packages import PackageSpec
 
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._, -]+\])?"
 _VERSION: Final = r" ?== ?[A-Za-z0-9][A-Za-z0-9.!+_-]*"
@@ -73,7 +74,7 @@ class VirtualenvFields(Spec):
     python: Annotated[str, AfterValidator(_version)] | None = None
     """Version of Python, such as `3.12`, that the worker's machine, or for conda a channel, must have; None is that of
     the platform."""
-    requirements: Annotated[tuple[Requirement, ...], Field(min_length=1, max_length=500)]
+    requirements: Annotated[tuple[Requirement, ...], Field(max_length=500)] = ()
     overrides: Annotated[tuple[Override, ...], Field(max_length=500)] = ()
     """What replaces the requirements of packages of packages, for example to leave one out on every platform."""
     manager: Literal["uv", "pip", "conda"] = "uv"
@@ -99,6 +100,8 @@ class VirtualenvSpec(VirtualenvFields):
     """A pinned virtual environment."""
 
     kind: Literal["virtualenv"] = "virtualenv"
+    packages: tuple[PackageSpec, ...] = Field(default=(), exclude_if=lambda packages: not packages)
+    """Packages of others, from repositories, folders or an index; left out if there are none, as it always was."""
 
 
 def _by_digest(image: str) -> str:

@@ -118,9 +118,11 @@ def identify(
 
 
 def _environment(spec: RunSpec) -> dict[str, JsonValue]:
-    """Return the pinned environment of the engine; nothing without one, so that ids do not change."""
-    environment = spec.target.environment if isinstance(spec.target, ModelTarget) else None
-    return {} if environment is None else {"environment": environment.model_dump(mode="json")}
+    """Return the pinned environments of engine and adapter; nothing without them, so that ids do not change."""
+    if not isinstance(spec.target, ModelTarget):
+        return {}
+    environments = {name: getattr(spec.target, name) for name in ("environment", "adapter_environment")}
+    return {name: pinned.model_dump(mode="json") for name, pinned in environments.items() if pinned is not None}
 
 
 def _without_costs(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

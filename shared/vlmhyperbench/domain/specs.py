@@ -12,7 +12,8 @@ from pydantic import Field, JsonValue, model_validator
 
 from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
+from vlmhyperbench.domain.packages import PackageSpec
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench_sdk.gateway import named_secrets
@@ -72,6 +73,21 @@ class ModelTarget(Spec):
     license: str | None = None
     environment: EnvironmentSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
     """Where the engine runs; None is the platform's own interpreter, and left out, so that digests did not change."""
+    adapter_environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
+    """Where gateway and adapter run, and the engine too unless it has one of its own; left out where the platform's own
+    interpreter has the adapter."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the engine runs in another environment than the platform's own."""
+        return self.environment is not None or self.adapter_environment is not None
+
+    @property
+    def packages(self) -> tuple[PackageSpec, ...]:
+        """Packages of others that adapter and engine need."""
+        environments = (self.adapter_environment, self.environment)
+        held = [each.packages for each in environments if isinstance(each, VirtualenvSpec)]
+        return tuple(dict.fromkeys(package for packages in held for package in packages))
 
     @property
     def served_name(self) -> str:

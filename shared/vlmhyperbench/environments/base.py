@@ -32,6 +32,9 @@ ENGINE_VARIABLES = (
 )
 """Variables of the worker that an engine in an environment of its own inherits, unless they look like credentials."""
 
+GATEWAY_VARIABLES = (*ENGINE_VARIABLES, "DOCKER_*", "APPTAINER_*", "SINGULARITY_*")
+"""Those that a gateway in an environment of its own inherits: its engine may run in a container."""
+
 CONTAINER_VARIABLES = (
     *("LANG", "LC_*", "TZ", "OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "MALLOC_*", "NCCL_*", "GGML_*", "DO_NOT_TRACK"),
     *("TOKENIZERS_*", "PYTORCH_*", "VLLM_*", "SGLANG_*"),
@@ -39,7 +42,8 @@ CONTAINER_VARIABLES = (
 """Those that an engine in a container inherits: none that names a path or an address of this machine."""
 
 Tell = Callable[[str, int | None], Awaitable[None]]
-"""Receives a step of the preparation (`resolving`, `waiting`, `installing`) and the number of packages, if known."""
+"""Receives a step of the preparation (`fetching`, `resolving`, `waiting`, `installing`) and the number of packages, if
+known."""
 
 
 async def tell_nobody(step: str, packages: int | None) -> None:

@@ -60,6 +60,14 @@ def resolve(
     ]
 
 
+def build_wheel(source: Path, *, python: str, out: Path) -> list[str]:
+    """Return the command that builds the wheel of a folder, with what its own pyproject.toml needs for that."""
+    return [
+        *(uv_program(), "build", "--wheel", *_QUIET, "--python", python, *_find_links()),
+        *("--out-dir", str(out), str(source)),
+    ]
+
+
 def create(folder: Path, *, python: str, manager: Manager) -> list[str]:
     """Return the command that creates an empty environment; one for pip has the pip of its interpreter."""
     if manager == "pip":

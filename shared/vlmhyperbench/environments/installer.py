@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -51,32 +51,15 @@ async def run_step(step: Step) -> str:
         InvalidInput: it failed because of what it was asked to install; repeating it cannot help.
         Unavailable: the disk is full, an index cannot be reached, or it takes too long.
     """
-    variables = {
-        name: value
-        for name, value in os.environ.items()
-        if any(fnmatchcase(name, pattern) for pattern in INSTALLER_VARIABLES)
-    }
-    masker = SecretMasker(_secrets(variables))
-    output: list[str] = []
-    step.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    variables = variables_like(INSTALLER_VARIABLES)
     try:
-        with step.log.open("a", encoding="utf-8") as log:
-            async with (
-                asyncio.timeout(TIMEOUT_S),
-                await start_child(
-                    step.argv,
-                    env=variables | {"PYTHONUNBUFFERED": "1"},
-                    inherited=(),
-                    cwd=step.cwd,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.STDOUT,
-                ) as child,
-            ):
-                while line := await child.stdout.readline():
-                    text = masker.mask(line.decode("utf-8", "replace").rstrip())
-                    output.append(text)
-                    log.write(text + "\n")
-                code = await child.wait()
+        code, output = await run_logged(
+            step.argv,
+            log=step.log,
+            cwd=step.cwd,
+            variables=variables | {"PYTHONUNBUFFERED": "1"},
+            secrets=_secrets(variables),
+        )
     except TimeoutError as error:
         message = f"{step.what}: the installer did not end within {TIMEOUT_S:g} s."
         raise Unavailable(message, cure=f"Read {step.log}.", code="environment_timeout") from error
@@ -85,11 +68,53 @@ async def run_step(step: Step) -> str:
     return "\n".join(output)
 
 
+def variables_like(patterns: Sequence[str]) -> dict[str, str]:
+    """Return the variables of this process whose names match one of the patterns."""
+    return {
+        name: value for name, value in os.environ.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
+
+
+async def run_logged(
+    argv: Sequence[str], *, log: Path, cwd: Path, variables: Mapping[str, str], secrets: Iterable[str] = ()
+) -> tuple[int, list[str]]:
+    """Run a program with these variables only; append its output to a log, and return exit code and lines, masked.
+
+    Raises:
+        TimeoutError: it takes longer than `TIMEOUT_S`.
+    """
+    masker = SecretMasker(secrets)
+    output: list[str] = []
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as file:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            await start_child(
+                argv,
+                env=variables,
+                inherited=(),
+                cwd=cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.STDOUT,
+            ) as child,
+        ):
+            while line := await child.stdout.readline():
+                text = masker.mask(line.decode("utf-8", "replace").rstrip())
+                output.append(text)
+                file.write(text + "\n")
+            return await child.wait(), output
+
+
+def last_lines(output: Sequence[str]) -> str:
+    """Return the end of a program's output, as a message shows it."""
+    return "\n".join(line[:_MAX_LINE] for line in deque((line for line in output if line), maxlen=_TAIL_LINES))
+
+
 def _failure(step: Step, output: Sequence[str]) -> VlmHyperBenchError:
     text = "\n".join(output)
     if _NO_SPACE.search(text):
         return full_disk(step.cwd)
-    tail = "\n".join(line[:_MAX_LINE] for line in deque((line for line in output if line), maxlen=_TAIL_LINES))
+    tail = last_lines(output)
     if _UNREACHABLE.search(text):
         message = (
             f"{step.what}, because an index of packages does not answer. The end of the installer's log:\n{tail}\n"

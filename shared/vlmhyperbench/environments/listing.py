@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +10,8 @@ from typing import Literal
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec
 from vlmhyperbench.environments.apptainer_images import apptainer_key
 from vlmhyperbench.environments.docker_images import docker_key
-from vlmhyperbench.environments.local_venv import environment_key, find_interpreter, spec_key
+from vlmhyperbench.environments.interpreters import find_interpreter
+from vlmhyperbench.environments.resolving import environment_key, spec_key
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import NotFound
 
@@ -24,6 +25,8 @@ class Wanted:
     entry: str
     """`backends/NAME` or `models/NAME`."""
     spec: EnvironmentSpec
+    own: tuple[str, ...] = ()
+    """Distributions of the platform that it holds too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,12 @@ class Listed:
     size_bytes: int | None
 
 
-async def key_of(spec: EnvironmentSpec, store: EnvironmentStore, logs: Path) -> str | None:
+async def key_of(
+    spec: EnvironmentSpec, store: EnvironmentStore, logs: Path, *, own: Collection[str] = ()
+) -> str | None:
     """Return the key of a spec's environment; None if it was never resolved on this machine.
+
+    `own` are distributions of the platform that it holds too.
 
     Raises:
         NotFound: the machine has no such version of Python.
@@ -54,7 +61,7 @@ async def key_of(spec: EnvironmentSpec, store: EnvironmentStore, logs: Path) -> 
     if isinstance(spec, ApptainerSpec):
         return apptainer_key(spec)
     interpreter = await find_interpreter(spec, store, logs)
-    file = store.resolved_file(spec_key(spec, interpreter))
+    file = store.resolved_file(spec_key(spec, interpreter, store, own=own))
     return environment_key(spec, interpreter, file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
@@ -70,7 +77,7 @@ async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, l
     for declared in wanted:
         state: State = "not built"
         try:
-            key = await key_of(declared.spec, store, logs)
+            key = await key_of(declared.spec, store, logs, own=declared.own)
         except NotFound:
             key, state = None, "no python"
         if key is None:

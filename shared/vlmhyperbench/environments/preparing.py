@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -11,11 +11,20 @@ from vlmhyperbench.environments.apptainer_images import prepared_apptainer
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.docker_images import prepared_docker
 from vlmhyperbench.environments.local_venv import prepared_virtualenv
+from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.environments.wheels import Workshop
 
 
 @asynccontextmanager
 async def prepared(
-    spec: EnvironmentSpec, folder: Path, logs: Path, *, devices: tuple[str, ...] = (), tell: Tell = tell_nobody
+    spec: EnvironmentSpec,
+    folder: Path,
+    logs: Path,
+    *,
+    secrets_dir: Path | None = None,
+    devices: tuple[str, ...] = (),
+    tell: Tell = tell_nobody,
+    own: Collection[str] = (),
 ) -> AsyncIterator[Prepared]:
     """Build an environment unless it is there, and hold it while the block runs.
 
@@ -23,23 +32,28 @@ async def prepared(
         spec: What it consists of.
         folder: Folder of all environments of this machine.
         logs: Folder of the installers' logs.
+        secrets_dir: Folder of the secrets with which private repositories are read.
         devices: UUIDs of the GPUs that a container may use.
         tell: Is told what takes time.
+        own: Distributions of the platform itself that a virtual environment holds too, as this process has them.
 
     Raises:
         InvalidInput: the requirements cannot be resolved or installed; the message ends with the installer's log.
-        NotFound: the machine has no such version of Python.
+        NotFound: the machine has no such version of Python, or a package is not where its entry says.
+        Denied: a repository wants credentials.
+        Conflict: a folder has changed since it was pinned.
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
-    async with _prepared(spec, folder, logs, devices, tell) as ready:
+    workshop = Workshop(store=EnvironmentStore(folder), logs=logs, secrets_dir=secrets_dir or folder / "no-secrets")
+    async with _prepared(spec, workshop, devices, tell, own) as ready:
         yield ready
 
 
 def _prepared(
-    spec: EnvironmentSpec, folder: Path, logs: Path, devices: tuple[str, ...], tell: Tell
+    spec: EnvironmentSpec, workshop: Workshop, devices: tuple[str, ...], tell: Tell, own: Collection[str]
 ) -> AbstractAsyncContextManager[Prepared]:
     if isinstance(spec, DockerSpec):
-        return prepared_docker(spec, folder, devices, tell=tell)
+        return prepared_docker(spec, workshop.store.folder, devices, tell=tell)
     if isinstance(spec, ApptainerSpec):
-        return prepared_apptainer(spec, folder, logs, devices, tell=tell)
-    return prepared_virtualenv(spec, folder, logs, tell=tell)
+        return prepared_apptainer(spec, workshop.store.folder, workshop.logs, devices, tell=tell)
+    return prepared_virtualenv(spec, workshop, tell=tell, own=own)

@@ -4,6 +4,7 @@
                            (of a container: only its marker, and the SIF that was built for it)
 <folder>/<key>.lock        held shared by users of the environment, exclusively by whoever builds or removes it
 <folder>/<spec>.resolved   the pinned packages, with hashes, to which a spec was resolved on this machine
+<folder>/wheels/<key>/     a wheel that was built of a repository or a folder
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.files import write_whole
 
+KEY_LENGTH = 16
 _POLL_S = 0.05
 _MARKER = "ready.json"
 _KEY = re.compile(r"[0-9a-f]{16}")
+_WHEEL = re.compile(r"/wheels/([0-9a-f]{16})/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,11 @@ class EnvironmentStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    @property
+    def wheels_folder(self) -> Path:
+        """Return the folder of wheels that were built here."""
+        return self.folder / "wheels"
 
     def folder_of(self, key: str) -> Path:
         """Return the folder of an environment, which may not exist."""
@@ -162,7 +170,22 @@ class EnvironmentStore:
                 packages = self.packages_file(key).read_bytes()
                 for file in [file for file in self.folder.glob("*.resolved") if file.read_bytes() == packages]:
                     file.unlink(missing_ok=True)
+                for wheel in set(_WHEEL.findall(packages.decode())):
+                    await self._remove_wheel(wheel)
             await self.clear(key)
+
+    async def _remove_wheel(self, key: str) -> None:
+        """Remove a wheel that no resolution needs any more, unless somebody uses it just now."""
+        if any(f"/wheels/{key}/" in file.read_text(encoding="utf-8") for file in self.folder.glob("*.resolved")):
+            return
+        with suppress(Conflict, FileNotFoundError):
+            async with self.held(wheel_lock(key), waits=False):
+                await asyncio.to_thread(shutil.rmtree, self.wheels_folder / key)
+
+
+def wheel_lock(key: str) -> str:
+    """Return the name of the lock of a wheel: shared by users, exclusive for whoever builds or removes it."""
+    return f"{key}.wheel"
 
 
 def _lock(descriptor: int, *, is_shared: bool) -> bool:

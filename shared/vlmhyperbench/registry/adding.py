@@ -197,6 +197,26 @@ class Shelf:
         values: dict[str, JsonValue] = {"class_path": class_path, "profile": profile, "version": version}
         return self._add("metrics", name, values, same=("class_path",))
 
+    def add_package(
+        self,
+        name: str,
+        source: Mapping[str, JsonValue],
+        *,
+        plugins: Mapping[str, Sequence[str]] | None,
+        extras: Sequence[str] = (),
+    ) -> Added:
+        """Add a package that was pinned; one that is there already is pinned anew.
+
+        Raises:
+            Conflict: the name is taken by another entry.
+        """
+        values: dict[str, JsonValue] = {"source": dict(source)}
+        if plugins is not None:
+            values["plugins"] = {kind: list(names) for kind, names in plugins.items()}
+        if extras:
+            values["extras"] = list(extras)
+        return self._add("packages", name, values, same=())
+
     def _add(self, kind: str, name: str, values: Mapping[str, JsonValue], *, same: Sequence[str]) -> Added:
         roots = self.catalogue.origins.get((kind, name), ())
         file = self.root / kind / f"{name}{SUFFIX}"

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.prompts import check_templates
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.registry.catalogue import Catalogue
-from vlmhyperbench.registry.errors import RegistryError, field_of
+from vlmhyperbench.registry.errors import Path, RegistryError, field_of
 from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
+from vlmhyperbench.registry.packages import check_adapter
 from vlmhyperbench.registry.pins import templates_of
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
-from vlmhyperbench.registry.schemas import ExperimentEntry, GitSource, LocalSource, RunEntry
-from vlmhyperbench.registry.targets import adapter_class
-
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, ModelEntry, RunEntry
+from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
+from vlmhyperbench.registry.targets import adapter_of
+from vlmhyperbench_sdk.discovery import normalise
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +67,22 @@ def check_catalogue(
 
 def _package(references: References, name: str, run_mode: RunMode) -> None:
     source = references.catalogue.packages[name].source
-    if run_mode == "prod" and (isinstance(source, LocalSource) or (isinstance(source, GitSource) and source.is_local)):
-        cure = f"Put it into {name}.dev.yaml, and a pinned source here."
-        references.say(("source",), "a local source is not used in prod.", cure)
+    is_local = isinstance(source, LocalSource) or (isinstance(source, GitSource) and source.is_local)
+    if run_mode == "prod" and is_local and not source.is_pinned:
+        cure = f"Run `vlmhyperbench registry add package {name}`, which pins it; or put it into {name}.dev.yaml."
+        references.say(("source",), "a local source that is not pinned is not used in prod.", cure)
+    if isinstance(source, PypiSource) and normalise(source.name) != normalise(name):
+        references.say(("source", "name"), f"the entry is called {name!r}, not {source.name!r}.", "Rename the entry.")
 
 
 def _unpinned(catalogue: Catalogue) -> Iterable[str]:
     for name, package in catalogue.packages.items():
-        if isinstance(package.source, GitSource) and not _COMMIT.fullmatch(package.source.ref):
+        if isinstance(package.source, GitSource) and not package.source.is_pinned:
             location = catalogue.location_of("packages", name, "source", "ref")
             where = f"{location.file}:{location.line}: " if location else ""
             yield (
                 f"{where}the git ref {package.source.ref!r} of {name} is no commit, so another time it may give other "
-                "code. Write the full hash of a commit."
+                f"code. Run `vlmhyperbench registry add package {name}`, which records the commit."
             )
 
 
@@ -98,11 +100,24 @@ def _backend(references: References, name: str) -> None:
     backend = references.catalogue.backends[name]
     field = ("default_backend_class",) if backend.default_backend_class else ("name",)
     adapter, package = backend.default_backend_class or name, backend.default_adapter_package
-    references.plugin("backends", adapter, package, field, package_key="default_adapter_package")
+    _adapter(references, adapter, package, field, "default_adapter_package")
     for no, special in enumerate(backend.specialized_adapters):
-        references.plugin(
-            "backends", special.backend_class, special.package, ("specialized_adapters", no, "backend_class")
-        )
+        location = ("specialized_adapters", no, "backend_class")
+        _adapter(references, special.backend_class, special.package, location, "package")
+    _environment(references, backend)
+
+
+def _adapter(references: References, adapter: str, package: str | None, path: Path, package_key: str) -> None:
+    if package is None:
+        references.plugin("backends", adapter, None, path)
+    else:
+        check_adapter(references, package, adapter, path, package_path=(*path[:-1], package_key))
+
+
+def _environment(references: References, entry: BackendEntry | ModelEntry) -> None:
+    for no, name in enumerate(entry.environment.packages if entry.environment is not None else ()):
+        location = ("environment", "virtualenv", "packages", no)
+        references.find(references.catalogue.packages, "packages", name, location)
 
 
 def _model(references: References, name: str) -> None:
@@ -111,9 +126,9 @@ def _model(references: References, name: str) -> None:
     for no, backend_name in enumerate(model.backends):
         backend = references.find(references.catalogue.backends, "backends", backend_name, ("backends", no))
         if backend is not None and model.backend_class is not None:
-            adapter = adapter_class(name, model, backend_name, backend)
-            package = model.adapter_package
-            references.plugin("backends", adapter, package, ("backend_class",), package_key="adapter_package")
+            adapter, package = adapter_of(name, model, backend_name, backend)
+            _adapter(references, adapter, package, ("backend_class",), "adapter_package")
+    _environment(references, model)
 
 
 def _path_written_out(references: References, path: str | None) -> None:

@@ -49,10 +49,23 @@ ResponseFormat = Annotated[Params, AfterValidator(check_response_format)]
 Extractors = Annotated[tuple[ExtractorRef, ...], Field(min_length=1, max_length=10)]
 
 
+class VirtualenvChoice(VirtualenvFields):
+    """A virtual environment, which may hold packages of others."""
+
+    packages: tuple[Slug, ...] = ()
+    """Names of entries of `packages`."""
+
+    @model_validator(mode="after")
+    def _is_not_empty(self) -> VirtualenvChoice:
+        if not self.requirements and not self.packages:
+            raise Refused("the environment is empty", cure="Write requirements, packages or both.")
+        return self
+
+
 class EnvironmentChoice(Strict):
     """Where an engine runs, if not in the platform's own interpreter. Its one key is the kind."""
 
-    virtualenv: VirtualenvFields | None = None
+    virtualenv: VirtualenvChoice | None = None
     docker: DockerFields | None = None
     apptainer: ApptainerFields | None = None
 
@@ -62,6 +75,11 @@ class EnvironmentChoice(Strict):
             message = "an environment is of one kind"
             raise Refused(message, cure="Write one of virtualenv, docker and apptainer, with its keys.")
         return self
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Names of the packages of others that it holds."""
+        return self.virtualenv.packages if self.virtualenv is not None else ()
 
 
 class ModelChoice(Strict):

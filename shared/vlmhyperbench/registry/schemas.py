@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused, Sha256
 from vlmhyperbench.domain.hub_files import is_commit
+from vlmhyperbench.domain.packages import Extra
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import (
@@ -33,8 +34,9 @@ from vlmhyperbench.registry.choices import (
 from vlmhyperbench.registry.model_facts import HubSource, VerifiedRun
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
-from vlmhyperbench.registry.sources import Argument, check_git_ref, check_git_url
+from vlmhyperbench.registry.sources import PackageSource
 from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
+from vlmhyperbench_sdk.discovery import Group
 
 
 class Entry(Strict):
@@ -45,42 +47,18 @@ class Entry(Strict):
     description: str = ""
 
 
-class LocalSource(Strict):
-    """A folder; refused in the run mode `prod`."""
-
-    type: Literal["local"]
-    path: Argument
-
-
-class GitSource(Strict):
-    """A git repository; a `ref` that is not a commit gives a warning."""
-
-    type: Literal["git"]
-    url: Annotated[str, AfterValidator(check_git_url)]
-    ref: Annotated[str, AfterValidator(check_git_ref)]
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the repository is a local folder."""
-        return self.url.startswith("file://")
-
-
-class PypiSource(Strict):
-    """A distribution of a package registry."""
-
-    type: Literal["pypi"]
-    name: Slug
-    version: Argument
-
-
 class PackageEntry(Entry):
-    """Where a plugin's distribution comes from. The entry's key is the distribution's name.
+    """A package of others: where it comes from. The entry's key is the distribution's name.
 
-    Other entries name it, and are refused where the plugin is another distribution's. Nothing is installed from
-    `source` yet: it is used by engines' environments once they take packages that no index has.
+    A backend that names it is run from it, in an environment of its own. Entries of other kinds that name it are
+    refused where their plugin is another distribution's.
     """
 
-    source: Annotated[LocalSource | GitSource | PypiSource, Field(discriminator="type")]
+    source: PackageSource
+    extras: tuple[Extra, ...] = ()
+    """Extras of the distribution that are installed too."""
+    plugins: dict[Group, tuple[str, ...]] | None = None
+    """Kind → names that it registers, which `vlmhyperbench registry add package` writes; None if unknown."""
 
 
 class ModelEntry(Entry):
@@ -119,7 +97,7 @@ class ModelEntry(Entry):
     prices: PricesChoice | None = None
     backend_class: PluginName | None = None
     adapter_package: Slug | None = None
-    """Distribution that must register `backend_class`, an entry of `packages`."""
+    """Entry of `packages` from which `backend_class` is run, in an environment of its own."""
     environment: EnvironmentChoice | None = None
     """Replaces that of the backend."""
 
@@ -163,7 +141,7 @@ class BackendEntry(Entry):
     default_backend_class: PluginName | None = None
     """Registered name or dotted path of the adapter; the entry's own name by default."""
     default_adapter_package: Slug | None = None
-    """Distribution that must register the adapter, an entry of `packages`."""
+    """Entry of `packages` from which the adapter is run, in an environment of its own."""
     specialized_adapters: tuple[SpecializedAdapter, ...] = ()
     engine_params: Params = Field(default_factory=dict)
     """Defaults, which a model or an endpoint overrides."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.hub_files import HUB
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
 from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.packages import check_adapter, pin_environments
 from vlmhyperbench.registry.prices import ListedPrices, WrittenPrices, found_for, pinned
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, TaskEntry
@@ -44,43 +44,39 @@ def resolve_target(
         cure = f"Run `vlmhyperbench models fetch {choice.model}` on the stack's machine, which records their hashes."
         references.say((*path, "model"), f"the files of {choice.model!r} are not fetched yet.", cure)
         return None
-    adapter = adapter_class(choice.model, model, name, backend)
+    adapter, package = adapter_of(choice.model, model, name, backend)
+    environment, adapter_environment = pin_environments(references, package, (model, backend), (*path, "model"))
+    if package is not None:
+        check_adapter(references, package, adapter, (*path, "model"), package_path=(*path, "model"))
     return ModelTarget(
         model=choice.model,
         version=model.version,
         backend=name,
         backend_class=adapter,
-        adapter=references.plugin("backends", adapter, None, (*path, "model")),
+        adapter=references.plugin("backends", adapter, None, (*path, "model")) if package is None else None,
         files=model_files(catalogue.folder_of("models", choice.model), model),
         engine_params={**backend.engine_params, **model.engine_params, **choice.engine_params},
         quantization=model.quantization,
         license=model.license,
-        environment=environment_of(model, backend),
+        environment=environment,
+        adapter_environment=adapter_environment,
     )
 
 
-def environment_of(*entries: ModelEntry | BackendEntry) -> EnvironmentSpec | None:
-    """Pin the environment of the first entry that declares one, the model's before its backend's; None if none does."""
-    choice = next((entry.environment for entry in entries if entry.environment is not None), None)
-    if choice is None:
-        return None
-    if choice.docker is not None:
-        return DockerSpec(**choice.docker.model_dump())
-    if choice.apptainer is not None:
-        return ApptainerSpec(**choice.apptainer.model_dump())
-    return VirtualenvSpec(**choice.virtualenv.model_dump()) if choice.virtualenv is not None else None
+def adapter_of(model_name: str, model: ModelEntry, backend_name: str, backend: BackendEntry) -> tuple[str, str | None]:
+    """Choose the adapter: the model's own, else the backend's adapter for such models, else the backend's default.
 
-
-def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend: BackendEntry) -> str:
-    """Choose the adapter: the model's own, else the backend's adapter for such models, else the backend's default."""
+    Returns:
+        Its class, and the package from which it is run; None: it is installed beside the platform.
+    """
     if model.backend_class is not None:
-        return model.backend_class
+        return model.backend_class, model.adapter_package
     for special in backend.specialized_adapters:
         if any(
             fnmatchcase(name, pattern) for name in (model_name, model.family or "") for pattern in special.match_models
         ):
-            return special.backend_class
-    return _class_of(backend_name, backend)
+            return special.backend_class, special.package
+    return _class_of(backend_name, backend), backend.default_adapter_package
 
 
 def _runs_on(model: ModelEntry, name: str, backends: Mapping[str, BackendEntry]) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, JsonValue
 
 from vlmhyperbench.domain.base import SHA256, Refused, StrictNumbers
+from vlmhyperbench.domain.packages import COMMIT, EXTRA
 from vlmhyperbench_sdk.endpoint import NAMES_OF_SECRETS
 
 _PATTERNS: Mapping[str, str] = {
@@ -19,6 +20,8 @@ _PATTERNS: Mapping[str, str] = {
     "secret": f"^{NAMES_OF_SECRETS}$",
     "plugin": r"^[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,198}[A-Za-z0-9_])?$",
     "sha256": SHA256,
+    "commit": COMMIT,
+    "extra": EXTRA,
 }
 
 Slug = Annotated[str, Field(pattern=_PATTERNS["slug"])]
@@ -48,6 +51,8 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "extractor": ("it is no extractor", "Write NAME or NAME:VERSION."),
     "secret": ("it is no name of a secret", "Use letters, digits and `_`; begin with a letter or `_`."),
     "plugin": ("it is no plugin", "Write a registered name, or a dotted path package.module:Class."),
+    "commit": ("it is no commit", "Write its 40 digits, as `git rev-parse HEAD` prints them."),
+    "extra": ("it is no extra of a package", "Write one name of the package's optional dependencies."),
     "sha256": ("it is no SHA-256", "Write 64 hexadecimal digits, as `sha256sum FILE` prints them."),
 }
 """What is wrong with a text of a form, and the cure; a pattern says neither."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-import sys
 from asyncio import timeout
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Self
 
 import httpx2
 
+from vlmhyperbench.environments.base import GATEWAY_VARIABLES
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineEnvironment, EngineIdentity, LoadRequest, ModelStatus
@@ -83,9 +83,12 @@ class GatewayClient:
         key = key or secrets.token_urlsafe(32)
         options.log.parent.mkdir(parents=True, exist_ok=True)
         with options.log.open("ab") as log:
+            environment = options.environment
             child = await start_child(
-                [sys.executable, "-m", "vlmhyperbench_gateway", *options.flags()],
-                env={**options.environment.to_variables(), KEY_VARIABLE: key},
+                [*environment.module("vlmhyperbench_gateway"), *options.flags()],
+                env={**environment.to_variables(), KEY_VARIABLE: key},
+                inherited=GATEWAY_VARIABLES if environment.is_gateway_apart else None,
+                cwd=options.log.parent if environment.is_gateway_apart else None,  # its modules would be found first
                 stdin=DEVNULL,
                 stderr=log,
                 pass_fds=options.lock_fds,

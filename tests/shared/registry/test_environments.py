@@ -42,7 +42,7 @@ def test_a_model_runs_in_the_environment_of_its_backend_unless_it_has_its_own(tm
         ("environment: {virtualenv: {requirements: [a==1], overrides: ['-r x']}}\n", "virtualenv.overrides.0"),
         ("environment: {virtualenv: {requirements: [a==1], python: python3}}\n", "environment.virtualenv.python"),
         ("environment: {virtualenv: {requirements: [a==1], python: 3.12}}\n", "environment.virtualenv.python"),
-        ("environment: {virtualenv: {requirements: []}}\n", "environment.virtualenv.requirements"),
+        ("environment: {virtualenv: {requirements: []}}\n", "environment.virtualenv"),
         ("environment: {virtualenv: {requirements: [a==1], manager: poetry}}\n", "environment.virtualenv.manager"),
         ("environment: {virtualenv: {requirements: [a==1], conda: [b==1]}}\n", "environment.virtualenv"),
         (

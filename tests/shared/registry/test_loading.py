@@ -178,6 +178,8 @@ def test_packages_are_pinned_in_prod(tmp_path: Path, wording: Wording) -> None:
     (error,) = errors_of(tmp_path, local)
     wording(error)
     assert errors_of(tmp_path, local, "dev") == []
+    pinned = f"source: {{type: local, path: ../d, sha256: {'b' * 64}}}\n"
+    assert errors_of(tmp_path, {**files, "packages/d.yaml": pinned}) == []
 
 
 def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path, wording: Wording) -> None:
@@ -192,17 +194,19 @@ def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path, wo
 
 
 def test_an_adapter_comes_from_the_package_that_is_named_for_it(tmp_path: Path, wording: Wording) -> None:
-    package = {"packages/other.yaml": "source: {type: pypi, name: other, version: '1'}\n"}
-    backend = {**package, "backends/engine.yaml": "default_adapter_package: other\n"}
-    [wrong] = errors_of(tmp_path / "backend", backend)
+    unknown = {"packages/other.yaml": "source: {type: pypi, name: other, version: '1'}\n"}
+    known = {"packages/other.yaml": f"{unknown['packages/other.yaml']}plugins: {{backends: [engines]}}\n"}
+    backend = {"backends/engine.yaml": "default_adapter_package: other\n"}
+    assert errors_of(tmp_path / "unknown", {**unknown, **backend}) == []
+    [wrong] = errors_of(tmp_path / "backend", {**known, **backend})
     wording(wrong)
     adapter = "backends: [engine]\nbackend_class: engine\nadapter_package: "
-    [wrong] = errors_of(tmp_path / "model", {**package, "models/x.yaml": f"{adapter}other\n"})
+    [wrong] = errors_of(tmp_path / "model", {**known, "models/x.yaml": f"{adapter}other\n"})
     wording(wrong)
     *_, wrong = errors_of(tmp_path / "missing", {"models/x.yaml": f"{adapter}none\n"})
     assert "x.yaml:3: adapter_package: " in wrong
     [wrong] = errors_of(
-        tmp_path / "alone", {**package, "models/x.yaml": "backends: [engine]\nadapter_package: other\n"}
+        tmp_path / "alone", {**unknown, "models/x.yaml": "backends: [engine]\nadapter_package: other\n"}
     )
     assert "backend_class" in wrong
 

@@ -1,0 +1,95 @@
+"""Where gateway, body writer and engine of a target run: one value, made of the environments that the target pins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
+from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
+from vlmhyperbench.environments.own_wheels import GATEWAY
+from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench_sdk.gateway import EngineEnvironment, EngineIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedTarget:
+    """The environments of a target, ready for as long as the block that prepared them lasts."""
+
+    environment: EngineEnvironment
+    lock_fds: tuple[int, ...] = ()
+    """Open lock files with which a gateway holds the environments after the block."""
+    adapter_packages: Mapping[str, str] = field(default_factory=dict)
+    """Distribution → version where the adapter runs, if it comes from a package and the engine runs elsewhere."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Distribution → where it comes from, for packages of others."""
+
+    def on_record(self, engine: EngineIdentity | None) -> EngineIdentity | None:
+        """Return what is recorded of an engine, with the packages of its adapter."""
+        if engine is None:
+            return None
+        return replace(engine, adapter_packages=dict(self.adapter_packages), sources=dict(self.sources))
+
+
+@asynccontextmanager
+async def prepared_target(
+    target: ModelTarget | EndpointTarget,
+    plain: EngineEnvironment,
+    folder: Path,
+    logs: Path,
+    *,
+    secrets_dir: Path,
+    devices: tuple[str, ...] = (),
+    tell: Tell = tell_nobody,
+) -> AsyncIterator[PreparedTarget]:
+    """Build the environments of a target unless they are there, and hold them while the block runs.
+
+    Args:
+        target: The model or endpoint.
+        plain: Where targets run that pin no environment.
+        folder: Folder of all environments of this machine.
+        logs: Folder of the installers' logs.
+        secrets_dir: Folder of the secrets with which private repositories are read.
+        devices: UUIDs of the GPUs that a container may use.
+        tell: Is told what takes time.
+
+    Raises:
+        InvalidInput: requirements cannot be resolved or installed, or a package cannot be built or has another name.
+        NotFound: the machine has no such version of Python, or a package is not where its entry says.
+        Denied: a repository wants credentials.
+        Conflict: a folder has changed since it was pinned.
+        Unavailable: uv is missing, the disk is full, or an index or a repository does not answer.
+    """
+    if not isinstance(target, ModelTarget) or (target.environment is None and target.adapter_environment is None):
+        yield PreparedTarget(environment=plain)
+        return
+    environment, locks = plain, list[int]()
+    adapter_packages: Mapping[str, str] = {}
+    async with AsyncExitStack() as held:
+
+        async def prepare(pinned: EnvironmentSpec, own: tuple[str, ...] = ()) -> Prepared:
+            block = prepared(pinned, folder, logs, secrets_dir=secrets_dir, devices=devices, tell=tell, own=own)
+            ready = await held.enter_async_context(block)
+            locks.append(ready.lock_fd)
+            return ready
+
+        if target.adapter_environment is not None:
+            adapter = await prepare(target.adapter_environment, GATEWAY)
+            names = {package.name for package in target.adapter_environment.packages}
+            if {".", ":"} & set(target.backend_class):  # a dotted path is known by its package
+                names.add(re.split(r"[.:]", target.backend_class, maxsplit=1)[0])
+            allowed = tuple(sorted({*plain.adapters, *names}))
+            environment = replace(adapter.engine(plain), gateway=adapter.python, adapters=allowed)
+            adapter_packages = adapter.packages if target.environment is not None else {}
+        if target.environment is not None:
+            environment = (await prepare(target.environment)).engine(environment)
+        yield PreparedTarget(
+            environment=environment,
+            lock_fds=tuple(locks),
+            adapter_packages=adapter_packages,
+            sources={package.name: package.origin for package in target.packages},
+        )

@@ -1,0 +1,85 @@
+"""The platform's own wheels, made from what is installed, so that its gateway runs in an environment of its own.
+
+The gateway, the library that it uses and the SDK are pure Python. Their wheels are made anew from the modules that this
+process imports and the metadata of their distributions, which is the same for a checkout and for an installed wheel:
+the gateway in the environment is exactly the gateway of this platform.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
+
+from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.files import write_whole
+
+GATEWAY = ("vlmhyperbench-gateway", "vlmhyperbench", "vlmhyperbench-sdk")
+"""The distributions of the platform that a gateway needs."""
+
+_OLDEST = (1980, 1, 1, 0, 0, 0)
+"""The time of every file, so that equal content gives an equal wheel."""
+_TOLD = ("METADATA", "WHEEL", "entry_points.txt")
+
+
+def own_wheels(names: Iterable[str], store: EnvironmentStore) -> dict[str, Path]:
+    """Write wheels of the platform's own distributions, unless they are there; return distribution → file.
+
+    Raises:
+        NotFound: one is not installed.
+    """
+    written: dict[str, Path] = {}
+    for name in names:
+        file, content = _wheel(name)
+        path = store.wheels_folder / hashlib.sha256(content).hexdigest()[:16] / file
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, content)
+        written[name] = path
+    return written
+
+
+@cache
+def installed_versions() -> dict[str, str]:
+    """Return distribution → version of everything that the platform runs with."""
+    return {found.name: found.version for found in distributions() if not found.name.startswith("vlmhyperbench")}
+
+
+@cache
+def _wheel(name: str) -> tuple[str, bytes]:
+    """Return name and content of a wheel; once per process, because the process runs the code that it has imported."""
+    spec = find_spec(name.replace("-", "_"))
+    try:
+        about = distribution(name)
+    except PackageNotFoundError:
+        about = None
+    if spec is None or spec.origin is None or about is None:
+        cure = f"pip install {name}"
+        raise NotFound(f"{name} is not installed, which an environment needs.", cure=cure, code="not_installed")
+    base = f"{name.replace('-', '_')}-{about.version}"
+    told = {f"{base}.dist-info/{file}": (about.read_text(file) or "").encode() for file in _TOLD}
+    files = {**dict(_modules(Path(spec.origin).parent)), **{file: text for file, text in told.items() if text}}
+    record = "".join(f"{file},sha256={_record_hash(content)},{len(content)}\n" for file, content in files.items())
+    files[f"{base}.dist-info/RECORD"] = f"{record}{base}.dist-info/RECORD,,\n".encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file, content in files.items():
+            archive.writestr(zipfile.ZipInfo(file, _OLDEST), content, zipfile.ZIP_DEFLATED)
+    return f"{base}-py3-none-any.whl", packed.getvalue()
+
+
+def _modules(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield f"{folder.name}/{path.relative_to(folder).as_posix()}", path.read_bytes()
+
+
+def _record_hash(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -1,0 +1,90 @@
+"""Pin the source of a package: a branch or tag by its commit, a folder by its content; and see what it registers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlmhyperbench.domain.packages import GitPackage, IndexPackage, LocalPackage
+from vlmhyperbench.environments import injection
+from vlmhyperbench.environments.base import Tell
+from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.interpreters import OWN_INTERPRETER
+from vlmhyperbench.environments.wheels import Workshop
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.files import write_whole
+from vlmhyperbench.folders import content_sha256
+from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedSource:
+    """A source that is one certain commit, content or version."""
+
+    source: LocalSource | GitSource | PypiSource
+    origin: str
+    """The same in one line."""
+    plugins: Mapping[str, tuple[str, ...]] | None
+    """Kind → names that the package registers; None if that is known only once it is installed."""
+
+
+async def pin_source(
+    name: str, source: LocalSource | GitSource | PypiSource, folder: Path, workshop: Workshop, *, tell: Tell
+) -> PinnedSource:
+    """Pin the source of a package, and build its wheel, which is kept for the environments that will need it.
+
+    Args:
+        name: Name of the distribution.
+        source: Where it comes from.
+        folder: Folder at which a relative path begins.
+        workshop: Where wheels are built and kept.
+        tell: Is told what takes time.
+
+    Raises:
+        NotFound: repository, ref, folder, version or secret does not exist, or git is not installed.
+        Denied: the repository wants credentials.
+        InvalidInput: it cannot be built, or is another distribution.
+        Unavailable: a server or an index does not answer, uv is missing, or the disk is full.
+    """
+    if isinstance(source, PypiSource):
+        await _look_up(source, workshop)
+        origin = IndexPackage(name=source.name, version=source.version).origin
+        return PinnedSource(source=source, origin=origin, plugins=None)
+    package: GitPackage | LocalPackage
+    if isinstance(source, GitSource):
+        commit = await workshop.repository(source.url, source.token_secret).commit_of(source.ref)
+        source = source.model_copy(update={"commit": commit})
+        fields = source.model_dump(include={"url", "subdirectory", "token_secret"})
+        package = GitPackage(name=name, commit=commit, **fields)
+    else:
+        path = (folder / source.path).absolute()
+        source = source.model_copy(update={"path": str(path), "sha256": content_sha256(path)})
+        package = LocalPackage(name=name, path=str(path), sha256=source.sha256 or "")
+    async with workshop.held_wheel(package, OWN_INTERPRETER, tell=tell) as wheel:
+        return PinnedSource(source=source, origin=package.origin, plugins=wheel.plugins)
+
+
+async def _look_up(source: PypiSource, workshop: Workshop) -> None:
+    """Check that an index has the version.
+
+    Raises:
+        NotFound: none has it.
+    """
+    workshop.store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=workshop.store.folder, prefix=".resolving-") as made:
+        requirements, out = Path(made, "requirements.txt"), Path(made, "resolved.txt")
+        write_whole(requirements, f"{source.name}=={source.version}\n".encode())
+        step = Step(
+            argv=[*injection.resolve(requirements, None, python=OWN_INTERPRETER.path, out=out), "--no-deps"],
+            log=workshop.logs / "packages.log",
+            cwd=Path(made),
+            what=f"No index has {source.name} {source.version}",
+            code="no_package",
+            cure="Correct name and version.",
+        )
+        try:
+            await run_step(step)
+        except InvalidInput as error:
+            raise NotFound(error.message, cure=error.cure, code=error.code) from error
