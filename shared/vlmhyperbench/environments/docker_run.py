@@ -1,7 +1,8 @@
 """`python -m vlmhyperbench.environments.docker_run ORDER PATH…`: run an engine in a Docker container, in its place.
 
-The container has a network of its own, by which this machine reaches the engine directly; without `network` in the
-spec, the container reaches nothing outside it but this machine's address in it. When this process ends, however it
+The container has a network of its own, by which this machine reaches the engine directly. Without `network` in the
+spec, it reaches no other machine through it; it does reach what listens on this machine's addresses other than
+loopback. When this process ends, however it
 ends, the container's stdin closes, its first process ends, and Docker removes the container.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +29,7 @@ from vlmhyperbench.environments.standing_in import (
     user,
     write_output,
 )
+from vlmhyperbench.errors import InvalidInput
 
 _GIB = 2**30
 _OOM_S = 1.0
@@ -41,6 +44,7 @@ def launch(order: Order, paths: list[str]) -> int:
     spec = DockerSpec(**order.spec)
     with docker_client() as client:
         remove_orphans(client)
+        _check_readable(paths)
         image = find_image(client, spec.image)
         with _network(client, spec) as network:
             container = client.containers.create(
@@ -113,6 +117,17 @@ def _network(client: Any, spec: DockerSpec) -> Iterator[Any]:
     if _STOPPED.is_set():
         with suppress(Exception):  # the next launcher removes it
             network.remove()
+
+
+def _check_readable(paths: list[str]) -> None:
+    """Refuse what the container's user cannot read: where this process is root, that is nobody."""
+    for path in map(Path, paths):
+        if os.geteuid() == 0 and not path.stat().st_mode & stat.S_IROTH:
+            raise InvalidInput(
+                f"The engine's container runs as nobody, who may not read {path}.",
+                cure=f"Run: chmod o+r {path}, or run the worker as a user who is not root.",
+                code="not_readable",
+            )
 
 
 def _options(spec: DockerSpec, paths: list[str], devices: tuple[str, ...]) -> dict[str, Any]:
