@@ -18,7 +18,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients containers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -107,12 +107,18 @@ clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/eng
 	@mkdir -p .venvs/engines/tokenizer && $(BIN)/python benchmarks/loadgen_conformance/tokenizer.py .venvs/engines/tokenizer
 	LOADGEN_PEERS=$(CURDIR)/.venvs/engines VLMHB_NEED_CLIENTS=$(NEED) $(BIN)/pytest -q -rs tests/engines
 
+# The daemon that it starts is ended with it; one that runs already is left alone.
+containers: $(VENV)/.dev  ## Engines in containers of real Docker and Apptainer; as root, both are installed.
+	@tests/containers/install.sh .venvs/containers
+	@trap 'if [ -e .venvs/containers/dockerd.pid ]; then kill $$(cat .venvs/containers/dockerd.pid); fi' EXIT; \
+		VLMHB_NEED_CONTAINERS=$(NEED) $(BIN)/pytest -q -rs tests/containers
+
 training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that was cut, exports to the byte.
 	cd shared/plugins/tiny_doc_vlm && OMP_NUM_THREADS=1 PYTHONPATH=.:../document_datasets:../../sdk $(CURDIR)/.venvs/engines/training/bin/python \
 		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
 
 ci: NEED := --need-all
-ci: lint types imports wheels coverage test training parity clients  ## What every change must pass.
+ci: lint types imports wheels coverage test training parity clients containers  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from vlmhyperbench.environments.standing_in import is_of_a_running_process
@@ -34,11 +37,11 @@ def docker_client() -> Iterator[Any]:
     if not address.startswith("unix://"):
         message = f"DOCKER_HOST is {address}: an engine's container must run on the worker's machine."
         raise Unavailable(message, cure="Unset DOCKER_HOST, or name a local socket.", code="no_docker")
-    path = address.removeprefix("unix://")
+    _knock(address.removeprefix("unix://"))
     try:
         client = docker.DockerClient(base_url=address, version="auto")
     except DockerException as error:
-        raise _no_docker(path, error) from error
+        raise Unavailable(f"Docker does not answer: {error}.", cure=_START, code="no_docker") from error
     try:
         if any("rootless" in option for option in client.info().get("SecurityOptions") or ()):
             message = "Docker runs rootless, and this machine cannot reach the address of such a container."
@@ -105,12 +108,14 @@ def remove_orphans(client: Any) -> list[str]:
     return removed
 
 
-def _no_docker(path: str, error: Exception) -> Unavailable:
-    """Say what is missing: Docker, its daemon, or the right to use it."""
-    if "PermissionError" in repr(error) or (os.path.exists(path) and not os.access(path, os.W_OK)):  # noqa: PTH110
-        return Unavailable(f"This user may not use Docker ({path}).", cure=_PERMIT, code="no_docker")
-    import shutil
-
-    if not os.path.exists(path) and shutil.which("dockerd") is None:  # noqa: PTH110
-        return Unavailable("Docker is not installed on this machine.", cure=_INSTALL, code="no_docker")
-    return Unavailable(f"Docker's daemon does not answer at {path}.", cure=_START, code="no_docker")
+def _knock(path: str) -> None:
+    """Connect to Docker's socket; say what is missing: Docker, its daemon, or the right to use it."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+    except PermissionError as error:
+        raise Unavailable(f"This user may not use Docker ({path}).", cure=_PERMIT, code="no_docker") from error
+    except OSError as error:
+        if shutil.which("dockerd") is None and not Path(path).exists():
+            raise Unavailable("Docker is not installed on this machine.", cure=_INSTALL, code="no_docker") from error
+        raise Unavailable(f"Docker's daemon does not answer at {path}.", cure=_START, code="no_docker") from error
