@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .venvs/tools
 UV := $(TOOLS)/bin/uv
-QUESTIONS ?= 500
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
 PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
@@ -99,9 +98,10 @@ format: $(VENV)/.dev  ## Put the code into its one form.
 .venvs/engines/%: requirements/engines/%.txt requirements/engines/install.sh | $(UV)
 	requirements/engines/install.sh $(UV) $(PYTHON) $* $@
 
-parity: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm  ## Ask every engine the same questions.
-	cd shared/plugins/tiny_doc_vlm && $(CURDIR)/$(BIN)/python -m training.parity --environments $(CURDIR)/.venvs/engines \
-		--questions $(QUESTIONS) $(NEED)
+# The stack builds the environments of transformers and vLLM itself, and keeps them in this home.
+parity: $(VENV)/.dev  ## Ask every engine the same questions, as the experiment `engines` on a stack of its own; fails where answers differ.
+	VLMHB_HOME=$(CURDIR)/.venvs/parity VLMHB_API_PORT=0 OMP_WAIT_POLICY=PASSIVE $(BIN)/vlmhyperbench demo --experiment engines --fresh \
+		--gate tests/engines/same_answers.yaml --out .venvs/parity/report
 
 clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang  ## Real engines, and other load generators against the gateway.
 	@mkdir -p .venvs/engines/tokenizer && $(BIN)/python benchmarks/loadgen_conformance/tokenizer.py .venvs/engines/tokenizer

@@ -83,6 +83,18 @@ def test_the_prompt_of_a_sample_is_rendered_once_for_all_its_repeats() -> None:
     assert work.requests[4].prompt is work.requests[10].prompt is work.requests[16].prompt
 
 
+def test_each_request_has_the_schema_of_its_sample() -> None:
+    schemas = [{"type": "object", "required": [name]} for name in ("a", "b")]
+    samples = [
+        ManifestSample(index=i, key=str(i), question="q", metadata={"json_schema": schema})
+        for i, schema in enumerate(schemas)
+    ]
+    spec = run_spec(response_format={"type": "json_schema"})
+    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=[0, 1])))
+    wanted = [work.requests[ordinal].request["response_format"]["json_schema"]["schema"] for ordinal in (0, 1)]
+    assert wanted == schemas
+
+
 def test_a_sample_whose_later_repeat_is_reused_can_be_drawn_for_the_warm_up() -> None:
     samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(20)]
     spec = run_spec()

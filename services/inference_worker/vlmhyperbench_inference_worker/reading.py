@@ -10,6 +10,7 @@ from pathlib import Path
 from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
+from vlmhyperbench.domain.response_formats import format_of_sample
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -52,7 +53,8 @@ async def with_requests(work: Work) -> Work:
 
     Raises:
         NotFound, Conflict: the prompt's plugin is not installed in the version that the run pins.
-        InvalidInput: a template is wrong, asks for what a sample lacks, or takes too much time or memory.
+        InvalidInput: a template is wrong, asks for what a sample lacks, or takes too much time or memory; or the
+            response format is the schema of each sample, and a sample has none.
         PluginFailure: a plugin fails.
         Unavailable: the child that renders prompts died.
     """
@@ -85,7 +87,7 @@ def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
         images=images,
         decoding=spec.decoding,
         repeat=repeat,
-        response_format=spec.response_format,
+        response_format=format_of_sample(spec.response_format, sample.metadata, key=sample.key),
         options=options_of(spec.target),
     )
     return PlannedRequest(

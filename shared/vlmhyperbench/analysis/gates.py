@@ -10,12 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.analysis.costs import why_costs_differ_in_kind
+from vlmhyperbench.analysis.gate_policy import (
+    OF_METRICS,
+    GatePolicy,
+    MetricRule,
+    ParityRule,
+    ShareRule,
+    SpeedRule,
+)
+from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.domain.identity import Measurement, differences, measured_apart
 
 _UNKNOWN: JsonValue = {"unknown": True}
@@ -25,108 +34,11 @@ _TAIL = 0.025
 """Probability of missing the true value at one end of a 95 % interval."""
 
 Status = Literal["passed", "failed", "inconclusive"]
-Share = Annotated[float, Field(ge=0)]
 MEMORY = "peak_memory_bytes"
 """Peak memory is measured independently of the requests, so that late sends do not affect it."""
 _MEMORY_OF = "peak_memory_of"
 
-Speed = Literal[
-    "latency_p50_ms",
-    "latency_p99_ms",
-    "ttft_p50_ms",
-    "output_tokens_per_s",
-    "samples_per_s",
-    "peak_memory_bytes",
-    "cost_per_answer",
-    "cost_per_million_tokens",
-]
 COSTS = frozenset({"cost_per_answer", "cost_per_million_tokens"})
-Counted = Literal["model_failures", "infrastructure_failures", "missing", "truncated", "unscored", "invalid"]
-_OF_METRICS = frozenset({"unscored", "invalid"})
-Part = Literal[
-    "target", "task", "dataset", "prompt", "metrics", "extractors", "decoding", "scenario", "response_format"
-]
-
-
-class Strict(BaseModel):
-    """Base of everything in a policy."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class MetricRule(Strict):
-    """Limits of a metric's value, and of its drop from the baseline."""
-
-    metric: str
-    """Name of the metric in the report: `anls`, or `anls@inclusive` where a run has two profiles."""
-    max_drop: Share | None = None
-    """By how much the metric may be worse than the baseline, in its own unit and direction."""
-    min_value: float | None = None
-    max_value: float | None = None
-
-    @model_validator(mode="after")
-    def _asks_something(self) -> Self:
-        if self.max_drop is None and self.min_value is None and self.max_value is None:
-            raise ValueError("it needs max_drop, min_value or max_value")
-        return self
-
-
-class SpeedRule(Strict):
-    """Limits of a speed's change, as a share of the baseline's; a speed is measured once, so this is no test."""
-
-    speed: Speed
-    max_increase: Share | None = None
-    max_decrease: Annotated[float, Field(ge=0, lt=1)] | None = None
-
-    @model_validator(mode="after")
-    def _asks_something(self) -> Self:
-        if self.max_increase is None and self.max_decrease is None:
-            raise ValueError("it needs max_increase or max_decrease")
-        return self
-
-
-class ShareRule(Strict):
-    """Largest share of the requests that may be lost."""
-
-    share: Counted
-    metric: str | None = None
-    """Metric whose `unscored` or `invalid` answers are counted; by default the metric with the most."""
-    max: Annotated[float, Field(ge=0, le=1)]
-
-    @model_validator(mode="after")
-    def _is_of_a_metric(self) -> Self:
-        if self.metric is not None and self.share not in _OF_METRICS:
-            raise ValueError(f"{self.share} is not counted by metric: leave `metric` out")
-        return self
-
-
-class SameRule(Strict):
-    """Parts of the spec that must be equal to the baseline's."""
-
-    same: Annotated[tuple[Part, ...], Field(min_length=1)]
-
-
-def _tag(value: object) -> str:
-    names = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return next((f"of {name}" for name in ("speed", "share", "same") if name in names), "of metric")
-
-
-Rule = Annotated[
-    Annotated[MetricRule, Tag("of metric")]
-    | Annotated[SpeedRule, Tag("of speed")]
-    | Annotated[ShareRule, Tag("of share")]
-    | Annotated[SameRule, Tag("of same")],
-    Discriminator(_tag),
-]
-
-
-class GatePolicy(Strict):
-    """Rules, all of which must be met."""
-
-    version: Literal[1] = 1
-    inconclusive: Literal["fail", "pass"] = "fail"
-    """Whether an inconclusive rule fails or passes."""
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,10 +80,14 @@ class Check:
     message: str
 
 
-def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[str, Delta]) -> list[Check]:
-    """Check every rule, in order; `deltas` maps names of metrics to paired differences."""
+def check(
+    policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[str, Delta], parity: Parity
+) -> list[Check]:
+    """Check every rule that is for the other run, in order; `deltas` maps names of metrics to paired differences."""
     checks: list[Check] = []
     for rule in policy.rules:
+        if rule.runs is not None and other.headline.get("name") not in rule.runs:
+            continue
         match rule:
             case MetricRule():
                 checks += _metric(rule, deltas, baseline, other)
@@ -179,6 +95,8 @@ def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[st
                 checks.append(_speed(rule, baseline, other))
             case ShareRule():
                 checks.append(_share(rule, other))
+            case ParityRule():
+                checks.append(_parity(rule, parity, baseline))
             case _:
                 checks += [_same(part, baseline, other) for part in rule.same]
     return checks
@@ -326,7 +244,7 @@ def two_kinds_of_memory(baseline: Mapping[str, object], other: Mapping[str, obje
 
 
 def _share(rule: ShareRule, other: Side) -> Check:
-    if rule.share in _OF_METRICS:
+    if rule.share in OF_METRICS:
         return _share_of_metric(rule, other)
     return _checked_share(rule, f"share of {rule.share}", other.counts[rule.share], other.counts["requested"])
 
@@ -344,6 +262,13 @@ def _checked_share(rule: ShareRule, name: str, count: float, requested: float) -
     share = count / requested if requested else 1.0
     message = f"{count:g} of {requested:g} requests ({share:.2%}); the limit is {rule.max:.2%}."
     return Check(rule=name, status="passed" if share <= rule.max else "failed", message=message)
+
+
+def _parity(rule: ParityRule, parity: Parity, baseline: Side) -> Check:
+    requested = baseline.counts["requested"]
+    share = parity.same / requested if requested else 0.0
+    message = f"{parity.same} of {requested:g} answers are the same text ({share:.2%}); the limit is {rule.min:.2%}."
+    return Check(rule="same text", status="passed" if share >= rule.min else "failed", message=message)
 
 
 def _same(part: str, baseline: Side, other: Side) -> Check:

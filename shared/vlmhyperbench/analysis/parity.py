@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+import numpy
 import polars
 
+from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.comparison import PAIR_KEY
+from vlmhyperbench.analysis.results import Interval
 
 _SHOWN_CHARS = 60
 
@@ -40,10 +43,18 @@ class Parity:
     """Number of answers that both runs have."""
     divergences: tuple[Divergence, ...]
     """In the baseline's order."""
+    interval: Interval | None = None
+    """Of the share of equal texts, with documents as units; None without pairs."""
 
     @property
     def same(self) -> int:
+        """Number of answers whose texts are equal."""
         return self.pairs - len(self.divergences)
+
+    @property
+    def share(self) -> float | None:
+        """Share of equal texts; None without pairs."""
+        return self.same / self.pairs if self.pairs else None
 
     @property
     def rescored(self) -> int:
@@ -60,17 +71,28 @@ def parity(baseline: polars.DataFrame, other: polars.DataFrame) -> Parity:
     """Compare texts, pair by pair.
 
     Args:
-        baseline: Frame with the columns `key, repeat, text, value`; rows without a text are left out.
+        baseline: Frame with the columns `key, repeat, cluster, text, value`; rows without a text are left out.
         other: Frame with the same columns.
     """
-    columns = [*PAIR_KEY, "text", "value"]
+    columns = [*PAIR_KEY, "cluster", "text", "value"]
     first, second = (frame.select(columns).filter(polars.col("text").is_not_null()) for frame in (baseline, other))
     pairs = first.join(second, on=list(PAIR_KEY), how="inner", maintain_order="left")
     differing = pairs.filter(polars.col("text") != polars.col("text_right"))
     return Parity(
         pairs=pairs.height,
         divergences=tuple(_divergence(row) for row in differing.iter_rows(named=True)),
+        interval=_interval(pairs),
     )
+
+
+def _interval(pairs: polars.DataFrame) -> Interval | None:
+    """Return the interval of the share of equal texts."""
+    if pairs.is_empty():
+        return None
+    is_same = (pairs["text"] == pairs["text_right"]).to_numpy()
+    statistics = numpy.column_stack([is_same, numpy.ones(len(is_same))]).astype(numpy.float64)
+    units = stats.by_unit(statistics, pairs["cluster"].to_numpy())
+    return stats.proportion_intervals(units, numpy.array([len(units)]), seed=0)[0]
 
 
 def _divergence(row: dict[str, object]) -> Divergence:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vlmhyperbench.analysis.gates import GatePolicy
+from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.groups import GATE, OUTPUT
@@ -29,6 +29,7 @@ from vlmhyperbench.reports.document import write_cell
 from vlmhyperbench.reports.samples import NAME, Samples, read_samples
 from vlmhyperbench.reports.writers.markdown import sections_to_markdown
 from vlmhyperbench.wire.runs import RunDetail
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 
 def compare(
@@ -57,9 +58,8 @@ def compare(
     """
     if junit is not None and gate is None:
         raise InvalidInput("--junit needs --gate.", cure="Give the policy too: --gate POLICY.yaml.", code="usage")
-    policy = None if gate is None else _policy(gate)
-    first, *rest = _read([baseline, other, *others])
-    compared = [compare_runs(first, other, policy=policy) for other in rest]
+    policy = None if gate is None else read_policy(gate)
+    compared = compare_all(_read([baseline, other, *others]), policy)
     if junit is not None and policy is not None:
         _write(junit, to_junit(compared, is_lenient=policy.inconclusive == "pass"))
     if markdown is not None:
@@ -70,19 +70,47 @@ def compare(
         emit("comparison", {"comparisons": [rows(comparison) for comparison in compared]}, warnings=warnings)
     else:
         for comparison in compared:
-            _print(comparison)
+            print_comparison(comparison)
         for warning in warnings:
             note(f"warning: {warning}", output)
+    return gate_code(compared)
+
+
+def compare_all(samples: Sequence[Samples], policy: GatePolicy | None) -> list[Comparison]:
+    """Compare runs with the first one.
+
+    Raises:
+        InvalidInput: a rule of the policy is for a run that is not compared.
+        NotFound, Conflict, PluginFailure: a metric cannot be opened here.
+    """
+    first, *rest = samples
+    known = [run.name for run in rest]
+    for rule in policy.rules if policy is not None else ():
+        for name in rule.runs or ():
+            if name not in known:
+                message = f"A rule of the policy is for the run {name!r}, which is not compared."
+                raise InvalidInput(message, cure=did_you_mean(name, known))
+    return [compare_runs(first, other, policy=policy) for other in rest]
+
+
+def gate_code(compared: Sequence[Comparison]) -> int:
+    """Return the exit code: 5 if a run does not meet the policy, otherwise 0."""
     return exits.OK if all(comparison.is_met is not False for comparison in compared) else exits.GATE
 
 
-def _print(compared: Comparison) -> None:
+def print_comparison(compared: Comparison) -> None:
+    """Print the verdict and the tables of a comparison."""
     say(f"{compared.other.name} against {compared.baseline.name}: {verdict(compared)}")
     for sheet in tables(compared):
         table([column.title for column in sheet.columns], [[write_cell(cell) for cell in row] for row in sheet.rows])
 
 
-def _policy(path: Path) -> GatePolicy:
+def read_policy(path: Path) -> GatePolicy:
+    """Read a policy from a YAML file.
+
+    Raises:
+        RegistryErrors: the file is not valid; lists every error with its line.
+    """
     document, errors = read_document(path, str(path))
     if document is None:
         raise RegistryErrors(errors)

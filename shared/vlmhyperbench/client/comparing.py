@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta
-from vlmhyperbench.analysis.gates import GatePolicy, MetricRule
+from vlmhyperbench.analysis.gate_policy import GatePolicy, MetricRule
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.reports import comparing
 

@@ -1,11 +1,13 @@
 """Check a `response_format` before a run starts, since an engine refuses each request with a malformed one.
 
 The types are those of the chat protocol: `text`, `json_object`, `json_schema` with a schema, `regex` with a pattern.
-The form of a schema is checked (JSON Schema, draft 2020-12), but not whether the engine supports its keywords.
+A `json_schema` without a schema is that of each sample, its metadata `json_schema`. The form of a schema is checked
+(JSON Schema, draft 2020-12), but not whether the engine supports its keywords.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -13,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.base import Refused
+from vlmhyperbench.errors import InvalidInput
 
 MAX_PATTERN: Final = 4000
 """Maximum length of a pattern in characters."""
@@ -57,9 +60,43 @@ def check_response_format(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         raise Refused(f"a {kind} has no {odd[0][:100]!r}", cure=f"Leave it out; there is {allowed}.")
     if kind == "regex":
         _check_pattern(value.get("regex"), "regex")
-    if kind == "json_schema":
-        _check_wrapper(value.get("json_schema"))
+    if kind == "json_schema" and "json_schema" in value:
+        _check_wrapper(value["json_schema"])
     return value
+
+
+def format_name(value: Mapping[str, JsonValue] | None) -> str:
+    """Name a response format: its type, and the name of its schema if it has one; None is `text`."""
+    if value is None:
+        return "text"
+    wrapper = value.get("json_schema")
+    name = wrapper.get("name") if isinstance(wrapper, dict) else None
+    return f"{value['type']} {name}" if name else str(value["type"])
+
+
+def format_of_sample(
+    value: dict[str, JsonValue] | None, metadata: Mapping[str, JsonValue], *, key: str
+) -> dict[str, JsonValue] | None:
+    """Return what the request of a sample asks for: a `json_schema` without a schema takes that of the sample.
+
+    Args:
+        value: The response format of the run.
+        metadata: Metadata of the sample.
+        key: Key of the sample, for errors.
+
+    Raises:
+        InvalidInput: the sample has no schema, or one that is not valid.
+    """
+    if value is None or value["type"] != "json_schema" or "json_schema" in value:
+        return value
+    cure = "Give every sample a JSON Schema as json_schema in its metadata, or write the schema into response_format."
+    try:
+        schema = metadata.get("json_schema")
+        own = {"name": "answer", "schema": json.loads(schema) if isinstance(schema, str) else schema, "strict": True}
+        return check_response_format({"type": "json_schema", "json_schema": own})
+    except (Refused, ValueError) as error:
+        message = f"The response format needs the schema of the sample {key[:200]}: {error}."
+        raise InvalidInput(message, cure=cure) from error
 
 
 def _check_wrapper(wrapper: JsonValue) -> None:

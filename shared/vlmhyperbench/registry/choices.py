@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, VirtualenvFields
@@ -45,7 +45,18 @@ ReportNames = Annotated[tuple[Slug, ...], Field(max_length=20)]
 Columns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=20)]
 """Names of metadata fields."""
 Labels = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=1000)]
-ResponseFormat = Annotated[Params, AfterValidator(check_response_format)]
+
+
+def _named_format(value: object) -> object:
+    return {"type": value} if isinstance(value, str) else value
+
+
+ResponseFormat = Annotated[
+    Params,
+    BeforeValidator(_named_format, json_schema_input_type=Params | Literal["text", "json_object", "json_schema"]),
+    AfterValidator(check_response_format),
+]
+"""A response format of the chat protocol, or the name of one that needs no more: `json_schema` is each sample's own."""
 Extractors = Annotated[tuple[ExtractorRef, ...], Field(min_length=1, max_length=10)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from vlmhyperbench.domain.response_formats import format_name
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, RunChoices, ScenarioChoice
 from vlmhyperbench.registry.errors import Path
@@ -43,10 +44,13 @@ class Combination:
 def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[Combination]:
     """Return all combinations that no exclusion matches, in matrix order."""
     scenarios, prompts, decodings = _or_none(matrix.scenarios), _or_none(matrix.prompts), _or_none(matrix.decodings)
+    formats = _or_none(matrix.response_formats)
     chosen: list[tuple[RunEntry, dict[Path, Path]]] = []
-    axes = (matrix.tasks, scenarios, prompts, decodings, matrix.targets)
-    for (t, task), (s, scenario), (p, prompt), (d, decoding), (g, target) in product(*map(enumerate, axes)):
-        own = {"scenario": scenario, "prompt": prompt, "decoding": decoding}
+    axes = (matrix.tasks, scenarios, prompts, decodings, formats, matrix.targets)
+    for (t, task), (s, scenario), (p, prompt), (d, decoding), (f, wanted), (g, target) in product(
+        *map(enumerate, axes)
+    ):
+        own = {"scenario": scenario, "prompt": prompt, "decoding": decoding, "response_format": wanted}
         run = RunEntry(
             **{
                 **{name: getattr(defaults, name) for name in RunChoices.model_fields},
@@ -58,7 +62,7 @@ def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) 
         if not any(_matches(exclusion, run) for exclusion in exclude):
             locations: dict[Path, Path] = {(): ("defaults",), ("target",): ("matrix", "targets", g)}
             locations |= {("task",): ("matrix", "tasks", t)}
-            for name, position in (("scenario", s), ("prompt", p), ("decoding", d)):
+            for name, position in (("scenario", s), ("prompt", p), ("decoding", d), ("response_format", f)):
                 if own[name] is not None:
                     locations[name,] = ("matrix", f"{name}s", position)
             chosen.append((run, locations))
@@ -87,6 +91,7 @@ def _matches(exclusion: Exclusion, run: RunEntry) -> bool:
         "task": run.task,
         "scenario": _scenario_name(run),
         "prompt": run.prompt,
+        "response_format": _format_name(run),
     }
     wanted = exclusion.model_dump(exclude_none=True)
     return bool(wanted) and all(facts[name] == value for name, value in wanted.items())
@@ -120,6 +125,7 @@ def _parts(run: RunEntry) -> tuple[str, ...]:
         _scenario_name(run),
         run.prompt or "",
         _decoding_name(run.decoding),
+        _format_name(run),
     )
 
 
@@ -133,6 +139,10 @@ def _backend(run: RunEntry) -> str:
 
 def _scenario_name(run: RunEntry) -> str:
     return run.scenario.name if isinstance(run.scenario, ScenarioChoice) else run.scenario or ""
+
+
+def _format_name(run: RunEntry) -> str:
+    return "" if run.response_format is None else format_name(run.response_format)
 
 
 def _decoding_name(decoding: Decoding | None) -> str:

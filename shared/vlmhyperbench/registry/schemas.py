@@ -278,10 +278,12 @@ class Matrix(Strict):
     scenarios: tuple[ScenarioRef, ...] = ()
     prompts: tuple[Slug, ...] = ()
     decodings: tuple[Decoding, ...] = ()
+    response_formats: tuple[ResponseFormat, ...] = ()
+    """How answers are constrained: `text` is not at all, `json_schema` by the schema of each sample."""
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Matrix:
-        axes = (self.targets, self.tasks, self.scenarios, self.prompts, self.decodings)
+        axes = (self.targets, self.tasks, self.scenarios, self.prompts, self.decodings, self.response_formats)
         count = math.prod(max(len(axis), 1) for axis in axes)
         if count > MAX_RUNS:
             message = f"it has {count:,} combinations, more than {MAX_RUNS:,}"
@@ -297,6 +299,8 @@ class Exclusion(Strict):
     task: Slug | None = None
     scenario: Slug | None = None
     prompt: Slug | None = None
+    response_format: str | None = None
+    """Name of a response format: its type, and the name of its schema if it has one."""
 
 
 RunRef = Annotated[Annotated[Slug, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(name_tag)]

@@ -11,7 +11,8 @@ from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
 from vlmhyperbench.analysis.costs import Cost, why_costs_differ_in_kind
-from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, check, is_met, number_of, two_kinds_of_memory
+from vlmhyperbench.analysis.gate_policy import GatePolicy
+from vlmhyperbench.analysis.gates import MEMORY, Check, check, is_met, number_of, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.analysis.results import perfect_of
@@ -69,16 +70,17 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
     first, second = ([*run.measured().values()] if is_pair else [] for run in (baseline, other))
     deltas = {delta.key: delta for delta in compare_metrics(first, second)}
     texts = (run.answers() if is_pair else run.answers().clear() for run in (baseline, other))
+    parity = compare_texts(*texts)
     checks: list[Check] = []
     if policy is not None:
-        checks = check(policy, baseline=baseline.side, other=other.side, deltas=deltas)
+        checks = check(policy, baseline=baseline.side, other=other.side, deltas=deltas, parity=parity)
     return Comparison(
         baseline=baseline,
         other=other,
         data_sets=data_sets_of(baseline, other),
         deltas=deltas,
         flips=_flips(first, second),
-        parity=compare_texts(*texts),
+        parity=parity,
         warnings=tuple(_warnings(baseline, other, deltas)),
         checks=tuple(checks),
         is_met=None if policy is None else is_met(policy, checks),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.reports.document import (
     Block,
@@ -20,6 +21,7 @@ from vlmhyperbench.reports.document import (
 )
 from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.reports.sections import cases
+from vlmhyperbench.reports.sections.constrained import constrained_section
 from vlmhyperbench.reports.sections.counting import counts_table
 from vlmhyperbench.reports.sections.differences import (
     MAX_DRAWN_RUNS,
@@ -34,7 +36,7 @@ from vlmhyperbench.reports.sections.groups import quality_figure
 from vlmhyperbench.reports.sections.judging import judges_of
 from vlmhyperbench.reports.sections.limitations import limitations
 from vlmhyperbench.reports.sections.matrix import matrix_table
-from vlmhyperbench.reports.sections.parity import parity_section
+from vlmhyperbench.reports.sections.parity import parities_of, parity_section, share_of
 from vlmhyperbench.reports.sections.provenance import configuration_items, provenance
 from vlmhyperbench.reports.sections.quality import BOUNDS_NOTE, by_column, overall
 from vlmhyperbench.reports.sections.ranking import ranking
@@ -68,11 +70,13 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
     summaries, evidence = [run.summary for run in named], [run.evidence for run in named]
     paired = pair_all(named)
     flipped = [cases.find_flips(pair.baseline.evidence, pair.run.evidence) for pair in paired[:MAX_FLIP_BLOCKS]]
+    parities = parities_of(paired)
     sections: tuple[Section | None, ...] = (
-        _results(summaries),
+        _results(summaries, parities),
         trade_offs(summaries),
         differences(paired),
-        parity_section(paired[:MAX_FLIP_BLOCKS]),
+        constrained_section(named),
+        parity_section(paired, parities),
         ranking(evidence, paired),
         *judges_of(evidence),
         _quality(summaries),
@@ -127,20 +131,23 @@ def _tiles(runs: Sequence[RunSummary], paired: Sequence[Paired]) -> tuple[Tile, 
     return tuple(tiles)
 
 
-def _results(runs: Sequence[RunSummary]) -> Section:
+def _results(runs: Sequence[RunSummary], parities: Mapping[str, Parity]) -> Section:
     metrics = _columns(runs)
     quality_rows: list[tuple[Cell, ...]] = []
     speed_rows: list[tuple[Cell, ...]] = []
     for run in runs:
         speeds = run.performance
         latency, first = speeds.times.get("latency_ms"), speeds.times.get("ttft_user_ms")
-        quality_rows.append((run.name, *(_estimate(run, metric) for metric in metrics.values())))
+        per_token, parity = speeds.times.get("tpot_ms"), parities.get(run.id)
+        same = [share_of(parity) if parity is not None else None] if parities else []
+        quality_rows.append((run.name, *(_estimate(run, metric) for metric in metrics.values()), *same))
         speed_rows.append(
             (
                 run.name,
                 milliseconds(latency.p50 if latency else None),
                 milliseconds(latency.p99 if latency else None),
                 milliseconds(first.p50 if first else None),
+                milliseconds(per_token.p50 if per_token else None),
                 speeds.samples_per_s,
                 speeds.output_tokens_per_s,
                 size(speeds.peak_memory_bytes),
@@ -151,14 +158,18 @@ def _results(runs: Sequence[RunSummary]) -> Section:
     quality_table = Table(
         name="headline",
         title="Quality",
-        columns=(Column(title="run"), *(Column(title=metric, kind="estimate") for metric in metrics)),
+        columns=(
+            Column(title="run"),
+            *(Column(title=metric, kind="estimate") for metric in metrics),
+            *([Column(title="same text as the baseline", kind="estimate")] if parities else []),
+        ),
         rows=tuple(quality_rows),
         note=(
             "The 95 % intervals are of single runs. Whether two runs differ is shown by the paired differences below, "
             "not by an overlap of these intervals."
         ),
     )
-    titles = ("latency p50", "latency p99", "TTFT p50", "answers/s", "output tokens/s", "peak memory")
+    titles = ("latency p50", "latency p99", "TTFT p50", "TPOT p50", "answers/s", "output tokens/s", "peak memory")
     speed_table = Table(
         name="speed",
         title="Speed and memory",

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from tests.support.wording import Wording
 from vlmhyperbench.analysis.comparison import Delta, Verdict
-from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.analysis.gate_policy import GatePolicy
+from vlmhyperbench.analysis.gates import Check, Side, WholeRun, check, is_met
+from vlmhyperbench.analysis.parity import Divergence, Parity
 from vlmhyperbench.domain.identity import Measurement
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 
@@ -50,9 +52,19 @@ SIDE = Side(
 )
 
 
-def run(rule: dict[str, object], *, delta: Delta = DELTA, baseline: Side = SIDE, other: Side = SIDE) -> list[Check]:
+NO_PARITY = Parity(pairs=0, divergences=())
+
+
+def run(
+    rule: dict[str, object],
+    *,
+    delta: Delta = DELTA,
+    baseline: Side = SIDE,
+    other: Side = SIDE,
+    parity: Parity = NO_PARITY,
+) -> list[Check]:
     policy = GatePolicy.model_validate({"rules": [rule]})
-    return check(policy, baseline=baseline, other=other, deltas={"anls": delta})
+    return check(policy, baseline=baseline, other=other, deltas={"anls": delta}, parity=parity)
 
 
 def status(rule: dict[str, object], **options: object) -> str:
@@ -121,7 +133,7 @@ def test_answers_that_cannot_be_paired_fail() -> None:
 
 def test_a_drop_of_a_metric_without_a_difference_between_the_runs_fails() -> None:
     policy = GatePolicy.model_validate({"rules": [{"metric": "anls", "max_drop": 1}]})
-    (result,) = check(policy, baseline=SIDE, other=SIDE, deltas={})
+    (result,) = check(policy, baseline=SIDE, other=SIDE, deltas={}, parity=NO_PARITY)
     assert (result.rule, result.status) == ("anls max_drop", "failed")
 
 
@@ -281,12 +293,30 @@ def test_parts_of_imported_runs_are_the_same_only_where_their_files_record_them(
 
     def statuses(baseline: Side, other: Side) -> list[str]:
         policy = GatePolicy.model_validate({"rules": [{"same": ["decoding", "prompt", "dataset"]}]})
-        return [result.status for result in check(policy, baseline=baseline, other=other, deltas={})]
+        return [result.status for result in check(policy, baseline=baseline, other=other, deltas={}, parity=NO_PARITY)]
 
     assert statuses(imported(temperature=0.0), imported(temperature=0.0)) == ["passed", "inconclusive", "passed"]
     assert statuses(imported(temperature=0.0), imported(temperature=1.5))[0] == "failed"
     assert statuses(imported(), imported()) == ["inconclusive", "inconclusive", "passed"]
     assert statuses(replace(SIDE, spec={"decoding": {"temperature": 0.0}}), imported(temperature=0.0))[0] == "passed"
+
+
+def test_a_share_of_equal_texts_counts_every_question_that_was_asked(wording: Wording) -> None:
+    other = Divergence(key="k", repeat=0, at_word=1, baseline="a", other="b", changes_score=False)
+    for divergences, pairs, expected in ((2, 200, "passed"), (3, 200, "failed"), (0, 197, "failed")):
+        parity = Parity(pairs=pairs, divergences=(other,) * divergences)
+        (result,) = run({"parity": "same_text", "min": 0.99}, parity=parity)
+        assert (result.rule, result.status) == ("same text", expected)
+    wording(result.message)
+    nothing = replace(SIDE, counts={"requested": 0})
+    assert status({"parity": "same_text", "min": 0.5}, baseline=nothing) == "failed"
+
+
+def test_a_rule_is_for_the_runs_that_it_names() -> None:
+    named = replace(SIDE, headline={"name": "Q8"})
+    rule = {"metric": "anls", "min_value": 0.95}
+    assert status({**rule, "runs": ["F16", "Q8"]}, other=named) == "failed"
+    assert run({**rule, "runs": ["F16"]}, other=named) == []
 
 
 def test_the_policy_decides_whether_an_inconclusive_rule_passes() -> None:

@@ -13,6 +13,7 @@ def frame(*texts: str | None, value: float = 1.0) -> polars.DataFrame:
             "key": [f"s{no}" for no in range(len(texts))],
             "repeat": [0] * len(texts),
             "turn": [0] * len(texts),
+            "cluster": [f"page {no // 2}" for no in range(len(texts))],
             "text": texts,
             "value": [value] * len(texts),
         },
@@ -48,3 +49,13 @@ def test_only_answers_that_both_have_are_compared_and_long_ones_are_cut() -> Non
     result = parity(frame("x" * 100, None, "c"), frame("y" * 100, "b"))
     assert result.pairs == 1
     assert [len(part.baseline) for part in result.divergences] == [60]
+
+
+def test_the_share_of_equal_texts_has_an_interval_over_documents() -> None:
+    result = parity(frame(*"abcdefgh"), frame(*"abcdefgX"))
+    assert result.share == 0.875
+    assert result.interval is not None
+    assert result.interval.units == 4
+    assert result.interval.low < 0.875 <= result.interval.high
+    nothing = parity(frame(None), frame("a"))
+    assert (nothing.share, nothing.interval) == (None, None)

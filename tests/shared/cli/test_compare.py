@@ -68,6 +68,16 @@ def test_a_gate_that_is_not_met_exits_with_5_and_writes_what_builds_read(
     assert re.search("^## bad .*base$", (tmp_path / "gate.md").read_text(), re.MULTILINE)
 
 
+def test_a_rule_is_checked_for_the_runs_that_it_names_and_a_name_that_is_none_of_them_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    baseline, good, bad = (_run(tmp_path, name, n) for name, n in (("base", 9), ("good", 9), ("bad", 2)))
+    for runs, code in (("[good]", exits.OK), ("[good, bad]", exits.GATE), ("[god]", exits.USAGE)):
+        policy = _policy(tmp_path, f"rules:\n- {{parity: same_text, min: 0.99, runs: {runs}}}\n")
+        assert main(["compare", baseline, good, bad, "--gate", policy]) == code
+    wording(capsys.readouterr().err)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

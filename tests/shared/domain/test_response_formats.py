@@ -5,8 +5,16 @@ import re
 import pytest
 from pydantic import JsonValue
 
+from tests.support.wording import Wording
 from vlmhyperbench.domain.base import Refused
-from vlmhyperbench.domain.response_formats import MAX_DEPTH, MAX_PATTERN, check_response_format
+from vlmhyperbench.domain.response_formats import (
+    MAX_DEPTH,
+    MAX_PATTERN,
+    check_response_format,
+    format_name,
+    format_of_sample,
+)
+from vlmhyperbench.errors import InvalidInput
 
 
 def _schema(**schema: JsonValue) -> dict[str, JsonValue]:
@@ -24,6 +32,7 @@ def _deep(levels: int) -> JsonValue:
     "value",
     [
         {"type": "text"},
+        {"type": "json_schema"},
         {"type": "json_object"},
         {"type": "regex", "regex": r"\d+(,\d+)?"},
         {"type": "json_schema", "json_schema": {"schema": {}}},
@@ -52,7 +61,7 @@ def test_a_well_formed_response_format_is_returned_unchanged(value: dict[str, Js
         ({"type": "regex", "regex": "("}, "regex"),
         ({"type": "regex", "regex": "a{99999999999999999999}"}, "regex"),
         ({"type": "regex", "regex": "x" * (MAX_PATTERN + 1)}, "regex"),
-        ({"type": "json_schema"}, "json_schema"),
+        ({"type": "json_schema", "json_schema": None}, "json_schema.schema"),
         ({"type": "json_schema", "json_schema": {"schema": "x"}}, "json_schema.schema"),
         ({"type": "json_schema", "json_schema": {"schema": {}, "scheme": {}}}, "scheme"),
         ({"type": "json_schema", "json_schema": {"schema": {}, "name": "with space"}}, "json_schema.name"),
@@ -82,3 +91,27 @@ def test_a_malformed_response_format_is_refused_with_path_and_cure(value: dict[s
     with pytest.raises(Refused, match=re.escape(path)) as raised:
         check_response_format(value)
     assert raised.value.cure
+
+
+def test_a_format_is_named_by_its_type_and_the_name_of_its_schema() -> None:
+    assert [format_name(value) for value in (None, {"type": "regex", "regex": "a"}, _schema())] == [
+        "text",
+        "regex",
+        "json_schema answer",
+    ]
+
+
+def test_a_json_schema_without_a_schema_is_that_of_the_sample() -> None:
+    own = {"type": "object"}
+    for written in (own, '{"type": "object"}'):
+        made = format_of_sample({"type": "json_schema"}, {"json_schema": written}, key="k")
+        assert made == {"type": "json_schema", "json_schema": {"name": "answer", "schema": own, "strict": True}}
+    for value in (None, {"type": "json_object"}, _schema()):
+        assert format_of_sample(value, {}, key="k") is value
+
+
+def test_a_sample_without_a_schema_is_named(wording: Wording) -> None:
+    for metadata in ({}, {"json_schema": {"type": "text"}}, {"json_schema": "{"}):
+        with pytest.raises(InvalidInput) as refused:
+            format_of_sample({"type": "json_schema"}, metadata, key="7/000001/schema")
+        wording(refused.value)

@@ -22,7 +22,7 @@ from tests.shared.reports.builders import (
     samples_of,
 )
 from tests.support.wording import Wording
-from vlmhyperbench.analysis.gates import GatePolicy
+from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.comparing import Comparison, compare, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.document import Table

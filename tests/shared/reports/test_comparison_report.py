@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from tests.shared.reports.builders import MS, claim, comparison_of, evidence, fact, reported, run_spec, samples_of
 from tests.shared.reports.reading import cells_of, figures_of, section_of, tables_of, verdict_of
 from tests.support.wording import Wording
@@ -264,13 +266,17 @@ def test_names_lose_the_parts_that_all_share_and_equal_names_get_ids() -> None:
 def test_parity_says_which_answers_differ_and_where(wording: Wording) -> None:
     texts = ["yes", "yes sir", "no"]
     runs = [
-        evidence([fact(i, text, "yes") for i, text in enumerate(answers)], name=name)
+        evidence([fact(i, text, "yes") for i, text in enumerate(answers)], name=name, id=name)
         for name, answers in (("F16", texts), ("Q4", ["yes", "yes madam", "yes"]), ("Q8", texts))
     ]
-    section = section_of(comparison_of("id", "parity", "DONE", runs), "parity")
+    document = comparison_of("id", "parity", "DONE", runs)
+    section = section_of(document, "parity")
     wording(section.lead)
+    shares = [row[-1] for row in tables_of(document)["headline"].rows]
+    assert [share and share.value for share in shares] == [None, pytest.approx(1 / 3), 1]
     summary, where = tables_of(section).values()
-    assert summary.rows[0][:2] == ("Q4", 3)
+    assert summary.rows[0][:3] == ("Q4", 3, 1)
+    assert summary.rows[1][:3] == ("Q8", 3, 3)
     assert {row[0]: row[1:] for row in where.rows} == {
         "s1": (2, "sir", "madam", "same"),
         "s2": (1, "no", "yes", "changes"),

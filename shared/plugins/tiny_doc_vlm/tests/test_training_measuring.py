@@ -1,4 +1,4 @@
-"""Tables count what was right; parity compares every engine with the first; the sheet shows both answers."""
+"""Tables count what was right; the sheet shows both answers; llama.cpp's server is started and stopped."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from threading import Thread
 
 import pytest
 from PIL import Image
-from training import engines, evaluate, parity, sheet
+from training import evaluate, sheet
 from training.answering import answer_with_server
-from training.engines import ENGINES, Engine, EngineFailedError
 from training.evaluate import tables
 from training.held_out import SEED, Item, draw_items
 from training.options import run
+from training.serving import EngineFailedError, serve
 
 from vlmhyperbench_sdk.errors import Unavailable
 
@@ -38,73 +38,21 @@ def test_the_tables_count_by_suite_and_by_what_was_asked_and_put_versions_side_b
     ]
 
 
-def test_the_parity_table_compares_with_the_first_and_names_what_is_missing() -> None:
-    answers = {"transformers": ["1", "2", "1", "0"], "F16": ["1", "2", "1", "5"]}
-    missing = {"transformers": "", "vLLM": "not installed", "F16": ""}
-    head, *rows = parity.table(ITEMS, answers, missing).splitlines()
-    assert head.endswith(" transformers |")
-    assert rows == [
-        "|---|---|---|",
-        "| transformers | 0.500 |  |",
-        "| vLLM | | not installed |",
-        "| F16 | 0.500 | 3 of 4 |",
-    ]
-
-
-def test_an_engine_of_full_precision_may_differ_in_one_answer_of_a_hundred_and_one_of_few_bits_in_all() -> None:
-    first, whole = (Engine(label=name, kind="vllm") for name in ("first", "whole"))
-    few = Engine(label="few", kind="llamacpp", must_agree=False)
-    same = ["1"] * 200
-    said = "whole gives other answers than first to more than 1 in 100 questions."
-    for different, wrong in ((2, []), (3, [said])):
-        answers = {"first": same, "whole": same[different:] + ["0"] * different, "few": ["0"] * 200}
-        assert parity.what_is_wrong([first, whole, few], answers) == wrong
-
-
-def test_one_engine_is_no_comparison_unless_no_more_were_asked_for() -> None:
-    first, second = (Engine(label=name, kind="llamacpp") for name in ("one", "two"))
-    for answers in ({}, {"one": ["1"]}):
-        (said,) = parity.what_is_wrong([first, second], answers)
-        assert said.startswith("Nothing was compared")
-    assert parity.what_is_wrong([first], {"one": ["1"]}) == []
-
-
-def test_questions_are_drawn_equally_from_every_suite() -> None:
-    drawn = [item.suite for item in parity.draw_questions(["clean", "noisy", "digits"], 10)]
-    assert drawn == ["clean"] * 4 + ["noisy"] * 4 + ["digits"] * 2
-
-
-def test_an_engine_that_is_not_installed_names_the_file_that_is_missing(tmp_path: Path) -> None:
-    transformers, vllm, *_ = ENGINES
-    assert vllm.missing(tmp_path).endswith(f" {tmp_path}/vllm/bin/python")
-    (tmp_path / "transformers/bin").mkdir(parents=True)
-    (tmp_path / "transformers/bin/python").touch()
-    assert transformers.missing(tmp_path) == ""
-
-
 def test_a_server_that_ends_is_refused_with_its_exit_status_and_its_output(tmp_path: Path) -> None:
-    program = tmp_path / "transformers/bin/transformers"
-    program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\necho "no weights in $2"\nexit 3\n', encoding="ascii")
-    program.chmod(0o755)
-    with (
-        pytest.raises(EngineFailedError, match=r"(?s)float32.*\(exit 3\).*/folder"),
-        engines.serve(ENGINES[0], Path("/folder"), tmp_path),
-    ):
+    for part in ("", "-mmproj"):
+        (tmp_path / f"tiny-doc-vlm{part}-f16.gguf").write_bytes(b"no weights")
+    with pytest.raises(EngineFailedError, match=r"(?s)not ready \(exit \d+\).*gguf"), serve(tmp_path):
         pass
 
 
-def test_llama_cpp_s_own_server_answers_the_first_questions_in_every_precision(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_version_is_evaluated_by_llama_cpp_s_own_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = tmp_path / "answers.jsonl"
-    arguments = ["--version", "0.1", "--engines", "llamacpp", "--questions", "8", "--environments", str(tmp_path)]
-    assert parity.main([*arguments, "--answers", str(answers)]) == 0
-    rows = capsys.readouterr().out.splitlines()
-    assert rows[0].endswith(" llama.cpp, F16 |")
-    assert [row.split(" | ")[0] for row in rows[2:]] == ["| llama.cpp, F16", "| llama.cpp, Q8_0", "| llama.cpp, Q4_0"]
-    assert float(rows[2].split(" | ")[1]) >= 0.5
-    assert len(answers.read_text(encoding="utf-8").splitlines()) == 8
+    monkeypatch.setattr("sys.argv", ["evaluate", "0.1", "--documents", "1", "--suites", "clean"])
+    assert run(evaluate.main) == 0
+    row = capsys.readouterr().out.splitlines()[2].split(" | ")
+    assert (row[0], row[1]) == ("| clean", "7")
+    assert float(row[2].rstrip(" |")) >= 0.5
 
 
 def test_the_sheet_shows_one_question_of_each_page_and_every_page_once() -> None:
@@ -137,7 +85,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(capsy
     for command, arguments in (
         (evaluate.main, ["http://127.0.0.1:9", "--answers", "/nowhere/a.jsonl"]),
         (sheet.main, ["http://127.0.0.1:9", "/nowhere/a.png"]),
-        (parity.main, ["--answers", "/nowhere/a.jsonl"]),
     ):
         with pytest.raises(SystemExit):
             command(arguments)
@@ -147,7 +94,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(capsy
 def test_a_suite_that_is_named_twice_is_asked_once() -> None:
     once = list(draw_items("clean", 1))
     assert evaluate.questions(["clean", "clean"], 1, seed=SEED) == once
-    assert parity.draw_questions(["clean", "clean"], len(once)) == once
 
 
 @pytest.mark.parametrize("model", ["/nowhere", "0.9", "ftp://127.0.0.1"])
@@ -186,13 +132,3 @@ def test_a_server_that_is_not_there_is_one_sentence_and_no_traceback(
     written = capsys.readouterr().err
     assert "http://127.0.0.1:9" in written
     assert "Traceback" not in written
-
-
-def test_a_table_is_printed_although_no_engine_could_be_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = tmp_path / "answers.jsonl"
-    arguments = ["--engines", "vllm", "--environments", str(tmp_path), "--questions", "3", "--answers", str(answers)]
-    assert parity.main(arguments) == 1
-    assert "not installed" in capsys.readouterr().out
-    assert len(answers.read_text(encoding="utf-8").splitlines()) == 3

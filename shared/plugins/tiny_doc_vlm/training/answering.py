@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx2
 
 import vlmhyperbench_tiny_doc_vlm as tiny
-from training.engines import F16, PARALLEL_REQUESTS, serve
 from training.held_out import Item
 from training.options import at_least_one
+from training.serving import PARALLEL_REQUESTS, serve
 from vlmhyperbench_sdk.errors import Unavailable
 
 MAX_ANSWER_TOKENS = 560
@@ -49,7 +49,7 @@ def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
     if model.startswith(_ADDRESS):
         return answer_with_server(model, items, model=given.name, parallel=given.parallel)
     folder = tiny.path("config.json", model).parent if model in tiny.versions() else Path(model)
-    with serve(F16, folder, environments=Path()) as url:
+    with serve(folder) as url:
         return answer_with_server(url, items, model=tiny.NAME, parallel=given.parallel)
 
 

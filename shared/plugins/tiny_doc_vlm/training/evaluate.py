@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 from training.answering import MODEL, a_model, add_options, answer
-from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
+from training.held_out import SEED, Item, draw_items
 from training.options import at_least_one, new_file, run
+from vlmhyperbench_document_datasets.suites import SUITES
 
 
 def main(arguments: list[str]) -> None:
     """Parse the command line, send the questions, and print the tables."""
-    known = (*SUITES, DIGITS)
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
     parser.add_argument("models", nargs="*", type=a_model, default=tiny.versions(), help=MODEL)
     parser.add_argument("--documents", type=at_least_one, default=100, help="of every suite but digits")
-    parser.add_argument("--suites", nargs="+", choices=known, default=known)
+    parser.add_argument("--suites", nargs="+", choices=SUITES, default=SUITES)
     parser.add_argument("--seed", type=int, default=SEED)
     add_options(parser)
     parser.add_argument("--answers", type=new_file, help="write every answer there, as JSON lines")

@@ -11,8 +11,9 @@ from itertools import groupby
 from PIL import Image, ImageDraw, ImageFont
 
 from training.answering import MODEL, a_model, add_options, answer
-from training.held_out import DIGITS, Item, draw_items
+from training.held_out import Item, draw_items
 from training.options import at_least_one, new_file, run
+from vlmhyperbench_document_datasets.suites import DIGITS
 
 SHOWN = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
 MAX_PAGES = 200

@@ -13,7 +13,7 @@ from vlmhyperbench.reports.sections.wording import percent, plural
 from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
 
 _NAMES = frozenset({"l0", "l1", "l2_repaired", "l3", "l3_repaired", "count", "has_reference", "has_schema"})
-_LEVELS: tuple[tuple[str, tuple[str, str], tuple[str, str] | None], ...] = (
+LEVELS: tuple[tuple[str, tuple[str, str], tuple[str, str] | None], ...] = (
     ("L0 not empty", ("l0", "count"), None),
     ("L1 strict JSON; L2 after repair", ("l1", "count"), ("l2_repaired", "count")),
     ("L3 valid by its schema", ("l3", "count"), ("l3_repaired", "count")),
@@ -30,6 +30,11 @@ def ladders(run: RunEvidence) -> list[Table]:
     return [table for scored in run.scored if (table := _ladder(scored)) is not None]
 
 
+def counts_levels(scored: ScoredMetric) -> bool:
+    """Return whether a metric counts the levels of its answers."""
+    return {name.removeprefix("stat.") for name in scored.measures.columns} >= _NAMES
+
+
 def _ladder(scored: ScoredMetric) -> Table | None:
     frame = scored.measures
     sums = {
@@ -37,11 +42,11 @@ def _ladder(scored: ScoredMetric) -> Table | None:
         for name in frame.columns
         if name.startswith("stat.")
     }
-    if not set(sums) >= _NAMES or not sums["count"]:
+    if not counts_levels(scored) or not sums["count"]:
         return None
     rows: list[tuple[Cell, ...]] = [
         (title, percent(_share(sums, *unchanged)), percent(_share(sums, *repaired)) if repaired else "")
-        for title, unchanged, repaired in _LEVELS
+        for title, unchanged, repaired in LEVELS
     ]
     return Table(
         name=f"ladder-{slug(scored.key)}",

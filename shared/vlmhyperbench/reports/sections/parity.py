@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
-from vlmhyperbench.reports.document import Block, Column, Section, Table, write_number
-from vlmhyperbench.reports.sections.differences import Paired
+from vlmhyperbench.reports.document import Block, Column, Estimate, Section, Table, write_number
+from vlmhyperbench.reports.sections.differences import MAX_DRAWN_RUNS, Paired
 from vlmhyperbench.reports.sections.wording import percent, plural
 from vlmhyperbench.summaries.answers import answers_of
 from vlmhyperbench.summaries.evidence import RunEvidence
@@ -22,26 +22,35 @@ def parity_of(baseline: RunEvidence, run: RunEvidence) -> Parity | None:
     return compare_texts(answers_of(baseline, baseline.primary), answers_of(run, run.primary))
 
 
-def parity_section(paired: Sequence[Paired]) -> Section | None:
-    """Return the section of a comparison; None if no answers can be paired."""
-    compared = [(pair.run.name, parity_of(pair.baseline.evidence, pair.run.evidence)) for pair in paired]
-    known = [(name, parity) for name, parity in compared if parity is not None and parity.pairs]
+def parities_of(paired: Sequence[Paired]) -> dict[str, Parity]:
+    """Return id of a run → its parity with its baseline, of runs whose answers can be paired."""
+    compared = {pair.run.summary.id: parity_of(pair.baseline.evidence, pair.run.evidence) for pair in paired}
+    return {run: parity for run, parity in compared.items() if parity is not None and parity.pairs}
+
+
+def parity_section(paired: Sequence[Paired], parities: Mapping[str, Parity]) -> Section | None:
+    """Return the section of a comparison; None if no answers can be paired.
+
+    Args:
+        paired: Runs with their baselines.
+        parities: What `parities_of` returns for them.
+    """
+    known = [(pair.run.name, parity) for pair in paired if (parity := parities.get(pair.run.summary.id)) is not None]
     if not known:
         return None
-    differing = (divergences(name, parity) for name, parity in known)
+    differing = (divergences(name, parity) for name, parity in known[:MAX_DRAWN_RUNS])
     blocks: list[Block] = [parity_table(known), *(table for table in differing if table is not None)]
     return Section(
         name="parity",
         title="Parity of the answers",
-        lead=" ".join(f"{name}: {parity_sentence(parity)}" for name, parity in known),
+        lead=" ".join(f"{name}: {parity_sentence(parity)}" for name, parity in known[:MAX_DRAWN_RUNS]),
         blocks=tuple(blocks),
     )
 
 
 def parity_sentence(parity: Parity) -> str:
     """Say how many answers are the same text, and how many differences change the score."""
-    share = percent(parity.same / parity.pairs if parity.pairs else None)
-    same = f"{parity.same} of {plural(parity.pairs, 'answer')} ({share}) are the same text"
+    same = f"{parity.same} of {plural(parity.pairs, 'answer')} ({percent(parity.share)}) are the same text"
     if not parity.divergences:
         return f"{same}."
     return f"{same}; {plural(parity.rescored, 'difference changes', 'differences change')} the score."
@@ -49,23 +58,41 @@ def parity_sentence(parity: Parity) -> str:
 
 def parity_table(runs: Sequence[tuple[str, Parity]]) -> Table:
     """Return a table with a row for each run."""
-    titles = ("answers", "same text", "other text, same score", "other score", "first difference at word (median)")
+    titles = ("other text, same score", "other score", "first difference at word (median)")
     return Table(
         name="parity",
         title="",
-        columns=(Column(title="run"), *(Column(title=title, kind="number") for title in titles)),
+        columns=(
+            Column(title="run"),
+            Column(title="answers", kind="number"),
+            Column(title="same text", kind="number"),
+            Column(title="share (95 % interval)", kind="estimate"),
+            *(Column(title=title, kind="number") for title in titles),
+        ),
         rows=tuple(
             (
                 name,
                 parity.pairs,
-                f"{parity.same} ({percent(parity.same / parity.pairs if parity.pairs else None)})",
+                parity.same,
+                share_of(parity),
                 len(parity.divergences) - parity.rescored,
                 parity.rescored,
                 write_number(parity.median_word, 0),
             )
             for name, parity in runs
         ),
-        note="On the answers that both runs have: whole texts, before an extractor reads them.",
+        note=(
+            "On the answers that both runs have: whole texts, before an extractor reads them. Documents are the units "
+            "of the intervals."
+        ),
+    )
+
+
+def share_of(parity: Parity) -> Estimate:
+    """Return the share of equal texts, with its interval."""
+    interval = parity.interval
+    return Estimate(
+        value=parity.share, low=interval.low if interval else None, high=interval.high if interval else None, digits=3
     )
 
 
