@@ -80,11 +80,16 @@ def test_answers_are_those_of_generate_alone_and_eight_at_once(
     assert server.ask_all(questions, 8) == expected
 
 
+def write_model(kind: str, folder: Path) -> None:
+    """Write a small text-only model with random weights."""
+    script = Path(__file__).with_name("models.py")
+    subprocess.run([PYTHON, "-I", script, kind, folder, TINY], check=True, capture_output=True, timeout=120)
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_text_only_models_of_every_kind_of_layer_answer_as_generate_does(kind: str, tmp_path: Path) -> None:
     need_engine()
-    script = Path(__file__).with_name("models.py")
-    subprocess.run([PYTHON, "-I", script, kind, tmp_path, TINY], check=True, capture_output=True, timeout=120)
+    write_model(kind, tmp_path)
     requests = [
         {
             "model": "m",
@@ -110,6 +115,21 @@ def test_positions_in_several_dimensions_are_those_of_generate() -> None:
     results = json.loads(done.stdout.splitlines()[-1])
     assert results["batched"] == results["generate"]
     assert results["dimensions"] == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "points"),
+    [("llama", ("layer:4", "layer:150", "growth:8", "growth:26")), ("hybrid", ("layer:20",))],
+)
+def test_memory_that_runs_out_changes_no_other_answer(kind: str, points: tuple[str, ...], tmp_path: Path) -> None:
+    need_engine()
+    write_model(kind, tmp_path)
+    script = Path(__file__).with_name("memory.py")
+    done = subprocess.run(
+        [PYTHON, "-I", script, tmp_path, *points], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [{"refused": 1, "right": 4}] * len(points)
 
 
 def test_a_stream_is_the_whole_answer(server: RunningServer, questions: list[dict[str, Any]]) -> None:

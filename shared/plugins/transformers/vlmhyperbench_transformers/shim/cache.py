@@ -19,24 +19,30 @@ _MIN_SPARE_COLUMNS = 256
 
 @dataclass
 class _Window:
-    """The columns in use, [start, end), of all layers."""
+    """The columns in use, [start, end), the same for all layers; a prompt that is longer makes the start negative."""
 
     start: int = 0
     end: int = 0
 
 
 class _Rows(DynamicLayer):  # type: ignore[misc, unused-ignore]
-    """One layer; its buffers have the shape (rows, heads, columns, head size)."""
+    """One layer; its buffers have the shape (rows, heads, columns, head size).
+
+    Each layer knows which column its buffers begin with. So memory that runs out between two layers leaves all of them
+    whole: some have new buffers already, with the same content.
+    """
 
     def __init__(self, window: _Window) -> None:
         super().__init__()
         self._window = window
+        self._base = 0
+        """The column of the window that is the first of the buffers."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the next column, and return all columns up to it."""
-        rows, start, end = key_states.shape[0], self._window.start, self._window.end
+        rows, start, end = key_states.shape[0], self._window.start - self._base, self._window.end - self._base
         self.keys[:rows, :, end : end + 1] = key_states
         self.values[:rows, :, end : end + 1] = value_states
         return self.keys[:rows, :, start : end + 1], self.values[:rows, :, start : end + 1]
@@ -45,17 +51,36 @@ class _Rows(DynamicLayer):  # type: ignore[misc, unused-ignore]
         """Return the number of columns before the next one."""
         return self._window.end - self._window.start
 
-    def move(self, rows: int, columns: int, begin: int, used: int) -> None:
-        """Copy the used rows and the window into new buffers, in which the window begins at `begin`."""
-        start, end = self._window.start, self._window.end
-        for name in ("keys", "values"):
-            old = getattr(self, name)
-            new = old.new_zeros((rows, old.shape[1], columns, old.shape[3]))
-            new[:used, :, begin : begin + end - start] = old[:used, :, start:end]
-            setattr(self, name, new)
+    def create(self, own: DynamicLayer) -> None:
+        """Create empty buffers for keys and values like those of a prompt."""
+        self.keys, self.values = own.keys[:0, :, :0].clone(), own.values[:0, :, :0].clone()
+        self.dtype, self.device, self.is_initialized = own.keys.dtype, own.keys.device, True
 
-    def put(self, row: int, own: DynamicLayer, end: int) -> None:
-        """Copy the keys and values of one prompt into a row, so that they end at a column."""
+    def reserve(self, rows: int, first: int, *, used: int, max_rows: int) -> None:
+        """Ensure that there are rows, and columns from the first to the one after the window.
+
+        If memory runs out, the layer stays as it is.
+        """
+        start, end = self._window.start, self._window.end
+        has_rows, has_columns = self.keys.shape[0], self.keys.shape[2]
+        if not used:
+            self._base = first  # nothing is kept, so the buffers may begin anywhere
+        if rows <= has_rows and self._base <= first and end < self._base + has_columns:
+            return
+        new_rows = has_rows if rows <= has_rows else min(max_rows, max(rows, 2 * has_rows))
+        columns = end - first + max(_MIN_SPARE_COLUMNS, (end - first) // 4)
+        moved = []
+        for old in (self.keys, self.values):
+            new = old.new_zeros((new_rows, old.shape[1], columns, old.shape[3]))
+            if used:
+                new[:used, :, start - first : end - first] = old[:used, :, start - self._base : end - self._base]
+            moved.append(new)
+        self.keys, self.values = moved
+        self._base = first
+
+    def put(self, row: int, own: DynamicLayer) -> None:
+        """Copy the keys and values of one prompt into a row, so that they end with the window."""
+        end = self._window.end - self._base
         for mine, its in ((self.keys, own.keys), (self.values, own.values)):
             mine[row, :, end - its.shape[-2] : end] = its[0]
 
@@ -64,22 +89,18 @@ class _Rows(DynamicLayer):  # type: ignore[misc, unused-ignore]
         self.keys[row] = self.keys[last]
         self.values[row] = self.values[last]
 
-    def create(self, own: DynamicLayer, rows: int, columns: int) -> None:
-        """Create the buffers for keys and values like those of a prompt."""
-        self.keys = own.keys.new_zeros((rows, own.keys.shape[1], columns, own.keys.shape[3]))
-        self.values = own.values.new_zeros((rows, own.values.shape[1], columns, own.values.shape[3]))
-        self.dtype, self.device, self.is_initialized = own.keys.dtype, own.keys.device, True
-
 
 class BatchCache:
-    """The cache of the answers that are decoded together; rows are in the order that `add` and `remove` leave."""
+    """The cache of the answers that are decoded together; rows are in the order that `add` and `remove` leave.
+
+    Memory that runs out in any of its methods leaves the answers that it had whole.
+    """
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
         self._window = _Window()
         self._layers: list[_Rows] = []
         self._starts: list[int] = []
-        self._rows = self._columns = 0
         self.cache: Cache | None = None
         """What the forward pass is given."""
 
@@ -94,18 +115,15 @@ class BatchCache:
         if not self._layers:
             self._layers = [_Rows(self._window) for _ in prompt.layers]
             self.cache = Cache(layers=list(self._layers))
-            self._rows, self._columns = 1, length + _MIN_SPARE_COLUMNS
             for layer, own in zip(self._layers, prompt.layers, strict=True):
-                layer.create(own, self._rows, self._columns)
+                layer.create(own)
         if not used:
-            self._window.start = self._window.end = 0
-        self._reserve(used + 1, length)
-        if not used:
-            self._window.end = length
-        end = self._window.end
+            self._window.start, self._window.end = 0, length
+        first = self._window.end - length
+        self._reserve(used + 1, min(self._window.start, first))
         for layer, own in zip(self._layers, prompt.layers, strict=True):
-            layer.put(used, own, end)
-        self._starts.append(end - length)
+            layer.put(used, own)
+        self._starts.append(first)
         self._window.start = min(self._starts)
 
     def remove(self, row: int) -> None:
@@ -120,7 +138,7 @@ class BatchCache:
 
     def make_room(self) -> None:
         """Ensure that the next step has a column."""
-        self._reserve(len(self._starts), 0)
+        self._reserve(len(self._starts), self._window.start)
 
     def advance(self) -> None:
         """Keep the column that the last step wrote."""
@@ -133,23 +151,9 @@ class BatchCache:
         columns = torch.arange(self._window.start, self._window.end + 1, device=device)
         return (columns[None] >= torch.tensor(self._starts, device=device)[:, None]).long()
 
-    def _reserve(self, rows: int, length: int) -> None:
-        """Ensure that there are rows, that a prompt fits before the last column, and that one more column follows."""
-        start, end = self._window.start, self._window.end
-        fits = length <= end or not self._starts
-        if rows <= self._rows and max(end, length) < self._columns and fits:
-            return
-        used = len(self._starts)
-        new_rows = self._rows if rows <= self._rows else min(self._max_rows, max(rows, 2 * self._rows))
-        begin = max(0, length - (end - start))
-        new_end = begin + end - start
-        columns = new_end + max(_MIN_SPARE_COLUMNS, new_end // 4)
+    def _reserve(self, rows: int, first: int) -> None:
         for layer in self._layers:
-            layer.move(new_rows, columns, begin, used)
-        shift = begin - start
-        self._starts = [first + shift for first in self._starts]
-        self._window.start, self._window.end = begin, new_end
-        self._rows, self._columns = new_rows, columns
+            layer.reserve(rows, first, used=len(self._starts), max_rows=self._max_rows)
 
 
 def new_cache(config: Any) -> DynamicCache:

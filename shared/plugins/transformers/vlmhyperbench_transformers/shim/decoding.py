@@ -7,7 +7,7 @@ model that `generate` supports has the same logits. transformers' own continuous
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,21 @@ class Prefilled:
     """Positions of the first token of the answer."""
     joins: bool
     """Whether its answers can be decoded together with others."""
+
+
+class StepFailed(Exception):
+    """A forward pass failed; its cause is the error."""
+
+    def __init__(self, choices: Sequence[Choice], *, is_repeatable: bool) -> None:
+        """Describe the failure.
+
+        Args:
+            choices: The answers of the pass.
+            is_repeatable: Whether their keys and values are whole, so that fewer of them may succeed. Otherwise some
+                layers have the pass's token already, and others have not.
+        """
+        super().__init__(f"The forward pass of {len(choices)} answers failed.")
+        self.choices, self.is_repeatable = choices, is_repeatable
 
 
 class Decoder:
@@ -88,21 +103,32 @@ class Decoder:
         self._together[row] = self._together[-1]
         self._together.pop()
 
-    def step(self) -> list[tuple[list[Choice], torch.Tensor]]:
+    def step(self) -> Iterator[tuple[Sequence[Choice], torch.Tensor]]:
         """Run a forward pass for the last token of each answer.
 
-        Returns groups of answers with their logits, (answers, vocabulary).
+        Yields groups of answers with their logits, (answers, vocabulary). Between two groups, answers may leave.
 
-        After an error, the same step can be run again with fewer answers.
+        Raises:
+            StepFailed: the pass of one group failed. The groups before it have their next token.
         """
-        groups = []
         if self._together:
-            self._batch.make_room()
-            mask = self._batch.mask(self._loaded.device)
-            groups.append((list(self._together), self._forward(self._together, self._batch.cache, mask)))
+            together = list(self._together)
+            try:
+                self._batch.make_room()
+                mask = self._batch.mask(self._loaded.device)
+                logits = self._forward(together, self._batch.cache, mask)
+            except Exception as error:
+                raise StepFailed(together, is_repeatable=True) from error
             self._batch.advance()
-        groups += [([choice], self._forward([choice], cache, None)) for choice, cache in self._alone.items()]
-        return groups
+            yield together, logits
+        for choice, cache in list(self._alone.items()):
+            if choice not in self._alone:
+                continue
+            try:
+                logits = self._forward([choice], cache, None)
+            except Exception as error:
+                raise StepFailed([choice], is_repeatable=False) from error
+            yield [choice], logits
 
     def _forward(self, choices: Sequence[Choice], cache: Any, mask: torch.Tensor | None) -> torch.Tensor:
         device = self._loaded.device

@@ -18,7 +18,7 @@ from vlmhyperbench_transformers.shim.answers import Piece, Usage
 from vlmhyperbench_transformers.shim.asking import Asked
 from vlmhyperbench_transformers.shim.choices import Choice
 from vlmhyperbench_transformers.shim.constraints import Constraint
-from vlmhyperbench_transformers.shim.decoding import Decoder
+from vlmhyperbench_transformers.shim.decoding import Decoder, StepFailed
 from vlmhyperbench_transformers.shim.loading import Loaded
 from vlmhyperbench_transformers.shim.refusal import Refusal, out_of_memory, says_out_of_memory
 
@@ -132,34 +132,37 @@ class Engine:
 
     def _step(self) -> None:
         try:
-            groups = self._decoder.step()
-        except Exception as error:  # noqa: BLE001 -- see _begin
-            youngest = self._running[-1]
-            self._end(youngest, _refusal(error))
-            if not says_out_of_memory(error):
-                for job in list(self._running):
-                    self._end(job, _refusal(error))
-            return
+            for choices, logits in self._decoder.step():
+                self._take(choices, logits)
+        except StepFailed as failure:
+            error = failure.__cause__ or failure
+            jobs = [job for job in self._running if any(choice in failure.choices for choice in job.choices)]
+            if failure.is_repeatable and says_out_of_memory(error):
+                jobs = jobs[-1:]  # the youngest makes room for the others
+            for job in jobs:
+                self._end(job, _refusal(error))
+
+    def _take(self, choices: Sequence[Choice], logits: torch.Tensor) -> None:
+        """Choose the next token of each answer from its logits."""
         owners = {choice: job for job in self._running for choice in job.choices}
-        for choices, logits in groups:
-            best = logits.argmax(-1).tolist() if any(choice.sampler.is_plain for choice in choices) else []
-            for row, choice in enumerate(choices):
-                job = owners[choice]
-                if job.is_over:
-                    continue
-                try:
-                    if choice.sampler.is_plain:
-                        token, entry = best[row], None
-                    else:
-                        token, entry = choice.sampler.choose(logits[row], choice.tokens)
-                    self._events.append((job, choice.add(token, entry)))
-                except Refusal as refusal:
-                    self._end(job, refusal)
-                    continue
-                if choice.is_finished:
-                    self._decoder.leave(choice)
-                if all(other.is_finished for other in job.choices):
-                    self._end(job, None)
+        best = logits.argmax(-1).tolist() if any(choice.sampler.is_plain for choice in choices) else []
+        for row, choice in enumerate(choices):
+            job = owners[choice]
+            if job.is_over:
+                continue
+            try:
+                if choice.sampler.is_plain:
+                    token, entry = best[row], None
+                else:
+                    token, entry = choice.sampler.choose(logits[row], choice.tokens)
+                self._events.append((job, choice.add(token, entry)))
+            except Exception as error:  # noqa: BLE001 -- processors of logits raise anything, and memory may run out
+                self._end(job, _refusal(error))
+                continue
+            if choice.is_finished:
+                self._decoder.leave(choice)
+            if all(other.is_finished for other in job.choices):
+                self._end(job, None)
 
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._running if job.is_cancelled]:
@@ -183,7 +186,7 @@ class Engine:
             self._events = []
 
 
-def _refusal(error: Exception) -> Refusal:
+def _refusal(error: BaseException) -> Refusal:
     """Return what a client is told of an error; one that leaves the device unusable ends the process."""
     if isinstance(error, Refusal):
         return error
