@@ -168,6 +168,11 @@ class Settings(BaseSettings):
         return self.home / "environments"
 
     @property
+    def certificates_dir(self) -> Path:
+        """Folder of the certificates of backends on this machine."""
+        return self.home / "certificates"
+
+    @property
     def url_policy(self) -> UrlPolicy:
         """The policy for URLs of measured endpoints."""
         return UrlPolicy(allow_loopback=self.allow_loopback_targets, allow_hosts=self.allowed_target_hosts)

@@ -12,8 +12,9 @@ import pynvml
 import pytest
 
 from vlmhyperbench.domain.identity import kind_of_machine
+from vlmhyperbench.worker import nvml
 from vlmhyperbench.worker.devices import DeviceInfo
-from vlmhyperbench_inference_worker import nvml
+from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.samples import (
     DeviceSample,
     open_samples,
@@ -21,7 +22,7 @@ from vlmhyperbench_inference_worker.samples import (
     samples_parquet,
     write_sample,
 )
-from vlmhyperbench_inference_worker.watch import UNKNOWN_MEMORY, Watch, machine
+from vlmhyperbench_inference_worker.watch import UNKNOWN_MEMORY, Watch
 
 
 async def until(holds):
@@ -64,7 +65,7 @@ async def test_a_process_that_is_gone_is_no_error():
 def test_the_machine_is_described():
     devices = [DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="H100", memory_bytes=80)]
     described = machine(devices)
-    assert described["devices"] == [{"kind": "gpu", "name": "H100", "memory_bytes": 80}]
+    assert described["devices"] == [{"kind": "gpu", "name": "H100", "memory_bytes": 80, "uuid": "GPU-1"}]
     assert kind_of_machine(described).endswith(" threads, H100")
     assert described["cpu_cores"] >= 1
     assert described["memory_total_bytes"] > 0

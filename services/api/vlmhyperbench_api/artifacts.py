@@ -37,7 +37,7 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 )
 """Content security policy of reports: a report opened from the API has its own origin and loads nothing."""
-REPORT_FILES = frozenset({"report", "summary", "table", "resources", "reuse", "log"})
+REPORT_FILES = frozenset({"report", "summary", "manifest", "table", "resources", "reuse", "log"})
 """Kinds of artifacts that belong to the report of a run or an experiment."""
 
 

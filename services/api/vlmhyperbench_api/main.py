@@ -24,6 +24,7 @@ from vlmhyperbench_api import (
     ids,
     images,
     live,
+    manifests,
     pages,
     registry,
     reports,
@@ -45,6 +46,7 @@ _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
 _ROUTERS = (
     health.router,
     runs.router,
+    manifests.router,
     images.router,
     answers.router,
     experiments.router,

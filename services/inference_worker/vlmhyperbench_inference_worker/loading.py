@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.bus import Progress
+from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Hub
 from vlmhyperbench.data.weights import fetch_missing, hub_files
@@ -26,11 +27,13 @@ from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.gateway import GatewayOptions
+from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
-from vlmhyperbench_inference_worker.watch import Watch, machine
+from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
+from vlmhyperbench_sdk.types import JsonValue
 
 _LOG = get_logger(__name__)
 
@@ -68,6 +71,8 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
     async with target_environment(job, target, bench.devices) as ready:
+        this_machine = machine(bench.devices)
+        certificate = _certificate(job, target, ready.used, this_machine)
         options = _gateway_options(job.context, ready, folder.engine_log)
         start_ns = time.monotonic_ns()
         with job.loading(load_timeout_s):
@@ -80,7 +85,8 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     before_bytes = serving.memory_before_bytes
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
-        machine=machine(bench.devices),
+        environment=ready.used and {**ready.used, "certificate": certificate},
+        machine=this_machine,
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
         resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},
@@ -138,6 +144,23 @@ async def target_environment(
         if ready.lock_fds:
             _LOG.info("environment", job_id=str(job.job.id), step="ready", python=ready.environment.python)
         yield ready
+
+
+def _certificate(
+    job: ClaimedJob,
+    target: ModelTarget | EndpointTarget,
+    used: Mapping[str, JsonValue] | None,
+    this_machine: Mapping[str, JsonValue],
+) -> dict[str, JsonValue] | None:
+    """Return the certificate of exactly this environment on this machine; None if there is none and none is needed.
+
+    Raises:
+        Conflict: the registry requires one that this machine does not have.
+    """
+    if used is None or not isinstance(target, ModelTarget):
+        return None
+    subject = subject_of(target, used, this_machine)
+    return require(target, subject, CertificateStore(job.settings.certificates_dir).find(subject))
 
 
 def _gateway_options(context: WorkerContext, ready: PreparedTarget, engine_log: Path) -> GatewayOptions:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 from functools import partial
-
-import psutil
 
 from vlmhyperbench.environments.docker_daemon import remove_orphaned_containers
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
-from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import pin
+from vlmhyperbench.worker.machine import devices
 from vlmhyperbench.worker.supervisor import run_worker
-from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import EvidenceFolder
 from vlmhyperbench_inference_worker.fleet import Fleet
@@ -25,17 +21,6 @@ from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.standby import Standby
 
 _LOG = get_logger(__name__)
-
-
-def devices() -> list[DeviceInfo]:
-    """List what an engine of this worker sees: the GPUs that are left to it, or the machine's one CPU slot."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = [
-        DeviceInfo(no=gpu.no, kind="gpu", uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes)
-        for gpu in nvml.visible(nvml.inventory(), chosen, parents=nvml.mig_parents(chosen))
-    ]
-    memory = int(psutil.virtual_memory().total)
-    return gpus or [DeviceInfo(no=0, kind="cpu", uuid=f"cpu-{platform.node()}", name="cpu", memory_bytes=memory)]
 
 
 def main() -> None:

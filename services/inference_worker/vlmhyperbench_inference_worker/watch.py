@@ -8,7 +8,6 @@ the measured window, and each request has its `RequestMemory`.
 from __future__ import annotations
 
 import asyncio
-import platform
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -22,11 +21,10 @@ import psutil
 from vlmhyperbench.bus import Resources
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.worker import nvml
 from vlmhyperbench.worker.devices import DeviceInfo
-from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.known import max_known, min_known
 from vlmhyperbench_inference_worker.samples import DeviceSample, open_samples, write_sample
-from vlmhyperbench_sdk.types import JsonValue
 
 INTERVAL_S = 0.1
 MIN_POWER_SHARE = 0.8
@@ -202,34 +200,6 @@ class Watch:
             self._strangers_since_ns = float("inf")
         else:
             self._strangers_since_ns = min(self._strangers_since_ns, time.monotonic_ns())
-
-
-def machine(devices: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
-    """Describe this machine, as a claim records it: CPU, cores, memory, the devices of its worker, kernel, Python."""
-    frequency = psutil.cpu_freq()
-    return {
-        "cpu_model": _cpu_model(),
-        "cpu_cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
-        "cpu_threads": psutil.cpu_count() or 1,
-        "cpu_frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
-        "memory_total_bytes": int(psutil.virtual_memory().total),
-        "devices": [
-            {"kind": device.kind, "name": device.name, "memory_bytes": device.memory_bytes} for device in devices
-        ],
-        "kernel": platform.release(),
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "python": platform.python_version(),
-    }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # only Linux has this file
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.lower().startswith("model name"))
-    return next(names, "") or platform.processor() or "unknown"
 
 
 def _instant(sample: DeviceSample) -> int:

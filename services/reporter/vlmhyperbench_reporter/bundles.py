@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,6 +50,7 @@ class RunBundle:
     stopping: JsonObject | None
     judges: tuple[JudgeUse, ...]
     platform_version: str
+    origins: Mapping[str, str] | None = None
     events: TokenEvents | None = None
     baseline_rows: polars.DataFrame | None = None
     summary: bytes | None = None
@@ -72,6 +74,6 @@ class ReportFile:
     """One file of a report."""
 
     name: str
-    kind: Literal["report", "table", "summary"]
+    kind: Literal["report", "table", "summary", "manifest"]
     media_type: str
     content: bytes

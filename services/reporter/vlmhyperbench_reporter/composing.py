@@ -28,6 +28,9 @@ from vlmhyperbench.summaries.codec import NAME as SUMMARY
 from vlmhyperbench.summaries.codec import from_json, to_json
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.summaries.headline import scores_of
+from vlmhyperbench.summaries.manifest import NAME as MANIFEST
+from vlmhyperbench.summaries.manifest import manifest_of
+from vlmhyperbench.summaries.manifest import to_json as write_manifest
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
@@ -48,6 +51,7 @@ def compose_run(bundle: RunBundle) -> Draft:
     document = run_document(summary, run)
     tables = [
         ReportFile(name=SUMMARY, kind="summary", media_type="application/json", content=to_json(summary)),
+        ReportFile(name=MANIFEST, kind="manifest", media_type="application/json", content=_manifest(run)),
         _parquet(NAME, write_samples(summary, run)),
     ]
     if "csv" in run.spec.reports:
@@ -94,6 +98,17 @@ def render(
         for file in write_report(pages, formats)
     ]
     return (*tables, *written)
+
+
+def _manifest(run: RunEvidence) -> bytes:
+    about = {
+        "run_id": run.id,
+        "name": run.name,
+        "spec_digest": run.spec_digest,
+        "sample_manifest": run.manifest_id,
+        "platform_version": run.platform_version,
+    }
+    return write_manifest(manifest_of(run.spec, run.claims, run=about, origins=run.origins))
 
 
 def _draft(document: Document, tables: tuple[ReportFile, ...]) -> Draft:
@@ -145,6 +160,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         reason=bundle.reason,
         spec=spec,
         spec_digest=bundle.spec_digest,
+        origins=bundle.origins,
         total=bundle.total,
         manifest_id=bundle.manifest_id,
         samples=bundle.samples,

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.certifying import check
 from vlmhyperbench.cli.groups import TARGET
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
@@ -27,7 +28,8 @@ from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry
 from vlmhyperbench.registry.targets import adapter_of
 from vlmhyperbench.settings import Settings
 
-app = App(name="envs", help="List, build and remove the environments of engines.")
+app = App(name="envs", help="List, build, check and remove the environments of engines.")
+app.command(check)
 
 _LIST = "`vlmhyperbench envs list` lists all."
 

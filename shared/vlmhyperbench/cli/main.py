@@ -54,7 +54,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
         "registry": ("registry:app", "List, show, validate and add registry entries (models, tasks, metrics …)."),
         "models": ("models:app", "List, show, fetch and remove models; estimate the memory that one needs."),
-        "envs": ("envs:app", "List, build and remove the environments in which engines run."),
+        "envs": ("envs:app", "List, build, check and remove the environments in which engines run."),
         "secret": ("secret:app", "Store, list and remove API keys and tokens."),
     },
 }

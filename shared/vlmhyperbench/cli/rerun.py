@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from vlmhyperbench.cli.groups import REUSE, SUBMISSION, TASK
+from vlmhyperbench.cli.origins import origins_of_file
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run import read_entry
 from vlmhyperbench.cli.watch import follow_submitted
@@ -52,7 +53,9 @@ def rerun(
         if only_evaluate:
             created = client.runs.rescore(run_id, checked(RunRescore, {"name": name} if name is not None else {}))
         else:
-            given = {"run": _entry(run), "force": force, "retry_failed": retry_failed, "name": name}
+            entry = _entry(run)
+            origins = origins_of_file(Path(run)) if run is not None and isinstance(entry, RunEntry) else {}
+            given = {"run": entry, "force": force, "retry_failed": retry_failed, "name": name, "origins": origins}
             choices = checked(RunRerun, given)
             created = client.runs.rerun(run_id, choices)
         return follow_submitted(client, created, detach=detach, output=output)

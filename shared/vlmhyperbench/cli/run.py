@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.bringing import bring_model
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import SUBMISSION, TARGET
+from vlmhyperbench.cli.origins import origins_of_file, origins_of_flags
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable, TargetFlags, TaskFlags
@@ -70,17 +72,22 @@ def run(
         model = entry.target.model if isinstance(entry.target, ModelChoice) else entry.target.model_name
         name = f"{model}, {entry.task}"[:200]
     with Client() as client:
-        created = _submit(client, entry, name=name, priority=priority)
+        created = _submit(client, entry, name=name, priority=priority, origins=_origins(subject, task))
         return follow_submitted(client, created, detach=detach, output=output)
 
 
 def _submit(
-    client: Client, entry: str | RunEntry | ExperimentEntry, *, name: str | None, priority: int
+    client: Client,
+    entry: str | RunEntry | ExperimentEntry,
+    *,
+    name: str | None,
+    priority: int,
+    origins: Mapping[str, str],
 ) -> RunHandle | ExperimentHandle:
     if isinstance(entry, ExperimentEntry):
-        return client.experiments.create(entry, name=name, priority=priority)
+        return client.experiments.create(entry, name=name, priority=priority, origins=origins)
     if isinstance(entry, RunEntry):
-        return client.runs.create(entry, name=name, priority=priority)
+        return client.runs.create(entry, name=name, priority=priority, origins=origins)
     known = {kind: [entry.name for entry in client.registry(kind).items] for kind in ("experiments", "runs")}
     if entry in known["experiments"]:
         return client.experiments.create(entry, name=name, priority=priority)
@@ -88,6 +95,13 @@ def _submit(
         return client.runs.create(entry, name=name, priority=priority)
     cure = did_you_mean(entry, [*known["experiments"], *known["runs"]])
     raise NotFound(f"There is no registered experiment or run {entry!r}.", cure=cure, code="unknown_name")
+
+
+def _origins(subject: str | None, task: TaskFlags) -> dict[str, str]:
+    """Return where the values of what is submitted were written; empty for a registered entry."""
+    if subject is None:
+        return origins_of_flags(is_data_given=task.data is not None, is_task_given=task.task is not None)
+    return origins_of_file(Path(subject)) if subject.endswith((".yaml", ".yml")) else {}
 
 
 def _entry(

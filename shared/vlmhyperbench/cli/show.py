@@ -6,6 +6,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.headline import print_scores
 from vlmhyperbench.cli.ls import run_table
+from vlmhyperbench.cli.manifests import show_manifest
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.report import locate_report
@@ -18,14 +19,18 @@ MAX_ERRORS = 10
 """Maximum number of kinds of errors that are printed; `--json` prints all."""
 
 
-def show(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
+def show(subject_id: str, /, *, manifest: bool = False, output: OutputFlags = TEXT) -> int:
     """Show the state, scores, jobs and errors of a run, or the runs of an experiment.
 
     Args:
         subject_id: Id of a run or an experiment, or its first digits.
+        manifest: Show what the run really used instead: weights, engines, environments, machines, and every value of
+            its configuration with the file, flag or default that set it.
         output: How the output is printed.
     """
     with Client() as client:
+        if manifest:
+            return show_manifest(client.runs.manifest(subject_id), output)
         subject = find(client, subject_id)
         path, address = locate_report(client, subject) if subject.state.is_terminal else (None, None)
     if output.json:

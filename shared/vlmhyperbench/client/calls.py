@@ -19,6 +19,7 @@ from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.evaluations import Evaluation
 from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.ids import Identified
+from vlmhyperbench.wire.manifests import RunManifest
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import (
@@ -89,14 +90,19 @@ def create_run(
     *,
     name: str | None = None,
     priority: int = 0,
+    origins: Mapping[str, str] | None = None,
     idempotency_key: str | None = None,
 ) -> Call[RunDetail]:
     """Submit a run, given by the name of a registry entry, an entry, or a dictionary with an entry's fields.
 
+    `origins` says where values of the entry were read, by their paths, for the manifest.
+
     Raises:
         RefusedInput: the dictionary is not a valid run entry; lists every error with its field.
     """
-    body = checked(RunCreate, {"run": run, "name": name, "priority": priority})
+    located = {"origins": dict(origins)} if origins else {}
+    given = {"run": run, "name": name, "priority": priority, **located}
+    body = checked(RunCreate, given)
     return _post("/runs", RunDetail, body, idempotency_key)
 
 
@@ -128,6 +134,11 @@ def get_run(run_id: Id) -> Call[RunDetail]:
     return _get(f"/runs/{_id(run_id)}", RunDetail)
 
 
+def get_manifest(run_id: Id) -> Call[RunManifest]:
+    """Return what a run really used, and where each value of its configuration was written."""
+    return _get(f"/runs/{_id(run_id)}/manifest", RunManifest)
+
+
 def list_runs(
     *, state: str | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
 ) -> Call[Page[Run]]:
@@ -156,14 +167,19 @@ def create_experiment(
     *,
     name: str | None = None,
     priority: int = 0,
+    origins: Mapping[str, str] | None = None,
     idempotency_key: str | None = None,
 ) -> Call[ExperimentDetail]:
     """Submit an experiment, given by the name of a registry entry, an entry, or a dictionary with an entry's fields.
 
+    `origins` says where values of the entry were read, by their paths, for the manifest.
+
     Raises:
         RefusedInput: the dictionary is not a valid experiment entry; lists every error with its field.
     """
-    body = checked(ExperimentCreate, {"experiment": experiment, "name": name, "priority": priority})
+    located = {"origins": dict(origins)} if origins else {}
+    given = {"experiment": experiment, "name": name, "priority": priority, **located}
+    body = checked(ExperimentCreate, given)
     return _post("/experiments", ExperimentDetail, body, idempotency_key)
 
 

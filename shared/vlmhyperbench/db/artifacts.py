@@ -15,7 +15,7 @@ from vlmhyperbench.db.views import ArtifactView
 
 _ARTIFACT = table_of(ArtifactRow)
 
-ArtifactKind = Literal["report", "summary", "table", "log", "resources", "reuse"]
+ArtifactKind = Literal["report", "summary", "manifest", "table", "log", "resources", "reuse"]
 
 
 async def add(

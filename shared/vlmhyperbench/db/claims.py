@@ -165,6 +165,7 @@ class ClaimRecord:
     """
 
     engine: JsonObject | None = None
+    environment: JsonObject | None = None
     machine: JsonObject | None = None
     client: JsonObject | None = None
     """The load generator's own cost, and the other inferences on the machine at that time."""
@@ -181,7 +182,7 @@ class ClaimRecord:
 async def record(session: AsyncSession, claim_id: UUID, added: ClaimRecord) -> None:
     """Add to the evidence of a claim; the caller holds the job."""
     values = asdict(added) | {"claim": claim_id, "cores": None if added.cores is None else sorted(added.cores)}
-    for name in ("engine", "machine", "client", "resources"):
+    for name in ("engine", "environment", "machine", "client", "resources"):
         values[name] = None if values[name] is None else json.dumps(values[name])
     await session.execute(text(_RECORD), values)
 
@@ -258,7 +259,9 @@ SELECT event_seq FROM run WHERE id = :id UNION ALL SELECT event_seq FROM experim
 
 _RECORD = """
 UPDATE claim SET
-  engine = COALESCE(CAST(:engine AS jsonb), engine), machine = COALESCE(CAST(:machine AS jsonb), machine),
+  engine = COALESCE(CAST(:engine AS jsonb), engine),
+  environment = COALESCE(CAST(:environment AS jsonb), environment),
+  machine = COALESCE(CAST(:machine AS jsonb), machine),
   client = COALESCE(CAST(:client AS jsonb), client),
   resources = COALESCE(resources || CAST(:resources AS jsonb), CAST(:resources AS jsonb), resources),
   anchor_monotonic_ns = COALESCE(CAST(:anchor_monotonic_ns AS bigint), anchor_monotonic_ns),

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, table_of
-from vlmhyperbench.db.tables import ClaimRow, JobRow, RunRow
+from vlmhyperbench.db.tables import ClaimRow, FactRow, JobRow, ReusedFactRow, ReusedPhaseRow, RunRow
 from vlmhyperbench.db.views import ClaimView, JobView
 from vlmhyperbench.domain.ground import Ground, Sending
 from vlmhyperbench.domain.units import NS_PER_S
@@ -19,6 +19,9 @@ from vlmhyperbench.domain.units import NS_PER_S
 _CLAIM = table_of(ClaimRow)
 _JOB = table_of(JobRow)
 _RUN = table_of(RunRow)
+_FACT = table_of(FactRow)
+_PHASE = table_of(ReusedPhaseRow)
+_ROW = table_of(ReusedFactRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,21 @@ async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[Clai
 async def of_claims(session: AsyncSession, claim_ids: Sequence[UUID]) -> list[ClaimOfJob]:
     """Read the claims with these ids, oldest first, such as those that measured reused rows."""
     return await _read(session, _CLAIM.c.id.in_(claim_ids))
+
+
+async def of_reused_answers(session: AsyncSession, run_id: UUID) -> list[ClaimOfJob]:
+    """Read the claims of other runs that measured the answers which a run reuses, oldest first."""
+    phases = select(_FACT.c.claim_id).join(
+        _PHASE, (_PHASE.c.source_run_id == _FACT.c.run_id) & (_PHASE.c.source_phase == _FACT.c.phase)
+    )
+    rows = select(_FACT.c.claim_id).join(
+        _ROW,
+        (_ROW.c.source_run_id == _FACT.c.run_id)
+        & (_ROW.c.source_phase == _FACT.c.phase)
+        & (_ROW.c.source_ordinal == _FACT.c.ordinal),
+    )
+    measured = phases.where(_PHASE.c.run_id == run_id).union(rows.where(_ROW.c.run_id == run_id))
+    return await _read(session, _CLAIM.c.id.in_(measured))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

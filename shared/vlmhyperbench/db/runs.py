@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, select, update
@@ -28,6 +28,7 @@ async def add(
     created_by: str,
     name: str,
     spec: RunSpec,
+    origins: Mapping[str, str] | None = None,
     run_id: UUID | None = None,
     experiment_id: UUID | None = None,
     parent_run_id: UUID | None = None,
@@ -51,6 +52,7 @@ async def add(
             position=position,
             spec=spec.model_dump(mode="json"),
             spec_digest=digest,
+            origins=None if origins is None else dict(origins),
             state=RunState.QUEUED.value,
             priority=priority,
             is_paused=False,

@@ -89,6 +89,10 @@ class ModelTarget(Spec):
         held = [each.packages for each in environments if isinstance(each, VirtualenvSpec)]
         return tuple(dict.fromkeys(package for packages in held for package in packages))
 
+    requires_certificate: tuple[str, ...] | None = Field(default=None, exclude_if=lambda checks: checks is None)
+    """Checks of a certificate that must have passed on the worker's machine; empty: none may have failed. None: none is
+    needed, and left out, so that digests did not change."""
+
     @property
     def served_name(self) -> str:
         """The model's name in requests and tables."""

@@ -13,7 +13,9 @@ from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.used import combined, record_platform, record_prepared
 from vlmhyperbench_sdk.gateway import EngineEnvironment, EngineIdentity
+from vlmhyperbench_sdk.types import JsonValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class PreparedTarget:
     """Open lock files with which a gateway holds the environments after the block."""
     adapter_packages: Mapping[str, str] = field(default_factory=dict)
     """Distribution → version where the adapter runs, if it comes from a package and the engine runs elsewhere."""
+    used: Mapping[str, JsonValue] | None = None
+    """What a claim records of them, and by which a certificate names them; None for an endpoint."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Distribution → where it comes from, for packages of others."""
 
@@ -65,9 +69,9 @@ async def prepared_target(
         Unavailable: uv is missing, the disk is full, or an index or a repository does not answer.
     """
     if not isinstance(target, ModelTarget) or (target.environment is None and target.adapter_environment is None):
-        yield PreparedTarget(environment=plain)
+        yield PreparedTarget(environment=plain, used=record_platform() if isinstance(target, ModelTarget) else None)
         return
-    environment, locks = plain, list[int]()
+    environment, locks, used = plain, list[int](), list[dict[str, JsonValue]]()
     adapter_packages: Mapping[str, str] = {}
     async with AsyncExitStack() as held:
 
@@ -75,6 +79,7 @@ async def prepared_target(
             block = prepared(pinned, folder, logs, secrets_dir=secrets_dir, devices=devices, tell=tell, own=own)
             ready = await held.enter_async_context(block)
             locks.append(ready.lock_fd)
+            used.append(record_prepared(pinned, ready))
             return ready
 
         if target.adapter_environment is not None:
@@ -91,5 +96,6 @@ async def prepared_target(
             environment=environment,
             lock_fds=tuple(locks),
             adapter_packages=adapter_packages,
+            used=combined(used),
             sources={package.name: package.origin for package in target.packages},
         )

@@ -101,7 +101,7 @@ def resolve_experiment(
 
 def pin_experiment(references: References, entry: ExperimentEntry) -> list[tuple[str, RunSpec]]:
     """Pin every run of an experiment, or report their problems."""
-    combinations = _combinations(references, entry)
+    combinations = combinations_of(references, entry)
     if entry.matrix is not None and not combinations:
         references.say(("exclude",), "every combination of the matrix is excluded.", "Exclude fewer of them.")
     pinned: list[tuple[str, RunSpec]] = []
@@ -189,7 +189,7 @@ def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> li
     runs = (
         [entry]
         if isinstance(entry, RunEntry)
-        else [combination.run for combination in _combinations(references, entry)]
+        else [combination.run for combination in combinations_of(references, entry)]
     )
     warnings = dict[str, None]()
     for run in runs:
@@ -202,7 +202,8 @@ def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> li
     return list(warnings)
 
 
-def _combinations(references: References, entry: ExperimentEntry) -> list[Combination]:
+def combinations_of(references: References, entry: ExperimentEntry) -> list[Combination]:
+    """Return the runs of an experiment, each with the locations of its values, or report problems."""
     if entry.matrix is not None:
         for no in unused_exclusions(entry.matrix, entry.exclude, entry.defaults):
             cure = "Remove it, or write a target, a task, a scenario and a prompt as the matrix does."

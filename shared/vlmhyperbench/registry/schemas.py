@@ -34,6 +34,7 @@ from vlmhyperbench.registry.choices import (
 from vlmhyperbench.registry.model_facts import HubSource, VerifiedRun
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
+from vlmhyperbench.registry.requirements import Certified
 from vlmhyperbench.registry.sources import PackageSource
 from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
 from vlmhyperbench_sdk.discovery import Group
@@ -61,7 +62,7 @@ class PackageEntry(Entry):
     """Kind → names that it registers, which `vlmhyperbench registry add package` writes; None if unknown."""
 
 
-class ModelEntry(Entry):
+class ModelEntry(Entry, Certified):
     """A model: its files with their hashes, and the backends that can run it, the first by default."""
 
     backends: Annotated[tuple[Slug, ...], Field(min_length=1)]
@@ -135,7 +136,7 @@ class SpecializedAdapter(Strict):
     package: Slug | None = None
 
 
-class BackendEntry(Entry):
+class BackendEntry(Entry, Certified):
     """A backend: an engine with its adapter."""
 
     default_backend_class: PluginName | None = None

@@ -15,6 +15,7 @@ from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.packages import check_adapter, pin_environments
 from vlmhyperbench.registry.prices import ListedPrices, WrittenPrices, found_for, pinned
 from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.requirements import required_checks
 from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, TaskEntry
 from vlmhyperbench_sdk.endpoint import problems_with
 from vlmhyperbench_sdk.net import parse_url
@@ -60,6 +61,7 @@ def resolve_target(
         license=model.license,
         environment=environment,
         adapter_environment=adapter_environment,
+        requires_certificate=required_checks(model, backend),
     )
 
 

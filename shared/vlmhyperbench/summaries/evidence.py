@@ -138,6 +138,8 @@ class RunEvidence:
     """Token events of its answers; None where they were not read."""
     baseline_rows: polars.DataFrame | None = None
     """Rows of its baseline phase, which sends one request at a time; several streams are compared with them."""
+    origins: Mapping[str, str] | None = None
+    """Path of a value of the spec → where it was written; None where not recorded."""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """Label of another extractor → the same metrics by this extractor."""
 

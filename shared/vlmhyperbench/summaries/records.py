@@ -36,6 +36,8 @@ class ClaimEvidence:
     packages: JsonObject
     client: JsonObject | None
     measured_at: str | None
+    environment: JsonObject | None = None
+    """Where its engine ran, with the certificate of exactly that; None where not recorded."""
     resources: JsonObject | None = None
     job_id: str = ""
     """Job of the claim; where two claims have one job, the first was interrupted."""

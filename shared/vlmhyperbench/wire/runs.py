@@ -19,6 +19,11 @@ from vlmhyperbench.wire.base import Input, Label, Output
 from vlmhyperbench.wire.live import Progress
 from vlmhyperbench.wire.summaries import Performance, QualityScore
 
+Origins = Annotated[
+    dict[Annotated[str, Field(max_length=500)], Annotated[str, Field(min_length=1, max_length=500)]],
+    Field(max_length=2000),
+]
+"""Path of a value in the entry, such as `decoding.temperature` → where the sender read it: a flag, a line of a file."""
 Priority = Annotated[int, Field(ge=-100, le=100)]
 RunRef = Annotated[Annotated[Label, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(name_tag)]
 ExperimentRef = Annotated[
@@ -32,6 +37,7 @@ class RunCreate(Input):
     run: RunRef
     name: Label | None = None
     priority: Priority = 0
+    origins: Origins = Field(default_factory=dict)
 
 
 class RunRescore(EvaluationChoices):
@@ -52,6 +58,7 @@ class RunRerun(Input):
     """Refuse the request if no row failed, since there is nothing to retry."""
     name: Label | None = None
     priority: Priority = 0
+    origins: Origins = Field(default_factory=dict)
 
 
 class ExperimentCreate(Input):
@@ -60,6 +67,7 @@ class ExperimentCreate(Input):
     experiment: ExperimentRef
     name: Label | None = None
     priority: Priority = 0
+    origins: Origins = Field(default_factory=dict)
 
 
 class Phase(Output):

@@ -50,6 +50,8 @@ class GatewayOptions:
     """File for the first and the last part of the engine's output (`logs.bounded`)."""
     lock_fds: tuple[int, ...] = ()
     """Open lock files that it inherits."""
+    max_in_flight: int | None = None
+    """Maximum number of requests in flight, beyond which it answers 429; None is its default."""
 
     def flags(self) -> Sequence[str]:
         """Return the gateway's arguments."""
@@ -58,6 +60,7 @@ class GatewayOptions:
         flags += [flag for host in sorted(self.policy.allow_hosts) for flag in ("--allow-host", host)]
         flags += ["--data-root", str(self.data_root)] if self.data_root is not None else []
         flags += ["--engine-log", str(self.engine_log)] if self.engine_log is not None else []
+        flags += ["--max-in-flight", str(self.max_in_flight)] if self.max_in_flight is not None else []
         return flags
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.registry.importing import resolve_import
+from vlmhyperbench.registry.origins import (
+    SUBMISSION,
+    origins_of,
+    origins_of_experiment,
+    written_in_entry,
+    written_in_submission,
+)
 from vlmhyperbench.registry.resolution import replaced_data, resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.scoring.extraction import open_extractor
@@ -19,18 +27,28 @@ from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunRerun, RunRe
 from vlmhyperbench_api.submission.request import Submission
 
 
-def pin_run(submission: Submission[RunCreate]) -> tuple[str, RunSpec]:
-    """Return the name and spec of a new run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedRun:
+    """A resolved run, which can be written."""
+
+    name: str
+    spec: RunSpec
+    origins: Mapping[str, str] | None
+    """Path of a value of the spec → where it was written; None where that is not known."""
+
+
+def pin_run(submission: Submission[RunCreate]) -> PinnedRun:
+    """Resolve a new run.
 
     Raises:
         InvalidInput: names are unknown or incompatible; lists all errors.
     """
     body = submission.body
-    return _name(body.name, body.run), _pin_entry(submission, body.run)
+    return _pin_entry(submission, body.run, _name(body.name, body.run))
 
 
-def pin_import(submission: Submission[RunImport], answers: Answers) -> tuple[str, RunSpec]:
-    """Return the name and spec of a run that imports answers; `answers` describes the uploaded file.
+def pin_import(submission: Submission[RunImport], answers: Answers) -> PinnedRun:
+    """Resolve a run that imports answers; `answers` describes the uploaded file.
 
     Raises:
         InvalidInput: names are unknown.
@@ -39,29 +57,34 @@ def pin_import(submission: Submission[RunImport], answers: Answers) -> tuple[str
     path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, answers.sha256)}"
     with names_are_input():
         spec = resolve_import(submission.catalogue, answers, body, storage_path=path, plugins=submission.plugins)
-    return body.name or f"{spec.target.served_name}, imported", spec
+    return PinnedRun(name=body.name or f"{spec.target.served_name}, imported", spec=spec, origins=None)
 
 
-def pin_rescoring(submission: Submission[RunRescore], parent: RunView) -> tuple[str, RunSpec]:
-    """Return the name and spec of a run that re-scores the answers of `parent`.
+def pin_rescoring(submission: Submission[RunRescore], parent: RunView) -> PinnedRun:
+    """Resolve a run that re-scores the answers of `parent`.
 
     Raises:
         InvalidInput: a metric or an extractor is not available.
     """
     body = submission.body
     spec = resolve_rescoring(submission.catalogue, parent.pinned_spec(), body, plugins=submission.plugins)
-    return body.name or f"{parent.name}, re-scored", spec
+    chosen = {name for name in body.model_fields_set if getattr(body, name) is not None}
+    origins = {path: SUBMISSION if path.partition(".")[0] in chosen else at for path, at in _origins(parent).items()}
+    return PinnedRun(name=body.name or f"{parent.name}, re-scored", spec=spec, origins=origins or None)
 
 
-def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, RunSpec]:
-    """Return the name and spec of a run that repeats `parent` and reuses what has not changed.
+def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> PinnedRun:
+    """Resolve a run that repeats `parent` and reuses what has not changed.
 
     Raises:
         InvalidInput: names are unknown, or the backend is no longer installed.
     """
     body, spec = submission.body, parent.pinned_spec()
+    origins: Mapping[str, str] | None = _origins(parent) or None
+    name = body.name or f"{parent.name}, again"
     if body.run is not None:
-        spec = _pin_entry(submission, body.run)
+        pinned = _pin_entry(submission, body.run, name)
+        spec, origins = pinned.spec, pinned.origins
     elif not isinstance(spec.target, ImportTarget):
         problem = submission.plugins.problem_with("backends", spec.target.backend_class)
         if problem is not None:
@@ -72,11 +95,11 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, R
     unforced = "cache" if spec.reuse == "cache" else "equal"
     forced = {"index": "nothing", "inference": "nothing", "evaluation": "answers"}
     reuse = forced.get(body.force or "", unforced)
-    return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": reuse})
+    return PinnedRun(name=name, spec=spec.model_copy(update={"reuse": reuse}), origins=origins)
 
 
-def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[tuple[str, RunSpec]]]:
-    """Return the name of a new experiment, and the name and spec of each of its runs.
+def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[PinnedRun]]:
+    """Return the name of a new experiment, and its resolved runs.
 
     Raises:
         InvalidInput: names are unknown or incompatible; lists all errors.
@@ -85,7 +108,12 @@ def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[
     wanted = body.experiment
     with names_are_input():
         entry = catalogue.look_up(catalogue.experiments, "experiments", wanted) if isinstance(wanted, str) else wanted
-        return _name(body.name, wanted), resolve_experiment(catalogue, entry, plugins=submission.plugins)
+        specs = resolve_experiment(catalogue, entry, plugins=submission.plugins)
+    registered = wanted if isinstance(wanted, str) else None
+    origins = origins_of_experiment(catalogue, entry, [spec for _, spec in specs], registered, body.origins)
+    return _name(body.name, wanted), [
+        PinnedRun(name=name, spec=spec, origins=of_run) for (name, spec), of_run in zip(specs, origins, strict=True)
+    ]
 
 
 def warnings_of(submission: Submission[RunCreate] | Submission[ExperimentCreate]) -> list[str]:
@@ -105,11 +133,23 @@ def names_are_input() -> Iterator[None]:
         raise InvalidInput(error.message, cure=error.cure, code="unknown_name") from error
 
 
-def _pin_entry(submission: Submission[RunCreate] | Submission[RunRerun], wanted: str | RunEntry) -> RunSpec:
+def _pin_entry(
+    submission: Submission[RunCreate] | Submission[RunRerun], wanted: str | RunEntry, name: str
+) -> PinnedRun:
     catalogue = submission.catalogue
     with names_are_input():
         entry = catalogue.look_up(catalogue.runs, "runs", wanted) if isinstance(wanted, str) else wanted
-        return resolve_run(catalogue, entry, plugins=submission.plugins)
+        spec = resolve_run(catalogue, entry, plugins=submission.plugins)
+    written = (
+        written_in_entry(catalogue, "runs", wanted)
+        if isinstance(wanted, str)
+        else written_in_submission(entry, submission.body.origins)
+    )
+    return PinnedRun(name=name, spec=spec, origins=origins_of(catalogue, spec, written))
+
+
+def _origins(parent: RunView) -> dict[str, str]:
+    return {path: str(origin) for path, origin in (parent.origins or {}).items()}
 
 
 def _name(given: str | None, wanted: str | RunEntry | ExperimentEntry) -> str:

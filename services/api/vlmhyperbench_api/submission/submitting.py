@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 from uuid import UUID, uuid4
@@ -12,7 +13,6 @@ from vlmhyperbench.db import runs, tallies
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.planning import plan_run
-from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.answers import RunImport
@@ -22,6 +22,7 @@ from vlmhyperbench_api.baselines import pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.submission.request import Body, ChildSubmission, Submission
 from vlmhyperbench_api.submission.resolving import (
+    PinnedRun,
     names_are_input,
     pin_experiment,
     pin_import,
@@ -49,8 +50,7 @@ async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
     """
 
     async def resolve() -> Write:
-        name, spec = await asyncio.to_thread(pin_run, submission)
-        return _write_fresh(submission, name, spec)
+        return _write_fresh(submission, await asyncio.to_thread(pin_run, submission))
 
     created = await _submit_run(submission, resolve)
     return created.model_copy(update={"warnings": warnings_of(submission)})
@@ -67,8 +67,7 @@ async def submit_import(submission: Submission[RunImport], answer_files: AnswerF
     async def resolve() -> Write:
         with names_are_input():
             answers = await answer_files.describe(submission.project_id, submission.body.answers)
-        name, spec = await asyncio.to_thread(pin_import, submission, answers)
-        return _write_fresh(submission, name, spec)
+        return _write_fresh(submission, await asyncio.to_thread(pin_import, submission, answers))
 
     return await _submit_run(submission, resolve)
 
@@ -84,10 +83,10 @@ async def submit_rescoring(submission: ChildSubmission[RunRescore]) -> RunDetail
 
     async def resolve() -> Write:
         parent, _ = await _read_parent(submission)
-        name, spec = await asyncio.to_thread(pin_rescoring, submission, parent)
+        pinned = await asyncio.to_thread(pin_rescoring, submission, parent)
 
         async def write(session: AsyncSession, run_id: UUID) -> None:
-            await add_rescoring(session, submission, parent, run_id=run_id, name=name, spec=spec)
+            await add_rescoring(session, submission, parent, pinned, run_id=run_id)
 
         return write
 
@@ -110,9 +109,8 @@ async def submit_rerun(submission: ChildSubmission[RunRerun]) -> RunDetail:
             raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
         if submission.body.retry_failed and not failed:
             raise Conflict("No request of the run failed.", cure="Leave out retry_failed.", code="nothing_failed")
-        name, spec = await asyncio.to_thread(pin_rerun, submission, parent)
-        is_fresh = submission.body.force == "index"
-        return _write_fresh(submission, name, spec, parent=parent, is_fresh=is_fresh)
+        pinned = await asyncio.to_thread(pin_rerun, submission, parent)
+        return _write_fresh(submission, pinned, parent=parent, is_fresh=submission.body.force == "index")
 
     return await _submit_run(submission, resolve)
 
@@ -126,10 +124,10 @@ async def submit_experiment(submission: Submission[ExperimentCreate]) -> Experim
     """
 
     async def resolve() -> Write:
-        name, specs = await asyncio.to_thread(pin_experiment, submission)
+        name, pinned = await asyncio.to_thread(pin_experiment, submission)
 
         async def write(session: AsyncSession, experiment_id: UUID) -> None:
-            await add_experiment(session, submission, specs, experiment_id=experiment_id, name=name)
+            await add_experiment(session, submission, pinned, experiment_id=experiment_id, name=name)
 
         return write
 
@@ -180,8 +178,7 @@ async def _submit(
 
 def _write_fresh(
     submission: Submission[RunBody],
-    name: str,
-    spec: RunSpec,
+    pinned: PinnedRun,
     *,
     parent: RunView | None = None,
     is_fresh: bool = False,
@@ -189,14 +186,14 @@ def _write_fresh(
     """Return the function that writes a run with requests to send; `is_fresh` indexes its dataset again."""
 
     async def write(session: AsyncSession, run_id: UUID) -> None:
-        pinned = await pin_baseline(
+        spec = await pin_baseline(
             session,
-            spec,
+            pinned.spec,
             project_id=submission.project_id,
             experiment_id=parent.experiment_id if parent else None,
         )
-        planned = plan_run(pinned, is_fresh=is_fresh)
-        await add_run(session, submission, planned, run_id=run_id, name=name, spec=pinned)
+        planned = plan_run(spec, is_fresh=is_fresh)
+        await add_run(session, submission, planned, replace(pinned, spec=spec), run_id=run_id)
 
     return write
 

@@ -14,20 +14,19 @@ from vlmhyperbench.db.rescoring import reuse_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring
-from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.wire.runs import ExperimentCreate, RunRescore
 from vlmhyperbench_api.baselines import check_baseline
 from vlmhyperbench_api.submission.request import Body, Submission
+from vlmhyperbench_api.submission.resolving import PinnedRun
 
 
 async def add_run(
     session: AsyncSession,
     submission: Submission[Body],
     planned: Sequence[PlannedJob],
+    pinned: PinnedRun,
     *,
     run_id: UUID,
-    name: str,
-    spec: RunSpec,
     experiment_id: UUID | None = None,
     position: int = 0,
 ) -> RunView:
@@ -36,8 +35,9 @@ async def add_run(
         session,
         project_id=submission.project_id,
         created_by=submission.principal.name,
-        name=name,
-        spec=spec,
+        name=pinned.name,
+        spec=pinned.spec,
+        origins=pinned.origins,
         run_id=run_id,
         experiment_id=experiment_id,
         parent_run_id=submission.parent_id,
@@ -51,7 +51,7 @@ async def add_run(
         run_id=run_id,
         experiment_id=experiment_id,
         priority=submission.body.priority,
-        target_digest=spec.target_digest,
+        target_digest=pinned.spec.target_digest,
     )
     return run
 
@@ -60,19 +60,18 @@ async def add_rescoring(
     session: AsyncSession,
     submission: Submission[RunRescore],
     parent: RunView,
+    pinned: PinnedRun,
     *,
     run_id: UUID,
-    name: str,
-    spec: RunSpec,
 ) -> None:
     """Add a run that re-scores the answers of its parent.
 
     Raises:
         Conflict: the parent has not ended, or has no answers.
     """
-    run = await add_run(session, submission, [], run_id=run_id, name=name, spec=spec)
+    run = await add_run(session, submission, [], pinned, run_id=run_id)
     reused = await reuse_answers(session, run, parent)
-    planned = plan_rescoring(spec, total=parent.total or 0, reused=reused)
+    planned = plan_rescoring(pinned.spec, total=parent.total or 0, reused=reused)
     for phase in planned.phases:
         await open_of_run(session, run_id, phase)
     await jobs.add(
@@ -87,41 +86,40 @@ async def add_rescoring(
 async def add_experiment(
     session: AsyncSession,
     submission: Submission[ExperimentCreate],
-    specs: Sequence[tuple[str, RunSpec]],
+    pinned_runs: Sequence[PinnedRun],
     *,
     experiment_id: UUID,
     name: str,
 ) -> None:
-    """Add an experiment with its runs, given by name and spec.
+    """Add an experiment with its resolved runs.
 
     Raises:
         InvalidInput: a run's baseline cannot serve as one.
     """
     project_id, priority = submission.project_id, submission.body.priority
-    for _, spec in specs:
-        await check_baseline(session, spec, project_id=project_id)
-    plan = plan_experiment([spec for _, spec in specs])
-    pinned: dict[str, JsonValue] = {
-        "runs": [{"name": run_name, "spec": spec.model_dump(mode="json")} for run_name, spec in specs]
+    for pinned in pinned_runs:
+        await check_baseline(session, pinned.spec, project_id=project_id)
+    plan = plan_experiment([pinned.spec for pinned in pinned_runs])
+    stored: dict[str, JsonValue] = {
+        "runs": [{"name": pinned.name, "spec": pinned.spec.model_dump(mode="json")} for pinned in pinned_runs]
     }
     await experiments.add(
         session,
         project_id=project_id,
         created_by=submission.principal.name,
         name=name,
-        spec=pinned,
-        spec_digest=digest_of(pinned),
+        spec=stored,
+        spec_digest=digest_of(stored),
         experiment_id=experiment_id,
     )
     await jobs.add(session, plan.jobs, project_id=project_id, experiment_id=experiment_id, priority=priority)
-    for position, ((run_name, spec), planned) in enumerate(zip(specs, plan.runs, strict=True)):
+    for position, (pinned, planned) in enumerate(zip(pinned_runs, plan.runs, strict=True)):
         await add_run(
             session,
             submission,
             planned,
+            pinned,
             run_id=uuid4(),
-            name=run_name,
-            spec=spec,
             experiment_id=experiment_id,
             position=position,
         )

@@ -13,6 +13,8 @@ from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.timeline import Tokens, Write, lay_out
 from vlmhyperbench_simulated.words import draw_words
 
+_NOT_THE_WORDS = frozenset({"stream", "stream_options", "stop"})
+"""Fields of a request that change how its answer is sent, or where it ends, but not its words."""
 IMAGE_TOKENS = 64
 """Number of `prompt_tokens` of an image; those of a text are its words."""
 
@@ -36,9 +38,15 @@ def request_digest(body: bytes, seed: int | None) -> bytes:
     return hashlib.sha256((seed or 0).to_bytes(8, "big", signed=True) + body).digest()
 
 
-def answer_digest(simulation: Simulation, digest: bytes, number: int) -> bytes:
-    """Return the hash that decides the words of the `number`-th answer; without a seed it depends on the number too."""
-    return digest if simulation.seed is not None else hashlib.sha256(number.to_bytes(8, "big") + digest).digest()
+def answer_digest(simulation: Simulation, request: JsonObject, digest: bytes, number: int) -> bytes:
+    """Return the hash that decides the words of the `number`-th answer; without a seed it depends on the number too.
+
+    With a seed, a stream and a whole answer have the same words, and a stop text changes none of those before it.
+    """
+    if simulation.seed is None:
+        return hashlib.sha256(number.to_bytes(8, "big") + digest).digest()
+    content = {name: value for name, value in request.items() if name not in _NOT_THE_WORDS}
+    return request_digest(json.dumps(content, sort_keys=True).encode(), simulation.seed)
 
 
 def is_chosen_to_fail(digest: bytes, rate: float) -> bool:
@@ -76,9 +84,13 @@ def respond(status: int, body: bytes, *, headers: str = "") -> bytes:
 
 def answer(simulation: Simulation, request: JsonObject, digest: bytes) -> PlannedAnswer:
     """Make the answer of a chat request, streamed or whole."""
+    prompt_tokens, context = _count_prompt(request), simulation.context_tokens
+    if context is not None and prompt_tokens > context:
+        message = f"The prompt has {prompt_tokens} tokens, and the context {context}."
+        return refuse(400, message, code="context_length_exceeded")
     tokens = _tokens(simulation, request, digest)
     usage = {
-        "prompt_tokens": _count_prompt(request),
+        "prompt_tokens": prompt_tokens,
         "completion_tokens": len(tokens),
     }
     usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
@@ -107,6 +119,9 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
     texts = _words(simulation, digest, min(wanted, cap or wanted), scripted or [])
     if not is_cut:
         texts[-1] = texts[-1].removesuffix(" ")
+    stopped = _before_stop(texts, request)
+    if stopped is not None:
+        return Tokens(reasoning=[], content=stopped, tool=[], finish_reason="stop")
     content_start = min(simulation.reasoning_tokens, len(texts))
     tool_start = max(content_start, len(texts) - simulation.tool_tokens)
     finish_reason = "tool_calls" if tool_start < len(texts) else "stop"
@@ -116,6 +131,24 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
         tool=texts[tool_start:],
         finish_reason="length" if is_cut else finish_reason,
     )
+
+
+def _before_stop(texts: Sequence[str], request: JsonObject) -> list[str] | None:
+    """Return the tokens before the first stop text; None if there is none in the answer."""
+    given = request.get("stop")
+    stops = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    whole = "".join(texts)
+    ends = [whole.find(stop) for stop in stops if isinstance(stop, str) and stop]
+    end = min((end for end in ends if end >= 0), default=None)
+    if end is None:
+        return None
+    kept: list[str] = []
+    for text in texts:
+        kept.append(text[:end])
+        end -= len(text)
+        if end <= 0:
+            break
+    return kept
 
 
 def _words(simulation: Simulation, digest: bytes, count: int, scripted: Sequence[str]) -> list[str]:

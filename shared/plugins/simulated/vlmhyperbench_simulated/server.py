@@ -91,7 +91,7 @@ class SimulatedServer:
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             return refuse(400, "The body has no messages.", code="invalid_input")
         respond_with = fail if self._fails(number, digest) else answer
-        return respond_with(simulation, request, answer_digest(simulation, digest, number))
+        return respond_with(simulation, request, answer_digest(simulation, request, digest, number))
 
     def _fails(self, number: int, digest: bytes) -> bool:
         simulation = self.simulation

@@ -27,6 +27,8 @@ class Simulation:
     gap_ms: float = 0.0
     tokens: int = 16
     """Output tokens of an answer, unless the request's `max_tokens` is smaller (then `finish_reason` is `length`)."""
+    context_tokens: int | None = None
+    """Longest prompt that is answered; a longer one is refused with 400. None: every prompt is answered."""
     answer: str | None = None
     """A fixed answer, one token per word, in place of `tokens` drawn words."""
     words: Alphabet = "ascii"
@@ -82,6 +84,8 @@ class Simulation:
             _check_range(name, getattr(self, name), 1, _MAX_COUNT)
         for name in ("reasoning_tokens", "tool_tokens", "fail_every", "recovers_after"):
             _check_range(name, getattr(self, name), 0, _MAX_COUNT)
+        if self.context_tokens is not None:
+            _check_range("context_tokens", self.context_tokens, 1, _MAX_COUNT)
         _check_range("failure_rate", self.failure_rate, 0, 1)
         _check_range("failure_status", self.failure_status, 400, 599)
 

@@ -10,6 +10,12 @@ from typing import Literal
 Verdict = Literal["passed", "failed", "refused", "not_run"]
 """`refused`: the engine says by name that it cannot do it, which conforms; `not_run`: the suite lacked an input."""
 
+CHECK_NAMES = (
+    *("text", "image", "several_images", "stream_equals_whole", "stop", "seed", "json_schema", "regex"),
+    *("over_long_input", "cancelled_stream_frees_its_slot", "streams_over_the_limit", "unload_frees_memory", "reload"),
+)
+"""The checks of the suite, in the order in which they run."""
+
 SCHEMA = "vlmhb/certificate/v1"
 
 

@@ -114,6 +114,8 @@ class ClaimRow(SQLModel, table=True):
     """Monotonic instant at which its last answer ended."""
     failure: dict[str, Any] | None = json_column(nullable=True)
     """`{code, message}` of a claim that failed, such as `oom`, `engine_exited`, `stalled` or `worker_died`."""
+    environment: dict[str, Any] | None = json_column(nullable=True)
+    """Where its engine ran: kind, key, Python, packages with versions, and the certificate of exactly that."""
 
 
 class WorkerRow(SQLModel, table=True):

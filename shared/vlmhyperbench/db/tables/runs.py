@@ -50,6 +50,8 @@ class RunRow(SQLModel, table=True):
     """Index in the experiment's matrix; the first run is the baseline of a comparison."""
     spec: dict[str, Any] = json_column()
     spec_digest: str = Field(index=True)
+    origins: dict[str, Any] | None = json_column(nullable=True)
+    """Path of a value of the spec → where it was written (`registry.origins`); None for runs before this was stored."""
     state: str
     reason: str | None = Field(default=None, sa_type=Text)
     priority: int = 0
@@ -149,7 +151,7 @@ class ArtifactRow(SQLModel, table=True):
     experiment_id: UUID | None = Field(default=None, foreign_key="experiment.id", index=True)
     claim_id: UUID
     kind: str
-    """`report`, `summary`, `table`, `log`, `resources` or `reuse`."""
+    """`report`, `summary`, `manifest`, `table`, `log`, `resources` or `reuse`."""
     name: str
     """File name as users see it, such as `report.html`."""
     media_type: str

@@ -81,6 +81,7 @@ class ClaimView:
     sending_from_ns: int | None
     sending_until_ns: int | None
     failure: JsonObject | None
+    environment: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ class RunView:
     position: int
     spec: JsonObject
     spec_digest: str
+    origins: JsonObject | None
     state: RunState
     reason: str | None
     priority: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from vlmhyperbench.domain.publishing import public_spec
+from vlmhyperbench.domain.spec_values import name_of, values_of
 from vlmhyperbench.domain.specs import AnyPrompt, ImportTarget, ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.sections.cost import prices_in_words
@@ -33,6 +35,7 @@ def configuration(summary: RunSummary, run: RunEvidence) -> Section:
             Facts(title="", items=configuration_items(spec)),
             *(Listing(title=title, text=text) for title, text in prompts if text is not None),
             *_rendered(run),
+            *_origins(run),
         ),
         is_collapsed=True,
     )
@@ -136,6 +139,19 @@ def _rendered(run: RunEvidence) -> list[Listing]:
     ]
 
 
+def _origins(run: RunEvidence) -> list[Table]:
+    """List the values that are no defaults, with the line, overlay or flag that set each."""
+    if run.origins is None:
+        return []
+    values = ((name_of(path), value) for path, value in values_of(public_spec(run.spec)))
+    named = ((name, plain(value), run.origins.get(name, "–")) for name, value in values)
+    rows = [row for row in named if row[-1] != "default"]
+    columns = (Column(title="value", kind="code"), Column(title="is"), Column(title="written in", kind="code"))
+    note = "Values that are not listed are defaults; manifest.json lists all of them."
+    title = "Where the configuration was written"
+    return [Table(name="origins", title=title, columns=columns, rows=tuple(rows), note=note, is_collapsed=True)]
+
+
 def _licence(run: RunSummary) -> str:
     target = run.spec.target
     return (target.license if isinstance(target, ModelTarget) else None) or "–"
@@ -163,6 +179,8 @@ def _claims(run: RunSummary, name: str) -> Table:
                 claim.host,
                 machine_in_words(claim.machine),
                 _engine_in_words(engine),
+                _environment(claim),
+                _certificate(claim),
                 claim.measured_at or "–",
                 claim.started_at or "–",
             )
@@ -175,6 +193,8 @@ def _claims(run: RunSummary, name: str) -> Table:
             Column(title="host"),
             Column(title="machine"),
             Column(title="engine"),
+            Column(title="environment"),
+            Column(title="certificate"),
             Column(title="measured at"),
             Column(title="started"),
         ),
@@ -191,6 +211,20 @@ def _engine_in_words(engine: Mapping[str, JsonValue]) -> str:
     )
 
 
+def _environment(claim: ClaimEvidence) -> str:
+    """Name the environment of the engine: kind, key and Python."""
+    known = _mapping(claim.environment or {})
+    if not known:
+        return "–"
+    return f"{plain(known.get('kind'))} {plain(known.get('key'))}, Python {plain(known.get('python_version'))}"
+
+
+def _certificate(claim: ClaimEvidence) -> str:
+    """State when exactly this environment was certified on this machine."""
+    known = _mapping((claim.environment or {}).get("certificate"))
+    return plain(known.get("created_at")) if known else "none"
+
+
 def machine_in_words(machine: JsonObject) -> str:
     """Name processor, threads, memory and accelerators of a machine."""
     memory = machine.get("memory_total_bytes")
@@ -202,6 +236,9 @@ def machine_in_words(machine: JsonObject) -> str:
     devices = machine.get("devices")
     if isinstance(devices, Sequence) and not isinstance(devices, str):
         parts += [plain(_mapping(device).get("name")) for device in devices if _mapping(device).get("kind") == "gpu"]
+    driver, distribution = machine.get("driver"), machine.get("distribution")
+    parts += [f"driver {plain(driver)} (CUDA {plain(machine.get('cuda'))})"] if driver else []
+    parts += [f"{plain(distribution)}, kernel {plain(machine.get('kernel'))}"] if distribution else []
     return ", ".join(parts)
 
 

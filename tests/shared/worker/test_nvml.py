@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlmhyperbench_inference_worker.nvml import Gpu, visible
+from vlmhyperbench.worker.nvml import Gpu, visible
 
 GPUS = [Gpu(no=no, uuid=f"GPU-{letter}{no}00", name="x", memory_bytes=80) for no, letter in enumerate("aab")]
 

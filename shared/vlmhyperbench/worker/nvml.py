@@ -80,6 +80,26 @@ def inventory() -> list[Gpu]:
     return gpus
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The driver of this machine's GPUs."""
+
+    version: str
+    cuda: str
+    """Newest version of CUDA that it supports."""
+
+
+def driver() -> Driver | None:
+    """Return the driver of this machine's GPUs; None without one."""
+    if not _is_available():
+        return None
+    try:
+        cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+        return Driver(version=_text(pynvml.nvmlSystemGetDriverVersion()), cuda=f"{cuda // 1000}.{cuda % 1000 // 10}")
+    except pynvml.NVMLError:
+        return None
+
+
 def mig_parents(chosen: str | None) -> dict[str, str]:
     """Find the GPUs of the MIG slices that `CUDA_VISIBLE_DEVICES` names: UUID of the slice → UUID of its GPU."""
     slices = [part.strip() for part in (chosen or "").split(",") if part.strip().startswith("MIG-")]

@@ -1,0 +1,175 @@
+"""`envs check`: check a backend on this machine, measure it, and write a certificate, which runs may require."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vlmhyperbench.certifying.certificates import BackendCertificate, CertificateStore, Level, Measured
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.bringing import bring_model
+from vlmhyperbench.cli.choices import read_param
+from vlmhyperbench.cli.fetching import open_cache
+from vlmhyperbench.cli.groups import TARGET
+from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.cli.resolving import load_request, resolve_model
+from vlmhyperbench.cli.run_flags import Repeatable
+from vlmhyperbench.data.weights import hub_files
+from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.environments.base import ENGINE_VARIABLES
+from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.used import record_platform, record_prepared
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.gateway import GatewayOptions
+
+_VERDICTS = {"passed": "passed", "failed": "FAILED", "refused": "not supported", "not_run": "not run"}
+
+
+def check(
+    backend: str,
+    /,
+    *,
+    model: Annotated[str | None, Parameter(group=TARGET)] = None,
+    engine_param: Annotated[Repeatable, Parameter(group=TARGET)] = (),
+    load_timeout: Annotated[float, Parameter(group=TARGET)] = 600.0,
+    show: bool = False,
+    no_baseline: bool = False,
+    output: OutputFlags = TEXT,
+) -> int:
+    """Check that a backend does what it promises here, measure its speed, and write a certificate.
+
+    What the engine refuses by name is not supported, which is no failure. Exit code: 0 if no check failed, 5 if one
+    did. The certificate holds for this environment, version of the adapter and machine; entries with
+    requires_certificate need it.
+
+    Args:
+        backend: Name of the backend.
+        model: Registered model, or folder:FOLDER, hf:ORG/NAME or a GGUF file as in `run`; by default a small model that
+            is installed with the platform and runs on the backend.
+        engine_param: Parameter of the engine, NAME=VALUE; may be given several times.
+        load_timeout: Seconds after which starting the engine counts as failed.
+        show: Print the newest certificates of the backend instead, and check nothing.
+        no_baseline: Do not measure the speed.
+        output: How the output is printed.
+    """
+    settings, catalogue = Settings.load(), open_catalogue()
+    catalogue.look_up(catalogue.backends, "backends", backend)
+    store = CertificateStore(settings.certificates_dir)
+    if show:
+        return _show(store.of_backend(backend), backend, output)
+    name = model or _small_model(catalogue, backend)
+    if model is not None:
+        registered = bring_model(model, mmproj=None, backend=backend, output=output)
+        name = registered.name if registered is not None else model
+    environment = settings.engine_environment
+    target = resolve_model(name, backend, dict(map(read_param, engine_param)), adapters=environment.adapters)
+    certificate = asyncio.run(_certify(settings, target, load_timeout, with_baseline=not no_baseline, output=output))
+    return _show([(store.write(certificate), certificate)], backend, output)
+
+
+async def _certify(
+    settings: Settings, target: ModelTarget, load_timeout_s: float, *, with_baseline: bool, output: OutputFlags
+) -> BackendCertificate:
+    from vlmhyperbench.certifying.checking import Candidate, certify  # imports the HTTP client and the load generator's
+    from vlmhyperbench.worker.machine import devices, machine
+
+    cache, logs = open_cache(), settings.home / "logs"
+    options = GatewayOptions(
+        environment=settings.engine_environment, log=logs / "check.log", engine_log=logs / "check-engine.log"
+    )
+    candidate = Candidate(
+        target=target,
+        request=load_request(target, cache, load_timeout_s),
+        options=options,
+        environment=record_platform(),
+        machine=machine(devices()),
+    )
+
+    def report(line: str) -> None:
+        note(f"{target.backend}: {line}", output)
+
+    with cache.in_use(hub_files(target.files)):
+        if target.environment is None:
+            return await certify(candidate, report=report, with_baseline=with_baseline)
+        report("preparing the environment")
+        async with prepared(target.environment, settings.environments_dir, logs) as ready:
+            environment = replace(options.environment, python=ready.python, inherited=ENGINE_VARIABLES)
+            options = replace(options, environment=environment, lock_fds=(ready.lock_fd,))
+            used = record_prepared(target.environment, ready)
+            candidate = replace(candidate, options=options, environment=used)
+            return await certify(candidate, report=report, with_baseline=with_baseline)
+
+
+def _small_model(catalogue: Catalogue, backend: str) -> str:
+    """Return the first model of a backend whose files are installed with the platform, or that needs none.
+
+    Raises:
+        NotFound: there is none.
+    """
+    fitting = [
+        name
+        for name, entry in sorted(catalogue.models.items())
+        if backend in entry.backends and entry.hub is None and entry.path is None
+    ]
+    if not fitting:
+        cure = "Give --model, for example --model folder:FOLDER; `vlmhyperbench models list` lists the registered ones."
+        raise NotFound(f"No installed model runs on the backend {backend!r}.", cure=cure, code="no_model")
+    return fitting[0]
+
+
+def _show(found: Sequence[tuple[Path, BackendCertificate]], backend: str, output: OutputFlags) -> int:
+    """Print certificates; the exit code is that of the first.
+
+    Raises:
+        NotFound: there is none.
+    """
+    if not found:
+        cure = f"Run `vlmhyperbench envs check {backend}`."
+        raise NotFound(f"The backend {backend!r} has no certificate on this machine.", cure=cure, code="no_certificate")
+    if output.json:
+        emit("certificates", [{"file": str(path), **asdict(certificate)} for path, certificate in found])
+    else:
+        for path, certificate in found:
+            _print(path, certificate)
+    return exits.OK if found[0][1].conformance.is_conforming else exits.GATE
+
+
+def _print(path: Path, certificate: BackendCertificate) -> None:
+    conformance, subject = certificate.conformance, certificate.subject
+    say(f"{subject.backend}: {conformance.engine} {conformance.engine_version}, {subject.adapter or 'no adapter'}")
+    environment = certificate.environment
+    say(f"environment: {environment.get('kind')} {environment.get('key')}, Python {environment.get('python_version')}")
+    say(f"model: {conformance.model}; checked {conformance.created_at} on {certificate.host}")
+    rows = [
+        (check.name, _VERDICTS[check.verdict], f"{check.seconds:.2f}", check.reason or None)
+        for check in conformance.checks
+    ]
+    table(["check", "result", "s", "reason"], rows, right=["s"])
+    if certificate.baseline:
+        columns = ["in flight", "TTFT ms", "TPOT ms", "tokens/s", "measured at"]
+        table(columns, [_level(level) for level in certificate.baseline], right=columns[:-1])
+    failed = [check.name for check in conformance.checks if check.verdict == "failed"]
+    say(f"It does not conform: {', '.join(failed)}." if failed else "It conforms.")
+    say(f"certificate: {path}")
+
+
+def _level(level: Level) -> tuple[object, ...]:
+    spans = (_span(level.ttft_ms), _span(level.tpot_ms), _span(level.output_tokens_per_s))
+    return (level.in_flight, *spans, level.measured_at + ("" if level.valid else ", INVALID: the client was too slow"))
+
+
+def _span(figure: Measured) -> str | None:
+    if figure.mean is None:
+        return None
+    if figure.low is None or figure.high is None:
+        return f"{figure.mean:.4g}"
+    return f"{figure.mean:.4g} [{figure.low:.4g}, {figure.high:.4g}]"

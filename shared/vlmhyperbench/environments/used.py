@@ -1,0 +1,47 @@
+"""What a claim records about the environment in which its engine ran, and by which a certificate names it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.metadata import distributions
+from typing import Final
+
+from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.environments.base import Prepared
+from vlmhyperbench_sdk.types import JsonValue
+
+PLATFORM: Final = "platform"
+"""Kind of an environment that no entry declares: the platform's own interpreter."""
+_KEY_LENGTH: Final = 16
+_HELD: Final = frozenset({"lock_fd", "inherited", "launcher"})
+"""How a process uses the environment, which is not part of what it consists of."""
+
+
+def record_prepared(spec: EnvironmentSpec, ready: Prepared) -> dict[str, JsonValue]:
+    """Return the record of an environment that was prepared: kind, key, interpreter, packages as resolved."""
+    return {"kind": spec.kind, **{name: item for name, item in asdict(ready).items() if name not in _HELD}}
+
+
+def combined(used: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Return one record of the environments of a target: of its adapter, if it has one of its own, and of its engine."""
+    *adapter, engine = used
+    if not adapter:
+        return dict(engine)
+    return {**engine, "key": "-".join(str(record["key"]) for record in used), "adapter": dict(adapter[0])}
+
+
+def record_platform() -> dict[str, JsonValue]:
+    """Return the record of the platform's own interpreter; its key is a hash of what is installed."""
+    packages = {found.metadata["Name"]: found.version for found in distributions()}
+    about = json.dumps([platform.python_version(), packages], sort_keys=True)
+    return {
+        "kind": PLATFORM,
+        "key": sha256(about.encode()).hexdigest()[:_KEY_LENGTH],
+        "python": sys.executable,
+        "python_version": platform.python_version(),
+    }

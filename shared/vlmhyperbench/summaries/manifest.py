@@ -1,0 +1,152 @@
+"""The manifest of a run: what was really used, and where each value of its configuration was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vlmhyperbench.domain.publishing import public_spec
+from vlmhyperbench.domain.spec_values import name_of, values_of
+from vlmhyperbench.domain.specs import ModelTarget, PluginRef, RunSpec
+from vlmhyperbench.domain.steps import asks_the_run
+from vlmhyperbench.summaries.records import ClaimEvidence
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+NAME = "manifest.json"
+SCHEMA = "vlmhb/run-manifest/v1"
+UNKNOWN = "not recorded"
+"""Origin of values of runs that were submitted before origins were stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimUse:
+    """What one claim used."""
+
+    id: str
+    job: str
+    """Kind of the job, such as `GENERATE` or `SCORE`."""
+    host: str
+    machine: JsonObject
+    engine: JsonObject | None
+    environment: JsonObject | None
+    packages: JsonObject
+    measured_at: str | None
+
+
+def manifest_of(
+    spec: RunSpec,
+    claims: Sequence[ClaimUse | ClaimEvidence],
+    *,
+    run: Mapping[str, str | None],
+    origins: Mapping[str, str] | None,
+) -> dict[str, JsonValue]:
+    """Return the manifest of a run as a JSON object.
+
+    Args:
+        spec: its pinned spec.
+        claims: every claim whose work it contains, also those of other runs whose answers it reuses.
+        run: id, name, spec digest, platform version and sample manifest.
+        origins: path of a value of the spec → where it was written.
+    """
+    spec = public_spec(spec)
+    asking = [claim for claim in claims if asks_the_run(claim.job)]
+    return {
+        "schema": SCHEMA,
+        **run,
+        "target": _target(spec),
+        "weights": _weights(spec, asking),
+        "engines": _engines(asking),
+        "workers": _workers(claims),
+        "plugins": _plugins(spec),
+        "configuration": configured(spec, origins),
+    }
+
+
+def to_json(manifest: JsonObject) -> bytes:
+    """Return a manifest as UTF-8 JSON."""
+    return (json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+
+
+def configured(spec: RunSpec, origins: Mapping[str, str] | None) -> dict[str, JsonValue]:
+    """Return every value of a spec with its origin, by its path; without origins they are all unknown."""
+    known = origins or {}
+    return {
+        name: {"value": value, "origin": known.get(name, UNKNOWN)}
+        for name, value in ((name_of(path), value) for path, value in values_of(spec))
+    }
+
+
+def _target(spec: RunSpec) -> JsonValue:
+    target = spec.target
+    described = {"kind": target.kind, "model": target.served_name, "backend_class": target.backend_class}
+    if not isinstance(target, ModelTarget):
+        return described
+    return {
+        **described,
+        "version": target.version,
+        "backend": target.backend,
+        "adapter": _label(target.adapter),
+        "quantization": target.quantization,
+        "license": target.license,
+    }
+
+
+def _weights(spec: RunSpec, asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
+    """List the files with the pinned hash, and whether every engine was started with exactly this content."""
+    stated = [_mapping(_mapping(claim.engine).get("weights_sha256")) for claim in asking if claim.engine]
+    if not isinstance(spec.target, ModelTarget):
+        return []
+    return [
+        {
+            "file": file.role,
+            "location": file.location,
+            "sha256": file.sha256,
+            "is_confirmed": bool(stated) and all(hashes.get(file.role) == file.sha256 for hashes in stated),
+        }
+        for file in spec.target.files
+    ]
+
+
+def _engines(asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
+    """List every distinct combination of engine, environment and machine, with the claims that used it."""
+    combined: dict[str, JsonObject] = {}
+    claims: dict[str, list[JsonValue]] = {}
+    for claim in asking:
+        engine, environment = _mapping(claim.engine), _mapping(claim.environment)
+        used: JsonObject = {
+            "engine": {name: engine.get(name) for name in ("name", "version", "argv", "packages", "adapter_packages", "sources", "warnings")}
+            if engine
+            else None,
+            "environment": {name: item for name, item in environment.items() if name != "certificate"} or None,
+            "certificate": environment.get("certificate"),
+            "machine": claim.machine,
+            "host": claim.host,
+            "measured_at": claim.measured_at,
+        }
+        name = json.dumps(used, sort_keys=True)
+        combined.setdefault(name, used)
+        claims.setdefault(name, []).append(claim.id)
+    return [{"claims": claims[name], **used} for name, used in combined.items()]
+
+
+def _workers(claims: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
+    """List the packages of the processes that did the run's jobs, once for each distinct set."""
+    combined: dict[str, tuple[JsonObject, set[str]]] = {}
+    for claim in claims:
+        combined.setdefault(json.dumps(claim.packages, sort_keys=True), (claim.packages, set()))[1].add(claim.job)
+    return [{"jobs": sorted(jobs), "packages": packages} for packages, jobs in combined.values()]
+
+
+def _plugins(spec: RunSpec) -> dict[str, JsonValue]:
+    """Return the code of datasets and metrics: distribution and version, or module and hash."""
+    metrics: dict[str, JsonValue] = {metric.label: _label(metric.package) for metric in spec.metrics}
+    return {"dataset": _label(spec.dataset.package), "metrics": metrics}
+
+
+def _label(plugin: PluginRef | None) -> str | None:
+    return None if plugin is None else plugin.label
+
+
+def _mapping(value: JsonValue | JsonObject) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,69 @@
+"""Response body of a run's manifest: what was really used, and where each value was written."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pydantic import Field, JsonValue
+
+from vlmhyperbench.wire.base import Output
+
+
+class UsedEngine(Output):
+    """A combination of engine, environment and machine that asked the run's requests, with its claims."""
+
+    claims: list[UUID]
+    engine: dict[str, JsonValue] | None
+    """Name, version, command line, packages as installed, and warnings."""
+    environment: dict[str, JsonValue] | None
+    """Kind, key, interpreter and packages as resolved; None for an endpoint, or where not recorded."""
+    certificate: dict[str, JsonValue] | None
+    """The certificate of exactly this environment on this machine, if it had one."""
+    machine: dict[str, JsonValue]
+    """Processor, memory, accelerators, driver, CUDA, distribution and kernel."""
+    host: str
+    measured_at: str | None
+    """`engine` or `gateway`: which URL was measured."""
+
+
+class UsedFile(Output):
+    """A file of the model."""
+
+    file: str
+    location: str
+    sha256: str
+    is_confirmed: bool
+    """Whether every engine that ran stated this hash for the file that it loaded."""
+
+
+class UsedPackages(Output):
+    """Packages of the processes that did jobs of these kinds."""
+
+    jobs: list[str]
+    packages: dict[str, JsonValue]
+
+
+class ConfiguredValue(Output):
+    """A value of the run's spec."""
+
+    value: JsonValue
+    origin: str
+    """A line of a file, a flag, `submission`, `default`, `installed package`, or `not recorded`."""
+
+
+class RunManifest(Output):
+    """What a run really used, and where each value of its configuration was written."""
+
+    schema_: str = Field(alias="schema")
+    run_id: UUID
+    name: str
+    spec_digest: str
+    sample_manifest: str | None
+    platform_version: str
+    target: dict[str, JsonValue]
+    weights: list[UsedFile]
+    engines: list[UsedEngine]
+    workers: list[UsedPackages]
+    plugins: dict[str, JsonValue]
+    configuration: dict[str, ConfiguredValue]
+    """Path in the spec, such as `decoding.temperature` → value and origin."""
