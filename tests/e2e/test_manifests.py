@@ -73,7 +73,7 @@ def test_the_manifest_names_weights_engine_environment_and_machine(stack, run):
     assert jobs == {"INDEX", "GENERATE", "SCORE", "REPORT"}
     assert all(workers.packages["vlmhyperbench"] == version("vlmhyperbench") for workers in manifest.workers)
     distribution = f"vlmhyperbench-text-metrics {version('vlmhyperbench-text-metrics')}"
-    assert manifest.plugins["metrics"]["exact_match@strict"] == distribution
+    assert manifest.plugins["metrics"]["exact_match@v1"] == distribution
 
 
 def test_the_manifest_says_where_every_value_was_written(stack, run):

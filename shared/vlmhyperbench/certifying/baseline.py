@@ -80,6 +80,7 @@ async def _level(measuring: Measuring, in_flight: int) -> Level:
         repeats=len(result.runs),
         requests=requests,
         valid=result.valid,
+        failed_gates=sorted({gate.name for run in result.runs for gate in run.gates if not gate.ok}),
         measured_at=measuring.measured_at,
         **_figures(result.metrics),
     )

@@ -66,6 +66,8 @@ class Level:
     """Requests of each repeat."""
     valid: bool
     """Whether the load generator kept its own gates in every repeat."""
+    failed_gates: Sequence[str]
+    """Those that it did not keep."""
     measured_at: str
     """`engine` or `gateway`."""
     ttft_ms: Measured

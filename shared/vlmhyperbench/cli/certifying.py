@@ -164,7 +164,8 @@ def _print(path: Path, certificate: BackendCertificate) -> None:
 
 def _level(level: Level) -> tuple[object, ...]:
     spans = (_span(level.ttft_ms), _span(level.tpot_ms), _span(level.output_tokens_per_s))
-    return (level.in_flight, *spans, level.measured_at + ("" if level.valid else ", INVALID: the client was too slow"))
+    invalid = "" if level.valid else f", INVALID: {', '.join(level.failed_gates)}"
+    return (level.in_flight, *spans, level.measured_at + invalid)
 
 
 def _span(figure: Measured) -> str | None:

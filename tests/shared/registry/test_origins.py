@@ -22,7 +22,8 @@ from vlmhyperbench_sdk.types import JsonObject
 MORE = {
     "models/m.yaml": "backends: [engine, other]\nengine_params:\n  n_ctx: 1\n  parallel: 2\n",
     "backends/engine.yaml": "engine_params:\n  n_ctx: 9\n  threads: 3\n",
-    "tasks/t.yaml": "dataset: d\nprompt: p\nmetrics: [anls]\nreports: [html]\nscenarios: [offline]\ndecoding:\n  max_tokens: 7\n",
+    "tasks/t.yaml": "dataset: d\nprompt: p\nmetrics: [anls]\nreports: [html]\nscenarios: [offline]\n"
+    "decoding:\n  max_tokens: 7\n",
 }
 
 
