@@ -108,7 +108,7 @@ def test_a_run_is_refused_without_the_certificate_that_its_backend_requires(stac
     assert refused.state == "FAILED"
     [job] = [job for job in refused.jobs if job.kind == "GENERATE"]
     assert (job.outcome["code"], job.fails) == ("not_certified", 1)
-    assert "vlmhyperbench envs check certified" in job.outcome["reason"]
+    assert "vlmhyperbench envs check certified" in job.outcome["message"]
     checked = command(stack, "envs", "check", "certified", "--no-baseline", "--quiet")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     [certificate] = json.loads(checked.stdout)["data"]

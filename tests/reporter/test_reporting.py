@@ -160,7 +160,7 @@ async def test_a_run_gets_every_file_of_its_report(runtime: Runtime, cpu: CpuChi
     files = await _report(runtime, cpu, run_id)
     assert {
         *("report.md", "report.html", "report.json"),
-        *("answers.csv", "metrics_detailed.csv", "metrics_summary.csv", "samples.parquet"),
+        *("answers.csv", "manifest.json", "metrics_detailed.csv", "metrics_summary.csv", "samples.parquet"),
         *("latency.svg", "ttft.svg", "quality-by-doc-class.svg"),
     } <= set(files)
     (row,) = json.loads(files["report.json"])["headline"]["rows"]
@@ -204,7 +204,7 @@ async def test_every_report_is_announced_once_and_figures_are_not(
             if event.type == "artifact.ready"
         ]
     assert sorted(messages) == [
-        *("answers.csv", "metrics_detailed.csv", "metrics_summary.csv"),
+        *("answers.csv", "manifest.json", "metrics_detailed.csv", "metrics_summary.csv"),
         *("report.html", "report.json", "report.md", "samples.parquet", "summary.json"),
     ]
 
@@ -286,7 +286,9 @@ async def test_a_run_that_was_never_indexed_stands_in_the_comparison_without_num
 
 async def test_only_the_formats_of_the_run_are_written(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path, reports=("json",))
-    assert set(await _report(runtime, cpu, run_id)) == {"report.json", "samples.parquet", "summary.json"}
+    assert set(await _report(runtime, cpu, run_id)) == {
+        *("report.json", "samples.parquet", "summary.json", "manifest.json"),
+    }
 
 
 async def test_a_run_without_metrics_gets_a_report_of_its_speed(

@@ -14,7 +14,7 @@ _NESTED = (
     *(("registry", name) for name in ("ls", "show", "validate", "add")),
     *(("registry", "add", name) for name in ("dataset", "metric", "model")),
     *(("models", name) for name in ("estimate", "fetch", "list", "remove", "show")),
-    *(("envs", name) for name in ("list", "build", "remove")),
+    *(("envs", name) for name in ("list", "build", "check", "remove")),
     *(("secret", name) for name in ("ls", "rm", "set")),
 )
 COMMANDS: tuple[tuple[str, ...], ...] = ((), *((name,) for name in _COMMANDS), *_NESTED)

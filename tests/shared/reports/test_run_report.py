@@ -198,7 +198,8 @@ def test_provenance_names_weights_engine_machine_and_metric_versions() -> None:
     tables = tables_of(document)
     assert cells_of(tables["provenance-weights"]) == [("weights", "d" * 64, "package:tiny/tiny.gguf")]
     (claimed,) = cells_of(tables["provenance-claims"])
-    assert claimed[:5] == (CLAIM, "bench", "CPU, 2 threads, 2 GiB", "llama.cpp b1", "engine")
+    assert claimed[:4] == (CLAIM, "bench", "CPU, 2 threads, 2 GiB", "llama.cpp b1")
+    assert claimed[4:7] == ("–", "none", "engine")
     assert [row[0] for row in tables["provenance-metrics"].rows] == [
         *("exact_match@v1:1.0.0", "anls@paper:1.0.0", "cer@jiwer:1.0.0"),
     ]
@@ -208,6 +209,25 @@ def test_provenance_names_weights_engine_machine_and_metric_versions() -> None:
     assert command[0].text == "llama-server --model 'my model.gguf'"
     (facts,) = [block for block in blocks if isinstance(block, Facts)]
     assert ("phases", "1 accuracy complete") in facts.items
+
+
+def test_provenance_names_environment_certificate_driver_and_system() -> None:
+    machine = {"cpu_model": "CPU", "driver": "570.1", "cuda": "12.8", "distribution": "Debian 12", "kernel": "6.1"}
+    used = {"kind": "virtualenv", "key": "0123456789abcdef", "python_version": "3.11.7"}
+    certificate = {"created_at": "2026-01-02T03:04:05Z", "file": "engine-1.json"}
+    run = evidence(claims=[claim(machine=machine, environment={**used, "certificate": certificate})])
+    (claimed,) = cells_of(tables_of(document_of(run))["provenance-claims"])
+    assert claimed[2] == "CPU, – threads, –, driver 570.1 (CUDA 12.8), Debian 12, kernel 6.1"
+    assert claimed[4:6] == ("virtualenv 0123456789abcdef, Python 3.11.7", "2026-01-02T03:04:05Z")
+
+
+def test_the_configuration_says_where_values_were_written_but_for_defaults() -> None:
+    origins = {"task": "--task", "decoding.max_tokens": "tasks/t.yaml:7", "decoding.seed": "default"}
+    run = replace(evidence(), origins=origins)
+    rows = {row[0]: row[2] for row in cells_of(tables_of(document_of(run))["origins"])}
+    assert (rows["task"], rows["decoding.max_tokens"]) == ("--task", "tasks/t.yaml:7")
+    assert "decoding.seed" not in rows
+    assert "origins" not in tables_of(document_of(evidence()))
 
 
 def test_accelerators_are_named_and_their_memory_counts() -> None:

@@ -1,0 +1,60 @@
+"""The manifest of a run: engines that were used alike stand once, weights are confirmed, secrets are left out."""
+
+from __future__ import annotations
+
+import json
+
+from tests.shared.reports.builders import claim, evidence
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.summaries.manifest import SCHEMA, manifest_of, to_json
+from vlmhyperbench_sdk.types import JsonObject
+
+ABOUT = {"run_id": "r", "name": "n", "spec_digest": "d", "sample_manifest": None, "platform_version": "1"}
+SPEC = evidence().spec
+WEIGHTS = "d" * 64
+ENGINE: JsonObject = {"name": "llama.cpp", "version": "b1", "argv": ["x"], "packages": {"a": "1"}}
+
+
+def test_claims_that_used_the_same_stand_once_and_others_apart() -> None:
+    used = {"kind": "virtualenv", "key": "k", "certificate": {"file": "f"}}
+    claims = [
+        claim(id="first", environment=used),
+        claim(id="second", environment=used),
+        claim(id="third", environment={**used, "key": "other"}),
+        claim(id="scoring", job="SCORE", engine=None),
+    ]
+    manifest = manifest_of(SPEC, claims, run=ABOUT, origins={})
+    assert manifest["schema"] == SCHEMA
+    engines = manifest["engines"]
+    assert isinstance(engines, list)
+    assert [used["claims"] for used in engines] == [["first", "second"], ["third"]]
+    assert (engines[0]["environment"], engines[0]["certificate"]) == (
+        {"kind": "virtualenv", "key": "k"},
+        {"file": "f"},
+    )
+    assert manifest["workers"] == [{"jobs": ["GENERATE", "SCORE"], "packages": {"vlmhyperbench": "0.1.0"}}]
+
+
+def test_weights_are_confirmed_only_if_every_engine_states_their_hash() -> None:
+    right = claim(engine={**ENGINE, "weights_sha256": {"weights": WEIGHTS}})
+    wrong = claim(engine={**ENGINE, "weights_sha256": {"weights": "e" * 64}})
+    confirmed = []
+    for claims in ([right], [right, wrong], []):
+        [file] = json.loads(to_json(manifest_of(SPEC, claims, run=ABOUT, origins=None)))["weights"]
+        assert file["sha256"] == WEIGHTS
+        confirmed.append(file["is_confirmed"])
+    assert confirmed == [True, False, False]
+
+
+def test_values_without_a_recorded_origin_say_so() -> None:
+    values = manifest_of(SPEC, [], run=ABOUT, origins={"task": "--task"})["configuration"]
+    assert isinstance(values, dict)
+    assert values["task"] == {"value": SPEC.task, "origin": "--task"}
+    assert values["decoding.seed"] == {"value": None, "origin": "not recorded"}
+
+
+def test_the_address_of_an_endpoint_has_no_secret_part() -> None:
+    target = EndpointTarget(endpoint="http://user:secret@host/v1?key=secret", model_name="remote")
+    written = to_json(manifest_of(SPEC.model_copy(update={"target": target}), [], run=ABOUT, origins=None)).decode()
+    assert "secret" not in json.loads(written)["configuration"]["target.endpoint"]["value"]
+    assert json.loads(written)["weights"] == []
