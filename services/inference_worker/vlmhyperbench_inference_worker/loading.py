@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.bus import Progress
-from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Hub
 from vlmhyperbench.data.weights import fetch_missing, hub_files
@@ -48,7 +47,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
 
     Raises:
         Conflict: the run's answers come from a file; a model file, the adapter's code or a package's folder is not the
-            one that was pinned.
+            one that was pinned; the registry requires a certificate that this machine does not have.
         InvalidInput: a parameter is wrong, the adapter is not allowed, others may read the file of a secret, or the
             requirements of the engine's environment cannot be resolved or installed.
         NotFound: a model file, a secret, or the version of Python of the environment is missing.

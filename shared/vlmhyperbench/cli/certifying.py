@@ -23,7 +23,6 @@ from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import hub_files
 from vlmhyperbench.domain.specs import ModelTarget
-from vlmhyperbench.environments.base import ENGINE_VARIABLES
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.used import record_platform, record_prepared
 from vlmhyperbench.errors import NotFound
@@ -82,7 +81,7 @@ async def _certify(
     from vlmhyperbench.certifying.checking import Candidate, certify  # imports the HTTP client and the load generator's
     from vlmhyperbench.worker.machine import devices, machine
 
-    cache, logs = open_cache(), settings.home / "logs"
+    cache, logs, seen = open_cache(), settings.home / "logs", devices()
     options = GatewayOptions(
         environment=settings.engine_environment, log=logs / "check.log", engine_log=logs / "check-engine.log"
     )
@@ -91,7 +90,7 @@ async def _certify(
         request=load_request(target, cache, load_timeout_s),
         options=options,
         environment=record_platform(),
-        machine=machine(devices()),
+        machine=machine(seen),
     )
 
     def report(line: str) -> None:
@@ -101,8 +100,9 @@ async def _certify(
         if target.environment is None:
             return await certify(candidate, report=report, with_baseline=with_baseline)
         report("preparing the environment")
-        async with prepared(target.environment, settings.environments_dir, logs) as ready:
-            environment = replace(options.environment, python=ready.python, inherited=ENGINE_VARIABLES)
+        gpus = tuple(device.uuid for device in seen if device.kind == "gpu")
+        async with prepared(target.environment, settings.environments_dir, logs, devices=gpus) as ready:
+            environment = ready.engine(options.environment)
             options = replace(options, environment=environment, lock_fds=(ready.lock_fd,))
             used = record_prepared(target.environment, ready)
             candidate = replace(candidate, options=options, environment=used)

@@ -15,6 +15,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 NAME = "manifest.json"
 SCHEMA = "vlmhb/run-manifest/v1"
+_ENGINE = ("name", "version", "argv", "packages", "adapter_packages", "sources", "environment", "warnings")
 UNKNOWN = "not recorded"
 """Origin of values of runs that were submitted before origins were stored."""
 
@@ -115,9 +116,7 @@ def _engines(asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
     for claim in asking:
         engine, environment = _mapping(claim.engine), _mapping(claim.environment)
         used: JsonObject = {
-            "engine": {name: engine.get(name) for name in ("name", "version", "argv", "packages", "adapter_packages", "sources", "warnings")}
-            if engine
-            else None,
+            "engine": {name: engine.get(name) for name in _ENGINE} if engine else None,
             "environment": {name: item for name, item in environment.items() if name != "certificate"} or None,
             "certificate": environment.get("certificate"),
             "machine": claim.machine,
