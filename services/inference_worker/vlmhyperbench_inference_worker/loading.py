@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.bus import Progress
+from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Hub
 from vlmhyperbench.data.weights import fetch_missing, hub_files

@@ -15,7 +15,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.bringing import bring_model
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.fetching import open_cache
-from vlmhyperbench.cli.groups import TARGET
+from vlmhyperbench.cli.groups import SELECTION, TARGET, WORKLOAD
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
@@ -40,8 +40,8 @@ def check(
     model: Annotated[str | None, Parameter(group=TARGET)] = None,
     engine_param: Annotated[Repeatable, Parameter(group=TARGET)] = (),
     load_timeout: Annotated[float, Parameter(group=TARGET)] = 600.0,
-    show: bool = False,
-    no_baseline: bool = False,
+    show: Annotated[bool, Parameter(group=SELECTION)] = False,
+    no_baseline: Annotated[bool, Parameter(group=WORKLOAD)] = False,
     output: OutputFlags = TEXT,
 ) -> int:
     """Check that a backend does what it promises here, measure its speed, and write a certificate.

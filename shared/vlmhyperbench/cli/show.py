@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.headline import print_scores
 from vlmhyperbench.cli.ls import run_table
 from vlmhyperbench.cli.manifests import show_manifest
@@ -19,7 +24,9 @@ MAX_ERRORS = 10
 """Maximum number of kinds of errors that are printed; `--json` prints all."""
 
 
-def show(subject_id: str, /, *, manifest: bool = False, output: OutputFlags = TEXT) -> int:
+def show(
+    subject_id: str, /, *, manifest: Annotated[bool, Parameter(group=SELECTION)] = False, output: OutputFlags = TEXT
+) -> int:
     """Show the state, scores, jobs and errors of a run, or the runs of an experiment.
 
     Args:
