@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -23,8 +23,7 @@ from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import hub_files
 from vlmhyperbench.domain.specs import ModelTarget
-from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.used import record_platform, record_prepared
+from vlmhyperbench.environments.adapters import prepared_target
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.settings import Settings
@@ -82,30 +81,35 @@ async def _certify(
     from vlmhyperbench.worker.machine import devices, machine
 
     cache, logs, seen = open_cache(), settings.home / "logs", devices()
-    options = GatewayOptions(
-        environment=settings.engine_environment, log=logs / "check.log", engine_log=logs / "check-engine.log"
-    )
-    candidate = Candidate(
-        target=target,
-        request=load_request(target, cache, load_timeout_s),
-        options=options,
-        environment=record_platform(),
-        machine=machine(seen),
-    )
 
     def report(line: str) -> None:
         note(f"{target.backend}: {line}", output)
 
-    with cache.in_use(hub_files(target.files)):
-        if target.environment is None:
-            return await certify(candidate, report=report, with_baseline=with_baseline)
+    if target.is_apart:
         report("preparing the environment")
-        gpus = tuple(device.uuid for device in seen if device.kind == "gpu")
-        async with prepared(target.environment, settings.environments_dir, logs, devices=gpus) as ready:
-            environment = ready.engine(options.environment)
-            options = replace(options, environment=environment, lock_fds=(ready.lock_fd,))
-            used = record_prepared(target.environment, ready)
-            candidate = replace(candidate, options=options, environment=used)
+    gpus = tuple(device.uuid for device in seen if device.kind == "gpu")
+    block = prepared_target(
+        target,
+        settings.engine_environment,
+        settings.environments_dir,
+        logs,
+        secrets_dir=settings.secrets_dir,
+        devices=gpus,
+    )
+    with cache.in_use(hub_files(target.files)):
+        async with block as ready:
+            candidate = Candidate(
+                target=target,
+                request=load_request(target, cache, load_timeout_s),
+                options=GatewayOptions(
+                    environment=ready.environment,
+                    log=logs / "check.log",
+                    engine_log=logs / "check-engine.log",
+                    lock_fds=ready.lock_fds,
+                ),
+                environment=ready.used or {},
+                machine=machine(seen),
+            )
             return await certify(candidate, report=report, with_baseline=with_baseline)
 
 
