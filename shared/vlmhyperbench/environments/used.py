@@ -28,7 +28,7 @@ def record_prepared(spec: EnvironmentSpec, ready: Prepared) -> dict[str, JsonVal
 
 
 def combined(used: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return one record of the environments of a target: that of its engine, with that of its adapter, if it has one."""
+    """Return one record of the environments of a target: that of its engine, with that of its adapter if it has one."""
     *adapter, engine = used
     if not adapter:
         return dict(engine)
