@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import traceback
 from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -48,7 +49,8 @@ def load(group: Group, name: str) -> type:
     if len(points) > 1:
         owners = ", ".join(sorted(point.dist.name for point in points if point.dist))
         raise Conflict(f"The name {name!r} in {group} is registered by {owners}.", cure="Uninstall all but one.")
-    return _import(points[0].value, name)
+    dist = points[0].dist
+    return _import(points[0].value, name, f" of {dist.name} {dist.version}" if dist is not None else "")
 
 
 def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, called: str) -> object:
@@ -114,19 +116,20 @@ def _by_name(group: Group) -> dict[str, list[EntryPoint]]:
     return points
 
 
-def _import(path: str, name: str) -> type:
+def _import(path: str, name: str, owner: str = "") -> type:
     module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise InvalidInput(f"{path!r} is not a dotted path to a class.", cure="Write package.module:Class.")
-    plugin = f"The plugin {name!r}" if name == path else f"The plugin {name!r} ({path})"
+    plugin = f"The plugin {name!r}" if name == path else f"The plugin {name!r} ({path}{owner})"
     try:
         imported = importlib.import_module(module)
     except VlmHyperBenchError:
         raise
-    except Exception as error:  # the plugin's module runs here, and may raise anything
+    except (Exception, SystemExit) as error:  # the plugin's module runs here, and may raise anything
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             raise NotFound(f"{plugin} cannot be imported: there is no module {error.name!r}.", cure=_INSTALL) from error
-        raise PluginFailure(f"{plugin} cannot be imported: {error}.", cure=_CORRECT) from error
+        last_line = traceback.format_exception_only(error)[-1].strip()
+        raise PluginFailure(f"{plugin} cannot be imported: {last_line}.", cure=_CORRECT) from error
     loaded = getattr(imported, attribute, None)
     if not isinstance(loaded, type):
         classes = sorted(name for name, value in vars(imported).items() if getattr(value, "__module__", "") == module)

@@ -1,0 +1,337 @@
+"""Packages of others by real git and uv: pinned by commit or content, built once, never with a credential in sight."""
+
+import asyncio
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.support.repositories import commit, git, write_project
+from tests.support.wheels import make_wheel
+from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.packages import GitPackage, LocalPackage
+from vlmhyperbench.environments.git import Repository
+from vlmhyperbench.environments.pinning import pin_source
+from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.environments.wheels import Workshop
+from vlmhyperbench.errors import Conflict, Denied, InvalidInput, NotFound, Unavailable
+from vlmhyperbench.folders import content_sha256
+from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
+
+pytestmark = pytest.mark.anyio
+CERTIFICATE = Path(__file__).parents[2] / "loadgen" / "loopback.pem"
+TOKEN = "a-very-hidden-token"
+BACKENDS = {"theirs": "theirs:Adapter"}
+
+HOLD = """
+import asyncio, json, sys
+from pathlib import Path
+from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.environments.preparing import prepared
+
+async def main():
+    steps = []
+    async def tell(step, packages):
+        steps.append(step)
+    async with prepared(VirtualenvSpec.model_validate_json(sys.argv[2]), Path(sys.argv[1]), Path(sys.argv[1]) / "logs",
+                        tell=tell) as ready:
+        print(json.dumps([ready.key, steps]), flush=True)
+        sys.stdin.read()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def no_index(tmp_path, monkeypatch):
+    """Nothing comes from a network."""
+    (tmp_path / "wheels").mkdir()
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A package in a folder that is no repository yet."""
+    return write_project(tmp_path / "project", {"theirs": "VERSION = 1\n"}, backends=BACKENDS)
+
+
+@pytest.fixture
+def workshop(tmp_path):
+    (tmp_path / "secrets").mkdir()
+    store = EnvironmentStore(tmp_path / "environments")
+    return Workshop(store=store, logs=tmp_path / "logs", secrets_dir=tmp_path / "secrets")
+
+
+@pytest.fixture
+def pin(workshop, tmp_path):
+    async def pin(source, name="my-bench"):
+        async def tell(step, packages):
+            pass
+
+        return await pin_source(name, source, tmp_path, workshop, tell=tell)
+
+    return pin
+
+
+def source_of(folder, ref="main", **more):
+    return GitSource(type="git", url=folder.as_uri(), ref=ref, **more)
+
+
+async def imported(package, workshop, code):
+    """Run code in an environment that holds a package."""
+    spec, store = VirtualenvSpec(packages=(package,)), workshop.store
+    async with prepared(spec, store.folder, workshop.logs, secrets_dir=workshop.secrets_dir) as ready:
+        done = subprocess.run([ready.python, "-I", "-c", code], check=True, capture_output=True, text=True)
+        return done.stdout.strip(), ready
+
+
+async def test_a_branch_is_pinned_by_the_commit_that_it_is_now(project, pin, workshop):
+    first = commit(project)
+    pinned = await pin(source_of(project))
+    assert (pinned.source.commit, pinned.plugins) == (first, {"backends": ("theirs",)})
+    assert pinned.origin == f"git+{project.as_uri()}@{first}"
+    (project / "theirs.py").write_text("VERSION = 2\n")
+    second = commit(project)
+    assert (await pin(source_of(project))).source.commit == second != first
+    for wanted, version in ((first, "1"), (second, "2")):
+        package = GitPackage(name="my-bench", url=project.as_uri(), commit=wanted)
+        output, ready = await imported(package, workshop, "import theirs; print(theirs.VERSION)")
+        assert (output, ready.packages) == (version, {"my-bench": "1.0.0"})
+
+
+async def test_a_tag_is_the_commit_behind_it_and_precedes_a_branch_of_its_name(project, pin):
+    first = commit(project)
+    git(project, "tag", "--annotate", "--message", "One", "v1")
+    (project / "theirs.py").write_text("VERSION = 2\n")
+    commit(project)
+    git(project, "branch", "v1")
+    assert (await pin(source_of(project, "v1"))).source.commit == first
+
+
+async def test_a_commit_that_no_branch_has_any_more_is_still_built(project, pin):
+    first = commit(project)
+    git(project, "commit", "--quiet", "--amend", "--message", "Another")
+    assert git(project, "rev-parse", "HEAD") != first
+    assert (await pin(source_of(project, first))).source.commit == first
+
+
+async def test_a_package_may_lie_in_a_folder_of_the_repository(tmp_path, pin):
+    write_project(tmp_path / "all" / "part", {"theirs": ""}, backends=BACKENDS)
+    commit(tmp_path / "all")
+    pinned = await pin(source_of(tmp_path / "all", subdirectory="part"))
+    assert pinned.origin.endswith("#subdirectory=part")
+    assert pinned.plugins == {"backends": ("theirs",)}
+
+
+async def test_a_folder_is_pinned_by_what_it_holds_and_not_by_what_tools_leave_there(project, pin, workshop):
+    pinned = await pin(LocalSource(type="local", path=str(project)))
+    (project / "__pycache__").mkdir()
+    (project / "__pycache__" / "theirs.pyc").write_text("compiled")
+    (project / "build").mkdir()
+    (project / "build" / "left.py").write_text("")
+    assert content_sha256(project) == pinned.source.sha256
+    package = LocalPackage(name="my-bench", path=str(project), sha256=pinned.source.sha256)
+    output, _ = await imported(package, workshop, "import theirs; print(theirs.VERSION)")
+    assert output == "1"
+    assert not list(project.glob("*.egg-info"))
+
+
+async def test_a_folder_that_changed_is_refused_unless_its_wheel_is_kept(project, pin, workshop, wording, tmp_path):
+    pinned = await pin(LocalSource(type="local", path=str(project)))
+    package = LocalPackage(name="my-bench", path=str(project), sha256=pinned.source.sha256)
+    (project / "theirs.py").write_text("VERSION = 2\n")
+    output, _ = await imported(package, workshop, "import theirs; print(theirs.VERSION)")
+    assert output == "1"
+    elsewhere = Workshop(
+        store=EnvironmentStore(tmp_path / "elsewhere"), logs=workshop.logs, secrets_dir=workshop.secrets_dir
+    )
+    with pytest.raises(Conflict) as refused:
+        await imported(package, elsewhere, "")
+    assert refused.value.code == "package_changed"
+    wording(refused.value)
+    assert not list((tmp_path / "elsewhere").glob("wheels/*"))
+
+
+async def test_a_wheel_is_taken_as_it_is(tmp_path, pin, workshop):
+    wheel = make_wheel(tmp_path, "theirs", "3.0")
+    pinned = await pin(LocalSource(type="local", path=str(wheel)), name="theirs")
+    assert pinned.plugins == {}
+    package = LocalPackage(name="theirs", path=str(wheel), sha256=pinned.source.sha256)
+    output, ready = await imported(package, workshop, "import theirs; print(theirs.VERSION)")
+    assert (output, ready.packages) == ("3.0", {"theirs": "3.0"})
+
+
+async def test_a_version_of_an_index_must_exist(tmp_path, pin):
+    make_wheel(tmp_path / "wheels", "theirs", "1.0")
+    pinned = await pin(PypiSource(type="pypi", name="theirs", version="1.0"), name="theirs")
+    assert (pinned.origin, pinned.plugins) == ("theirs==1.0", None)
+    with pytest.raises(NotFound) as refused:
+        await pin(PypiSource(type="pypi", name="theirs", version="2.0"), name="theirs")
+    assert refused.value.code == "no_package"
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "code"),
+    [
+        (lambda folder: source_of(folder, "v9"), NotFound, "no_ref"),
+        (lambda folder: source_of(folder, "0" * 40), NotFound, "no_ref"),
+        (lambda folder: source_of(folder / "nowhere"), NotFound, "no_repository"),
+        (
+            lambda folder: GitSource(type="git", url="https://127.0.0.1:9/x.git", ref="v"),
+            Unavailable,
+            "git_unreachable",
+        ),
+        (lambda folder: LocalSource(type="local", path=str(folder / "nowhere")), NotFound, "no_file"),
+        (lambda folder: source_of(folder, token_secret="NOWHERE"), NotFound, "not_found"),
+    ],
+)
+async def test_what_is_not_there_is_named(project, pin, source, error, code, wording, tmp_path):
+    commit(project)
+    with pytest.raises(error) as refused:
+        await pin(source(project))
+    assert refused.value.code == code
+    wording(refused.value, TMP=tmp_path)
+
+
+async def test_another_distribution_than_the_entrys_is_refused(project, pin, wording, tmp_path):
+    hidden = commit(project)
+    with pytest.raises(InvalidInput) as refused:
+        await pin(source_of(project), name="your-bench")
+    assert refused.value.code == "wrong_package"
+    wording(refused.value, TMP=tmp_path, COMMIT=hidden)
+
+
+async def test_a_package_that_cannot_be_built_shows_the_end_of_the_log(tmp_path, pin, workshop):
+    project = write_project(tmp_path / "broken", {})
+    (project / "building.py").write_text("raise RuntimeError('no such compiler')\n")
+    commit(project)
+    with pytest.raises(InvalidInput) as refused:
+        await pin(source_of(project))
+    assert refused.value.code == "package_unbuildable"
+    assert "no such compiler" in refused.value.message
+    assert not list(workshop.store.folder.glob("wheels/*"))
+    assert not list(workshop.store.folder.glob(".building-*"))
+
+
+async def test_without_git_the_error_says_what_to_install(project, pin, monkeypatch, wording):
+    commit(project)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(NotFound) as refused:
+        await pin(source_of(project))
+    assert refused.value.code == "not_installed"
+    wording(refused.value)
+
+
+async def test_concurrent_users_build_a_wheel_and_an_environment_once(project, workshop):
+    package = GitPackage(name="my-bench", url=project.as_uri(), commit=commit(project))
+    spec = VirtualenvSpec(packages=(package,)).model_dump_json()
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(workshop.store.folder), spec],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    told = [json.loads(child.stdout.readline()) for child in children]
+    [key] = {key for key, _ in told}
+    for step in ("fetching", "resolving", "installing"):
+        assert sum(step in steps for _, steps in told) == 1
+    for child in children:
+        child.communicate()
+    await workshop.store.remove(key)
+    assert not list(workshop.store.wheels_folder.iterdir())
+
+
+class PrivateServer(BaseHTTPRequestHandler):
+    """The git repositories of a folder, over HTTP, for those who know the token."""
+
+    root: Path
+    heads: list[str | None]
+
+    def do_GET(self):
+        self.heads.append(self.headers.get("Authorization"))
+        if self.heads[-1] is None or TOKEN not in __import__("base64").b64decode(self.heads[-1].split()[1]).decode():
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="private"')
+            self.end_headers()
+            return
+        file = self.root / self.path.partition("?")[0].lstrip("/")
+        body = file.read_bytes() if file.is_file() else b""
+        self.send_response(200 if file.is_file() else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def private(project, tmp_path, monkeypatch):
+    """A private repository at an https address; yields the address and the credentials that it was given."""
+    commit(project)
+    git(tmp_path, "clone", "--quiet", "--bare", str(project), str(tmp_path / "served" / "project.git"))
+    git(tmp_path / "served" / "project.git", "update-server-info")
+    handler = type("Handler", (PrivateServer,), {"root": tmp_path / "served", "heads": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("GIT_SSL_CAINFO", str(CERTIFICATE))
+    yield f"https://127.0.0.1:{server.server_port}/project.git", handler.heads
+    server.shutdown()
+    server.server_close()
+
+
+async def test_a_private_repository_never_asks_and_says_where_a_token_is_set(private, pin, wording):
+    url, _ = private
+    with pytest.raises(Denied) as refused:
+        await asyncio.wait_for(pin(GitSource(type="git", url=url, ref="main")), 30)
+    assert refused.value.code == "git_denied"
+    wording(refused.value, URL=url, HOST=url.removesuffix("/project.git"))
+
+
+async def test_the_token_opens_a_private_repository_and_is_written_nowhere(private, pin, workshop, tmp_path):
+    url, heads = private
+    secret = workshop.secrets_dir / "MY_TOKEN"
+    secret.touch(mode=0o600)
+    secret.write_text(TOKEN)
+    pinned = await pin(GitSource(type="git", url=url, ref="main", token_secret="MY_TOKEN"))
+    assert pinned.plugins == {"backends": ("theirs",)}
+    assert any(heads)
+    secret.unlink()
+    for folder in (workshop.logs, workshop.store.folder, tmp_path / "cache"):
+        for file in folder.rglob("*"):
+            assert not file.is_file() or TOKEN.encode() not in file.read_bytes(), file
+
+
+async def test_git_gets_the_token_in_no_argument(private, tmp_path, monkeypatch):
+    """A program in place of git writes down how it was called, and does what git does."""
+    url, _ = private
+    real, seen = shutil.which("git"), tmp_path / "seen"
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "git"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    await Repository(url, tmp_path / "git.log", token=TOKEN).commit_of("main")
+    assert "ls-remote" in seen.read_text()
+    assert TOKEN not in seen.read_text()
