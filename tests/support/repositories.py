@@ -24,13 +24,17 @@ import base64, hashlib, pathlib, zipfile
 def build_wheel(out, *_):
     name, version, points = {name!r}, {version!r}, {points!r}
     base = name.replace("-", "_") + "-" + version
-    files = {{path.name: path.read_bytes() for path in sorted(pathlib.Path().glob("*.py")) if path.name != "building.py"}}
-    files[f"{{base}}.dist-info/METADATA"] = f"Metadata-Version: 2.1\\nName: {{name}}\\nVersion: {{version}}\\n".encode()
-    files[f"{{base}}.dist-info/WHEEL"] = b"Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-    files[f"{{base}}.dist-info/entry_points.txt"] = points.encode()
-    record = "".join(f"{{file}},sha256=" + base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
-                     + f",{{len(text)}}\\n" for file, text in files.items())
-    files[f"{{base}}.dist-info/RECORD"] = (record + f"{{base}}.dist-info/RECORD,,\\n").encode()
+    info = base + ".dist-info/"
+    modules = [path for path in sorted(pathlib.Path().glob("*.py")) if path.name != "building.py"]
+    files = {{path.name: path.read_bytes() for path in modules}}
+    files[info + "METADATA"] = f"Metadata-Version: 2.1\\nName: {{name}}\\nVersion: {{version}}\\n".encode()
+    files[info + "WHEEL"] = b"Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+    files[info + "entry_points.txt"] = points.encode()
+    record = ""
+    for file, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+        record += f"{{file}},sha256={{digest}},{{len(text)}}\\n"
+    files[info + "RECORD"] = (record + info + "RECORD,,\\n").encode()
     wheel = pathlib.Path(out, f"{{base}}-py3-none-any.whl")
     with zipfile.ZipFile(wheel, "w") as archive:
         for file, text in files.items():

@@ -141,16 +141,22 @@ class Repository:
                 "For a private repository store a token, `vlmhyperbench secret set NAME`, and name it: "
                 "`vlmhyperbench registry add package … --token NAME`. For ssh, give the key to the ssh agent."
             )
-            message = f"The server of {self.url} gives no access: {output[-1] if output else ''}"
+            message = f"The server of {self.url} gives no access: {_line_with(_DENIED, output)}."
             return Denied(message, cure=cure, code="git_denied")
         if _MISSING.search(text):
-            message = f"There is no git repository at {self.url}: {output[0] if output else ''}"
+            message = f"There is no git repository at {self.url}: {_line_with(_MISSING, output)}."
             return NotFound(message, cure="Correct the address.", code="no_repository")
         if _UNREACHABLE.search(text):
             message = f"The server of {self.url} does not answer. The end of git's log:\n{tail}\n"
             return Unavailable(message, cure="Check the network and the address.", code="git_unreachable")
         message = f"git fails for {self.url}. The end of its log:\n{tail}\n"
         return InvalidInput(message, cure="Correct the address or the commit.", code="git_failed")
+
+
+def _line_with(pattern: re.Pattern[str], output: Sequence[str]) -> str:
+    """Return the first line that says what is wrong, as the end of a sentence."""
+    line = next((line for line in output if pattern.search(line)), "")
+    return line.removeprefix("fatal: ").rstrip(". ")
 
 
 def _parts(line: str) -> tuple[str, str]:

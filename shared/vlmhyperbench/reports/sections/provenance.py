@@ -280,7 +280,12 @@ def _packages(claims: Sequence[ClaimEvidence]) -> tuple[tuple[str, str, str], ..
     versions = {
         (str(package), str(version), where)
         for claim in claims
-        for where, packages in (("engine", _mapping(claim.engine).get("packages")), ("worker", claim.packages))
+        for where, packages in (
+            ("engine", _mapping(claim.engine).get("packages")),
+            ("adapter", _mapping(claim.engine).get("adapter_packages")),
+            ("source", _mapping(claim.engine).get("sources")),
+            ("worker", claim.packages),
+        )
         for package, version in _mapping(packages).items()
     }
     return tuple(sorted(versions))
