@@ -20,6 +20,7 @@ from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
 from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
+from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_S
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
@@ -48,7 +49,8 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
 
     Raises:
         Conflict: the run's answers come from a file; a model file, the adapter's code or a package's folder is not the
-            one that was pinned; the registry requires a certificate that this machine does not have.
+            one that was pinned; the registry requires a certificate that this machine does not have, or the engine's
+            packages a newer driver.
         InvalidInput: a parameter is wrong, the adapter is not allowed, others may read the file of a secret, or the
             requirements of the engine's environment cannot be resolved or installed.
         NotFound: a model file, a secret, or the version of Python of the environment is missing.
@@ -72,6 +74,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     )
     async with target_environment(job, target, bench.devices) as ready:
         this_machine = machine(bench.devices)
+        check_driver(ready.used, this_machine)
         certificate = _certificate(job, target, ready.used, this_machine)
         options = _gateway_options(job.context, ready, folder.engine_log)
         start_ns = time.monotonic_ns()
