@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.loadgen_conformance.clients import PEERS
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_transformers.adapter import Transformers
 
-ROOT = Path(__file__).parents[2]
-PYTHON = Path(os.environ.get("VLMHB_ENGINES", ROOT / ".venvs" / "engines")) / "transformers" / "bin" / "python"
+PYTHON = PEERS / "transformers" / "bin" / "python"
 START_S = 120
 WEIGHTS = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,21 +13,29 @@ from benchmarks.loadgen_conformance.clients import PEERS
 from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.params import Choice
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.testing.backends import check_translation
 from vlmhyperbench_sdk.types import JsonValue
-from vlmhyperbench_sglang.adapter import CPU_ENGINE, CPU_STUB, MAX_SEED, SAMPLING, SGLang
+from vlmhyperbench_sglang.adapter import CPU_ENGINE, CPU_STUB, CPU_WARNING, MAX_SEED, PARAMS, SAMPLING, TRIED, SGLang
 from vlmhyperbench_tiny_doc_vlm import names, path
 
 FILES = {name: str(path(name)) for name in names() if not name.endswith(".gguf")}
 QUESTION: dict[str, JsonValue] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 INSTALLED = next((PEERS / "sglang").glob("lib/python3*/site-packages/sglang/srt"), None)
-ALL: dict[str, JsonValue] = {
+RECORDED = Path(__file__).with_name("recorded.json")
+"""What SGLang's server takes, as `tests/engines/sglang_options.py` prints it."""
+EVERY: dict[str, JsonValue] = {
     "quantization": "fp8",
     "enforce_eager": True,
     "sampling_defaults": "model",
     "trust_remote_code": True,
 }
+ALL_PARAMS: list[dict[str, JsonValue]] = [
+    EVERY,
+    *({name: value} for name, param in PARAMS.items() if isinstance(param, Choice) for value in param.values),
+]
+"""Parameters with which every option, and every choice of one, is used."""
 
 
 def _load(**params: JsonValue) -> LoadRequest:
@@ -62,23 +72,36 @@ def test_a_processor_is_used_only_on_request_of_the_environment_and_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "--device" not in _launch().argv
+    assert _launch().warnings == ()
     monkeypatch.setenv(CPU_STUB, str(tmp_path))
     launch = _launch()
     assert launch.argv[launch.argv.index("--device") + 1] == "cpu"
     assert (launch.engine, launch.env["LD_LIBRARY_PATH"]) == (CPU_ENGINE, str(tmp_path))
+    assert launch.warnings == (CPU_WARNING,)
 
 
-@pytest.mark.skipif(INSTALLED is None, reason=f"SGLang is not installed in {PEERS}: `make clients` installs it")
 @pytest.mark.parametrize("stub", [None, "/stub"])
 def test_every_argument_and_field_is_one_of_the_version_that_is_tried(
     monkeypatch: pytest.MonkeyPatch, stub: str | None
 ) -> None:
-    assert INSTALLED is not None
     if stub:
         monkeypatch.setenv(CPU_STUB, stub)
+    recorded = json.loads(RECORDED.read_text())
+    assert recorded["version"].startswith(TRIED)
+    assert set(SAMPLING) - set(recorded["fields"]) == set()
+    for params in ALL_PARAMS:
+        argv = _launch(**params).argv
+        assert {word for word in argv if word.startswith("--")} - set(recorded["options"]) == set()
+        for option, value in pairwise(argv):
+            assert value in recorded["choices"].get(option, [value]), option
+
+
+@pytest.mark.skipif(INSTALLED is None, reason=f"SGLang is not installed in {PEERS}: `make clients` installs it")
+def test_arguments_and_fields_are_in_the_sources_of_the_installed_version() -> None:
+    assert INSTALLED is not None
     fields = "\n".join(file.read_text() for file in (INSTALLED / "arg_groups" / "fields").glob("*.py"))
     known = set(re.findall(r"^    ([a-z_0-9]+): ", fields, re.MULTILINE))
-    flags = {word[2:].replace("-", "_") for word in _launch(**ALL).argv if word.startswith("--")}
+    flags = {word[2:].replace("-", "_") for params in ALL_PARAMS for word in _launch(**params).argv if word[:2] == "--"}
     assert flags - known == set()
     protocol = (INSTALLED / "entrypoints" / "openai" / "protocol.py").read_text()
     request = protocol.partition("class ChatCompletionRequest")[2].partition("\nclass ")[0]

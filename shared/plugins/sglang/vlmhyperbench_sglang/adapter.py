@@ -58,6 +58,11 @@ functions, without which SGLang does not import where no graphics card is."""
 CPU_ENGINE = "sglang (test mode on a processor)"
 """Name of the engine in that mode, so that nobody takes its speed for SGLang's."""
 
+CPU_WARNING = (
+    "SGLang ran on a processor, with a stub in place of the driver, PyTorch's attention and transformers' model code: "
+    "neither its speed nor its memory is that of SGLang."
+)
+
 MAX_SEED = 2**63 - 1
 
 ENV: Mapping[str, str] = {
@@ -105,6 +110,7 @@ class SGLang:
             engine=CPU_ENGINE if stub else "sglang",
             distribution="sglang",
             tried=TRIED,
+            warnings=(CPU_WARNING,) if stub else (),
             warmup={
                 "model": load.model,
                 "messages": [{"role": "user", "content": "Hello"}],
