@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-import vlmhyperbench_sdk.testing.gateways
 from benchmarks.loadgen_conformance.clients import PEERS
 from tests.engines.transformers_server import answers_of_generate
 from tests.engines.transformers_server import need_engine as need_transformers
@@ -61,8 +60,7 @@ def gateway(stub: Path) -> Iterator[GatewayProcess]:
     params: JsonObject = {"dtype": "float32", "max_num_seqs": 4, "gpu_memory_share": 0.3, "images_per_prompt": 2}
     load = LoadRequest(model="tiny", backend_class="sglang", files=files, engine_params=params, load_timeout_s=START_S)
     variables = {**EngineEnvironment(python=str(PYTHON)).to_variables(), CPU_STUB: str(stub)}
-    with pytest.MonkeyPatch.context() as patch, GatewayProcess(env=variables) as process:
-        patch.setattr(vlmhyperbench_sdk.testing.gateways, "CALL_SECONDS", START_S)
+    with GatewayProcess(env=variables) as process:
         answer = process.load(load)
         assert answer.status == 200, answer.body[-2000:]
         yield process

@@ -72,10 +72,11 @@ class GatewayProcess:
         body: JsonObject | bytes | None = None,
         *,
         headers: Mapping[str, str] | None = None,
+        timeout_s: float = CALL_SECONDS,
     ) -> GatewayResponse:
         """Send a request, with the valid key unless `headers` are given."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
             connection.request(method, path, data, dict(headers if headers is not None else {"X-API-Key": self._key}))
             response = connection.getresponse()
@@ -86,7 +87,8 @@ class GatewayProcess:
 
     def load(self, request: LoadRequest) -> GatewayResponse:
         """Request a load and wait until it has ended."""
-        return self.call("POST", "/v1/model/load", dataclasses.asdict(request))
+        timeout_s = request.load_timeout_s + CALL_SECONDS
+        return self.call("POST", "/v1/model/load", dataclasses.asdict(request), timeout_s=timeout_s)
 
     def unload(self) -> GatewayResponse:
         """Request an unload and wait until it has ended."""
