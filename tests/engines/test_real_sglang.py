@@ -125,7 +125,7 @@ def test_each_image_adds_its_tokens_and_one_too_many_is_refused(gateway: Gateway
     ids=["regex", "json_schema"],
 )
 def test_an_answer_has_the_form_that_was_asked_for(gateway: GatewayProcess, wanted: JsonValue, pattern: str) -> None:
-    assert re.fullmatch(pattern, text_of(gateway, question(response_format=wanted, max_tokens=40)))
+    assert re.fullmatch(pattern, text_of(gateway, question(_page("white"), response_format=wanted, max_tokens=60)))
 
 
 def test_json_objects_begin_as_such(gateway: GatewayProcess) -> None:

@@ -1,0 +1,92 @@
+"""What a request may ask of llama.cpp has its effect on the answer, or is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.testing.backends import PIXEL
+from vlmhyperbench_sdk.testing.gateways import GatewayProcess
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_tiny_doc_vlm import path
+
+IMAGE: JsonValue = {"type": "image_url", "image_url": {"url": PIXEL}}
+SCHEMA: JsonValue = {
+    "type": "object",
+    "properties": {"total": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["total"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[GatewayProcess]:
+    files = {
+        "weights": str(path("tiny-doc-vlm-f16.gguf", "0.2")),
+        "mmproj": str(path("tiny-doc-vlm-mmproj-f16.gguf", "0.2")),
+    }
+    params: JsonObject = {"n_ctx": 1024, "parallel": 4, "threads": 1}
+    with GatewayProcess() as process:
+        answer = process.load(LoadRequest(model="m", backend_class="llamacpp", files=files, engine_params=params))
+        assert answer.status == 200, answer.body
+        yield process
+
+
+def _choices(gateway: GatewayProcess, content: JsonValue = "Hello", **fields: JsonValue) -> list[dict[str, JsonValue]]:
+    messages: JsonValue = [{"role": "user", "content": content}]
+    request: JsonObject = {"model": "m", "messages": messages, "temperature": 0, "max_tokens": 30, **fields}
+    answer = gateway.chat(request)
+    assert answer.status == 200, answer.body
+    choices = answer.json()["choices"]
+    assert isinstance(choices, list)
+    return choices
+
+
+def _text(gateway: GatewayProcess, content: JsonValue = "Hello", **fields: JsonValue) -> str:
+    message = _choices(gateway, content, **fields)[0]["message"]
+    assert isinstance(message, dict)
+    return str(message["content"])
+
+
+def test_sampling_fields_have_their_effect(gateway: GatewayProcess) -> None:
+    plain = _text(gateway, ignore_eos=True)
+    for narrow in ({"top_k": 1}, {"top_p": 0.0001}, {"min_p": 1}):
+        fields: JsonObject = {"temperature": 2, "seed": 3, "ignore_eos": True, **narrow}
+        assert _text(gateway, **fields) == plain
+    drawn = [_text(gateway, temperature=2, top_k=0, seed=seed, ignore_eos=True) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2}):
+        assert _text(gateway, ignore_eos=True, **penalty) != plain
+    assert _text(gateway, ignore_eos=True, stop=[plain[2]]) == plain[: plain.index(plain[2])]
+    assert len(_text(gateway, ignore_eos=True, max_tokens=5)) < len(plain)
+
+
+def test_choices_and_log_probabilities_come(gateway: GatewayProcess) -> None:
+    choices = _choices(gateway, n=3, temperature=2, top_k=0, seed=1, ignore_eos=True)
+    assert [choice["index"] for choice in choices] == [0, 1, 2]
+    assert len({json.dumps(choice["message"]) for choice in choices}) == 3
+    [choice] = _choices(gateway, logprobs=True, top_logprobs=2, max_tokens=4, ignore_eos=True)
+    logprobs = choice["logprobs"]
+    assert isinstance(logprobs, dict)
+    assert [len(token["top_logprobs"]) for token in logprobs["content"]] == [2] * 4
+
+
+def test_formats_are_kept_and_several_images_are_read(gateway: GatewayProcess) -> None:
+    wanted: JsonValue = {"type": "json_schema", "json_schema": {"schema": SCHEMA}}
+    assert 0 <= json.loads(_text(gateway, response_format=wanted, max_tokens=100))["total"] <= 99
+    assert _text(gateway, response_format={"type": "json_object"}, max_tokens=60).lstrip().startswith("{")
+    assert _text(gateway, [IMAGE, IMAGE, {"type": "text", "text": "kind?"}], ignore_eos=True)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"response_format": {"type": "regex", "regex": "[0-9]+"}}, {"min_tokens": 3}, {"guided_regex": "x"}]
+)
+def test_what_llama_cpp_cannot_do_is_refused_by_name(gateway: GatewayProcess, fields: JsonObject) -> None:
+    request: JsonObject = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **fields}
+    refused = gateway.chat(request)
+    assert refused.status == 400
+    assert refused.error_code() in {"unsupported", "unknown_field"}
+    assert any(name in refused.body.decode() for name in (*fields, "regex"))
