@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.testing.backends import PIXEL
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_tiny_doc_vlm import path
 
-IMAGE: JsonValue = {"type": "image_url", "image_url": {"url": PIXEL}}
 SCHEMA: JsonValue = {
     "type": "object",
     "properties": {"total": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -33,6 +34,13 @@ def gateway() -> Iterator[GatewayProcess]:
         answer = process.load(LoadRequest(model="m", backend_class="llamacpp", files=files, engine_params=params))
         assert answer.status == 200, answer.body
         yield process
+
+
+def _image(colour: str) -> JsonValue:
+    buffer = BytesIO()
+    Image.new("RGB", (96, 96), colour).save(buffer, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _choices(gateway: GatewayProcess, content: JsonValue = "Hello", **fields: JsonValue) -> list[dict[str, JsonValue]]:
@@ -78,7 +86,8 @@ def test_formats_are_kept_and_several_images_are_read(gateway: GatewayProcess) -
     wanted: JsonValue = {"type": "json_schema", "json_schema": {"schema": SCHEMA}}
     assert 0 <= json.loads(_text(gateway, response_format=wanted, max_tokens=100))["total"] <= 99
     assert _text(gateway, response_format={"type": "json_object"}, max_tokens=60).lstrip().startswith("{")
-    assert _text(gateway, [IMAGE, IMAGE, {"type": "text", "text": "kind?"}], ignore_eos=True)
+    images = [_image(colour) for colour in ("white", "black")]
+    assert _text(gateway, [*images, {"type": "text", "text": "kind?"}], ignore_eos=True)
 
 
 @pytest.mark.parametrize(
