@@ -158,3 +158,14 @@ def test_memory_is_weights_cache_and_vision_tower() -> None:
     values = 2 * text["num_hidden_layers"] * text["num_key_value_heads"] * text["head_dim"]
     assert longer.device_bytes - shorter.device_bytes == 100 * values * 4
     assert Vllm().estimate_memory(LoadRequest(model="m", backend_class="vllm")) is None
+
+
+def test_a_given_size_of_the_cache_is_what_it_takes_and_is_named_where_it_does_not_fit() -> None:
+    given, chosen = Vllm().estimate_memory(_load(kv_cache_gib=2)), Vllm().estimate_memory(_load())
+    more = Vllm().estimate_memory(_load(kv_cache_gib=3))
+    assert given is not None
+    assert chosen is not None
+    assert more is not None
+    assert more.device_bytes - given.device_bytes == 2**30
+    assert given.knobs == ("kv_cache_gib", "dtype", "quantization")
+    assert chosen.knobs == ("max_model_len", "kv_cache_dtype", "dtype", "quantization")
