@@ -89,5 +89,5 @@ def test_how_a_model_is_loaded_is_chosen_by_parameters_and_stated() -> None:
     with serve(TINY, attention="eager", device_map="auto", compile="default") as running:
         props = running.call("GET", "/props").json
         assert (props["attention"], props["compile"]) == ("eager", "default")
-        assert set(props["device_map"].values()) == {"cpu"}
+        assert props["device"] == "cpu"  # where there is no GPU, a device map has nothing to share out
         assert running.ask_all(questions, 3) == answers_of_generate(TINY, questions)
