@@ -66,6 +66,8 @@ class Progress(BaseModel):
     stage: str
     done: int = Field(ge=0)
     total: int | None = Field(default=None, ge=0)
+    unit: Literal["bytes"] | None = None
+    """What `done` and `total` count; None: samples, or what the stage has instead of them."""
     failed: int = Field(default=0, ge=0)
     rate_per_s: float | None = None
     eta_s: float | None = None

@@ -127,9 +127,11 @@ class Settings(BaseSettings):
     registries: Path | None = None
     """Folder of registry files; None: those shipped with the product."""
     models_dir: Path = Field(default_factory=lambda data: data["home"] / "models")
-    """Folder of the models that were fetched from a hub; workers of one machine may share it."""
+    """Folder of the models that were fetched or made; workers of one machine may share it."""
     models_max_bytes: int = Field(default=200 * 1024**3, ge=0)
     """Bound of that folder; the least recently used models are removed for new ones, but none that is in use."""
+    offline: bool = False
+    """Whether no weights may be fetched, from a hub or from S3; `HF_HUB_OFFLINE` says the same of hubs."""
     secrets_dir: Path = Field(default_factory=lambda data: data["home"] / "secrets")
     """Folder of secrets: one 0600 file per secret, named after it."""
     api_host: str = "127.0.0.1"

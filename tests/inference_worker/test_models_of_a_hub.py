@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.hub import LoopbackHub, serve_hub
+from vlmhyperbench.data.fetching import fetch_missing
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Hub
-from vlmhyperbench.data.weights import fetch_missing
-from vlmhyperbench.domain.hub_files import HubFile
-from vlmhyperbench.domain.specs import ModelFile, ModelTarget
+from vlmhyperbench.domain.cached_files import CachedFile
+from vlmhyperbench.domain.recipes import ModelFile
+from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
@@ -41,7 +42,7 @@ def cache(tmp_path: Path) -> ModelCache:
 def _target(hub: LoopbackHub, **hashes: str) -> ModelTarget:
     commit = hub.repositories[REPO].commit
     files = tuple(
-        ModelFile(role=role, location=HubFile(REPO, commit, name).location, sha256=hashes.get(role, sha256(name)))
+        ModelFile(role=role, location=CachedFile(REPO, commit, name).location, sha256=hashes.get(role, sha256(name)))
         for role, name in FILES.items()
     )
     params = {"n_ctx": 1024, "threads": 1}
@@ -64,7 +65,7 @@ async def test_a_fetched_model_is_loaded_and_cannot_be_removed_while_it_serves(
     with pytest.raises(NotFound) as missing:
         await _start(target, cache, tmp_path)
     assert missing.value.code == "not_fetched"
-    fetch_missing(target.files, cache, Hub(endpoint=hub.url))
+    fetch_missing(target.files, cache, lambda _: Hub(endpoint=hub.url))
     serving = await _start(target, cache, tmp_path)
     try:
         assert serving.engine is not None
@@ -82,8 +83,11 @@ async def test_a_fetched_model_is_loaded_and_cannot_be_removed_while_it_serves(
 async def test_a_fetched_file_that_is_not_the_pinned_one_is_refused_before_anything_starts(
     hub: LoopbackHub, cache: ModelCache, tmp_path: Path
 ) -> None:
-    target = _target(hub, weights="0" * 64)
-    fetch_missing(target.files, cache, Hub(endpoint=hub.url))
+    target, right = _target(hub, weights="0" * 64), _target(hub)
+    with pytest.raises(Conflict) as refused:
+        fetch_missing(target.files, cache, lambda _: Hub(endpoint=hub.url))
+    assert refused.value.code == "wrong_hash"
+    fetch_missing(right.files, cache, lambda _: Hub(endpoint=hub.url))
     with pytest.raises(Conflict) as refused:
         await _start(target, cache, tmp_path)
     assert refused.value.code == "wrong_hash"

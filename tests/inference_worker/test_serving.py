@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from tests.support.processes import eventually
-from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
+from vlmhyperbench.domain.recipes import ModelFile
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.fleet import Fleet

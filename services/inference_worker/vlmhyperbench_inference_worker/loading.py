@@ -7,15 +7,14 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from vlmhyperbench.bus import Progress
 from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
+from vlmhyperbench.data.fetching import fetch_missing, is_complete, open_cache, sources_of
+from vlmhyperbench.data.making import make
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.repositories import Hub
-from vlmhyperbench.data.weights import fetch_missing, hub_files
+from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
@@ -25,7 +24,7 @@ from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
-from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
+from vlmhyperbench.worker.claims import PROGRESS_S, ClaimedJob, WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench.worker.machine import machine
@@ -65,10 +64,9 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         raise Conflict("The run's answers come from a file; there is no model to load.")
     secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
     hide(secrets.values())  # in every line that this process logs, and every message that it stores, from now on
-    cache = ModelCache(job.settings.models_dir, max_bytes=job.settings.models_max_bytes)
-    if isinstance(target, ModelTarget) and hub_files(target.files):
-        with job.loading(MAX_FETCH_S):
-            await asyncio.to_thread(fetch_missing, target.files, cache, Hub.of(job.settings.secrets_dir))
+    cache = open_cache(job.settings)
+    if isinstance(target, ModelTarget):
+        await bring_weights(job, target, cache)
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
@@ -96,6 +94,40 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     )
     await job.record_target(bench.fleet.resident, record)
     return serving
+
+
+async def bring_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache) -> None:
+    """Fetch or make the files of a model that this machine lacks; the run's progress shows bytes and steps meanwhile.
+
+    Raises:
+        InvalidInput: a tool of the recipe refuses the model.
+        NotFound: the repository, the prefix or a file is gone.
+        Conflict: there is no room, or a file is not the pinned one.
+        Denied: the source refuses this machine.
+        Unavailable: the source or an index of packages does not answer.
+    """
+    recipe, arrival = target.recipe, Arrival()
+    if await asyncio.to_thread(is_complete, target.files, cache):
+        return
+
+    async def tell(step: str, packages: int | None) -> None:
+        await job.announce(f"recipe: {step}", done=0, total=packages)
+
+    async def bring() -> None:
+        await asyncio.to_thread(fetch_missing, target.files, cache, sources_of(job.settings), arrival)
+        if recipe is not None:
+            await make(recipe, job.settings, arrival, tell=tell)
+
+    with job.loading(MAX_FETCH_S):
+        bringing = asyncio.ensure_future(bring())
+        try:
+            while not bringing.done():
+                await asyncio.wait({bringing}, timeout=PROGRESS_S)
+                if arrival.done < arrival.total:
+                    await job.announce("weights", done=arrival.done, total=arrival.total, unit="bytes")
+            await bringing
+        finally:
+            bringing.cancel()  # kills a tool that runs; what has arrived of a file is kept
 
 
 def secret_names(work: Work) -> list[str]:
@@ -128,8 +160,7 @@ async def target_environment(
 
     async def tell(step: str, packages: int | None) -> None:
         _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
-        progress = Progress(run_id=job.stream_id, stage="environment", done=0, total=packages, at=datetime.now(UTC))
-        await job.runtime.bus.publish_progress(job.stream_id, progress)
+        await job.announce("environment", done=0, total=packages)
 
     async with AsyncExitStack() as held:
         with job.loading(2 * INSTALLER_TIMEOUT_S):

@@ -15,7 +15,8 @@ import psutil
 
 from vlmhyperbench.data import weights
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
+from vlmhyperbench.domain.recipes import ModelFile
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyWriter
@@ -105,7 +106,7 @@ class Serving:
         """
         with ExitStack() as files_in_use:
             if wanted.cache is not None:
-                files_in_use.enter_context(wanted.cache.in_use(weights.hub_files(_files(wanted.target))))
+                files_in_use.enter_context(wanted.cache.in_use(weights.cached_files(_files(wanted.target))))
             paths = [weights.locate(file.location, wanted.cache) for file in _files(wanted.target)]
             stamps = {path: _stamp(path) for path in paths}
             files = await asyncio.to_thread(_verified, wanted)

@@ -1,31 +1,35 @@
-"""Turn what `--model` names into a registered model: `gguf:PATH`, `folder:PATH`, `hf:ORG/NAME`, or an entry's name."""
+"""Turn what `--model` names into a registered model: `gguf:PATH`, `folder:PATH`, `hf:ORG/NAME`, `s3://BUCKET/PREFIX`,
+or an entry's name.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.fetching import fetch, look_up, open_cache
+from vlmhyperbench.cli.making import make_entry
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.data.choosing import folder_files, gguf_files
 from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.data.verifying import check_folder, hash_of
-from vlmhyperbench.data.weights import hub_files
-from vlmhyperbench.domain.hub_files import REVISION
+from vlmhyperbench.data.weights import cached_files
+from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import GGUF_SUFFIX, Added, Shelf, slug_of
+from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.schemas import ModelEntry
-from vlmhyperbench.registry.targets import model_files
 
 GGUF_SCHEME: Final = "gguf"
 FOLDER_SCHEME: Final = "folder"
 HUB_SCHEME: Final = "hf"
+BUCKET_SCHEME: Final = "s3"
 GGUF_BACKEND: Final = "llamacpp"
 _COMMIT_DIGITS: Final = 8
 """Digits of a commit in the name of a model, so that two commits of a repository are two models."""
@@ -41,7 +45,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubReference:
-    """The parts of `hf:ORG/NAME[/FILE.gguf][@REVISION]`."""
+    """The parts of `hf:ORG/NAME[/FILE.gguf][@REVISION]`, or of `s3://BUCKET/PREFIX[/FILE.gguf]`."""
 
     repo: str
     file: str | None
@@ -55,9 +59,9 @@ def reference_of(model: str) -> Reference | None:
         InvalidInput: nothing follows the scheme.
     """
     scheme, colon, path = model.partition(":")
-    if colon and scheme in {GGUF_SCHEME, FOLDER_SCHEME, HUB_SCHEME}:
+    if colon and scheme in {GGUF_SCHEME, FOLDER_SCHEME, HUB_SCHEME, BUCKET_SCHEME}:
         if not path:
-            cure = "Write gguf:FILE, folder:FOLDER or hf:ORG/NAME."
+            cure = "Write gguf:FILE, folder:FOLDER, hf:ORG/NAME or s3://BUCKET/PREFIX."
             raise InvalidInput(f"Nothing follows {scheme}: in --model.", cure=cure, code="usage")
         return Reference(scheme=scheme, path=path)
     return Reference(scheme=GGUF_SCHEME, path=model) if model.lower().endswith(GGUF_SUFFIX) else None
@@ -88,7 +92,24 @@ def bring_model(model: str, *, mmproj: str | None, backend: str | None, output: 
         return shelf.add_model(Path(reference.path), projector, backend=backend or GGUF_BACKEND)
     if reference.scheme == FOLDER_SCHEME:
         return _add_folder(shelf, Path(reference.path), _chosen(backend, shelf), output)
-    return _add_fetched(shelf, hub_reference(reference.path), mmproj, backend, output)
+    return _add_fetched(shelf, remote_reference(reference), mmproj, backend, output)
+
+
+def remote_reference(reference: Reference) -> HubReference:
+    """Parse what follows `hf:` or `s3:`.
+
+    Raises:
+        InvalidInput: it has another form.
+    """
+    if reference.scheme == HUB_SCHEME:
+        return hub_reference(reference.path)
+    prefix, file = f"{BUCKET_SCHEME}:{reference.path}".rstrip("/"), None
+    if prefix.lower().endswith(GGUF_SUFFIX):
+        prefix, _, file = prefix.rpartition("/")
+    if re.fullmatch(PREFIX, prefix) is None:
+        cure = "Write s3://BUCKET/PREFIX or s3://BUCKET/PREFIX/FILE.gguf."
+        raise InvalidInput(f"{prefix!r} is no prefix in S3.", cure=cure, code="usage")
+    return HubReference(repo=prefix, file=file, revision=LATEST)
 
 
 def hub_reference(path: str) -> HubReference:
@@ -132,7 +153,7 @@ def _add_fetched(
     else:
         names = folder_files(repository.names, wanted.repo)
     fetched = fetch(repository, names, output)
-    stem = Path(files["weights"]).stem if files is not None else wanted.repo.partition("/")[2]
+    stem = Path(files["weights"]).stem if files is not None else wanted.repo.rpartition("/")[2]
     return shelf.add_fetched(
         fetched.repo,
         fetched.commit,
@@ -145,24 +166,31 @@ def _add_fetched(
 
 
 def _fetch_entry(shelf: Shelf, name: str, output: OutputFlags) -> Added | None:
-    """Fetch the files of a registered model that names a repository, and pin them in the user's own entry."""
+    """Fetch the files of a registered model that names what is fetched, and pin them in the user's own entry."""
     entry = shelf.catalogue.models.get(name)
-    if entry is None or entry.hub is None:
+    if entry is not None and entry.recipe is not None:
+        _fetch_entry(shelf, entry.recipe.source, output)
+        return make_entry(name, entry, output)
+    if entry is None or entry.remote is None:
         return None
-    if entry.sha256 and open_cache().has(hub_files(model_files(shelf.root, entry))):
+    if entry.sha256 and open_cache().has(cached_files(model_files(shelf.root, entry))):
         return None
-    fetched = fetch_entry(entry, entry.hub.revision, output)
+    fetched = fetch_entry(entry, output)
     return None if entry.sha256 else shelf.pin_model(name, fetched.commit, fetched.sha256, fetched.license)
 
 
-def fetch_entry(entry: ModelEntry, revision: str, output: OutputFlags) -> Fetched:
-    """Fetch the files of an entry that names a repository.
+def fetch_entry(entry: ModelEntry, output: OutputFlags) -> Fetched:
+    """Fetch the files of an entry that names a repository or a prefix; the pinned hashes count where it has them.
 
     Raises:
         VlmHyperBenchError: see `bring_model`.
     """
-    repo = entry.hub.repo if entry.hub is not None else ""
-    repository = look_up(repo, revision)
+    repo, version = entry.remote or ("", "")
+    repository = look_up(repo, version)
+    if entry.sha256:
+        pinned = {entry.files[role]: sha256 for role, sha256 in entry.sha256.items()}
+        files = tuple(replace(file, sha256=pinned.get(file.name, file.sha256)) for file in repository.files)
+        repository = replace(repository, commit=version, files=files)
     return fetch(repository, list(entry.files.values()) or folder_files(repository.names, repo), output)
 
 

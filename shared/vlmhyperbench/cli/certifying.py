@@ -21,7 +21,7 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.data.weights import hub_files
+from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.adapters import prepared_target
 from vlmhyperbench.errors import NotFound
@@ -96,7 +96,7 @@ async def _certify(
         secrets_dir=settings.secrets_dir,
         devices=gpus,
     )
-    with cache.in_use(hub_files(target.files)):
+    with cache.in_use(cached_files(target.files)):
         async with block as ready:
             candidate = Candidate(
                 target=target,

@@ -15,15 +15,15 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.weights import hub_files, verify
+from vlmhyperbench.data.weights import cached_files, verify
 from vlmhyperbench.environments.apptainer_command import apptainer_version
 from vlmhyperbench.environments.docker_daemon import docker_version
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
+from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.roots import registry_roots
-from vlmhyperbench.registry.targets import model_files
 from vlmhyperbench.settings import Settings
 
 _COMFORTABLE_BYTES = 2 * 1024**3
@@ -185,7 +185,7 @@ def _model_files(catalogue: Catalogue, settings: Settings) -> Check:
     cache = ModelCache(settings.models_dir, max_bytes=settings.models_max_bytes)
     for name, model in catalogue.models.items():
         files = model_files(catalogue.folder_of("models", name), model)
-        if not cache.has(hub_files(files)):
+        if not cache.has(cached_files(files)):
             continue  # they are fetched when the model is used
         for file in files:
             count += 1

@@ -1,39 +1,47 @@
-"""Fetch models from the hub into this machine's cache for commands, with a progress bar on stderr."""
+"""Fetch models from a hub or S3 into this machine's cache for commands, with a progress bar on stderr."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.output_flags import OutputFlags
+from vlmhyperbench.data import fetching
 from vlmhyperbench.data.model_cache import Fetched, ModelCache
-from vlmhyperbench.data.repositories import Hub, Repository, RepositoryFile
+from vlmhyperbench.data.repositories import Arrival, Repository, RepositoryFile
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.settings import Settings
 
 
 def open_cache() -> ModelCache:
     """Return the cache of models of this machine."""
-    settings = Settings.load()
-    return ModelCache(settings.models_dir, max_bytes=settings.models_max_bytes)
+    return fetching.open_cache(Settings.load())
 
 
 def look_up(repo: str, revision: str, file: str | None = None) -> Repository:
     """List the files of a repository; while the hub may not be asked or does not answer, those that are fetched.
 
     Args:
-        repo: `ORG/NAME`.
+        repo: `ORG/NAME`, or `s3://BUCKET/PREFIX`.
         revision: Branch, tag or commit.
         file: A file that must be among them.
 
     Raises:
-        VlmHyperBenchError: see `Hub.look_up`; only where nothing is fetched.
+        VlmHyperBenchError: see `Source.look_up`; only where nothing is fetched.
     """
     try:
-        return Hub.of(Settings.load().secrets_dir).look_up(repo, revision)
+        return fetching.sources_of(Settings.load())(repo).look_up(repo, revision)
     except Unavailable:
         cached = open_cache().get(repo, revision)
         if cached is None or (file is not None and file not in cached.sizes):
@@ -52,13 +60,37 @@ def fetch(repository: Repository, names: Collection[str], output: OutputFlags) -
     title = f"{repository.repo} at {repository.commit[:8]}"
     licence = f", licence {repository.license}" if repository.license else ""
     note(f"Fetching {title}: {len(names)} files, {total / 2**30:.2f} GiB{licence} …", output)
+    with showing_bytes(title, output) as arrival:
+        source = fetching.sources_of(Settings.load())(repository.repo)
+        return open_cache().fetch(source, repository, names, arrival)
+
+
+@contextmanager
+def showing_bytes(title: str, output: OutputFlags) -> Iterator[Arrival]:
+    """Yield a counter of bytes that draws a bar on stderr once bytes are expected."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(
         *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not output.progress, transient=True
-    ) as progress:
-        task = progress.add_task(title, total=total)
-        hub = Hub.of(Settings.load().secrets_dir)
-        return open_cache().fetch(hub, repository, names, lambda size: progress.advance(task, size))
+    ) as bars:
+        yield _Bar(bars, title)
+
+
+class _Bar(Arrival):
+    """Bytes of a fetch that move a bar; files that are here already do not count."""
+
+    def __init__(self, bars: Progress, title: str) -> None:
+        super().__init__()
+        self._bars, self._task = bars, bars.add_task(title, total=None, visible=False)
+
+    def expect(self, count: int) -> None:
+        """Show how many bytes will be fetched."""
+        super().expect(count)
+        self._bars.update(self._task, total=self.total, visible=True)
+
+    def add(self, count: int) -> None:
+        """Move the bar."""
+        super().add(count)
+        self._bars.update(self._task, completed=self.done)
 
 
 def _as_listed(cached: Fetched) -> Repository:

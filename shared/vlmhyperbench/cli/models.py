@@ -1,4 +1,4 @@
-"""`models`: list, show, fetch and remove registered models, whose files may come from a hub."""
+"""`models`: list, show, fetch and remove registered models, whose files may come from a hub or S3."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.bringing import bring_model, fetch_entry, hub_reference, reference_of
+from vlmhyperbench.cli.bringing import (
+    BUCKET_SCHEME,
+    HUB_SCHEME,
+    bring_model,
+    fetch_entry,
+    reference_of,
+    remote_reference,
+)
 from vlmhyperbench.cli.estimate import estimate
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import TARGET
@@ -17,11 +24,15 @@ from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.data.model_cache import Fetched, ModelCache
-from vlmhyperbench.data.weights import hub_files
+from vlmhyperbench.data.weights import cached_files
+from vlmhyperbench.domain.cached_files import MADE
+from vlmhyperbench.domain.recipes import CONVERTER, QUANTIZER, RecipeSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.model_files import model_files, recipe_of
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import ModelEntry
-from vlmhyperbench.registry.targets import model_files
 
 app = App(name="models", help="List, show, fetch, remove and estimate models.")
 app.command(estimate)
@@ -35,7 +46,7 @@ class ListedModel:
     backends: tuple[str, ...]
     license: str | None
     source: str
-    """`package NAME`, a folder, or `hf:ORG/NAME@REVISION`."""
+    """`package NAME`, a folder, `hf:ORG/NAME@REVISION`, or `s3://BUCKET/PREFIX@VERSION`."""
     is_fetched: bool
     """Whether its files are on this machine, as far as the entry says which they are."""
     size_bytes: int | None
@@ -69,13 +80,13 @@ def show(name: str, /, *, output: OutputFlags = TEXT) -> int:
     """Show a model: what its entry states, and the repository, commit, licence and files with hashes if it is fetched.
 
     Args:
-        name: Registered model, or hf:ORG/NAME[@REVISION].
+        name: Registered model, or hf:ORG/NAME[@REVISION] or s3://BUCKET/PREFIX.
         output: How the output is printed.
     """
     entry = open_catalogue().get("models", name) if reference_of(name) is None else None
-    has_hub = entry is None or (isinstance(entry, ModelEntry) and entry.hub is not None)
+    is_remote = not isinstance(entry, ModelEntry) or entry.remote is not None or entry.recipe is not None
     try:
-        fetched = _fetched(open_cache(), name) if has_hub else None
+        fetched = _fetched(open_cache(), name) if is_remote else None
     except NotFound:
         if entry is None:
             raise
@@ -88,8 +99,9 @@ def show(name: str, /, *, output: OutputFlags = TEXT) -> int:
         _say_entry(entry)
     if fetched is not None:
         _say_fetched(fetched)
-    elif has_hub:
-        say(f"not fetched: `vlmhyperbench models fetch {name}` fetches it")
+    elif is_remote:
+        does = "makes" if isinstance(entry, ModelEntry) and entry.recipe is not None else "fetches"
+        say(f"not here: `vlmhyperbench models fetch {name}` {does} it")
     return exits.OK
 
 
@@ -102,6 +114,7 @@ def _say_entry(entry: ModelEntry) -> None:
         "parameters": f"{entry.parameter_count:,}" if entry.parameter_count is not None else None,
         "context": f"{entry.context_tokens:,} tokens" if entry.context_tokens is not None else None,
         "images": entry.images,
+        "recipe": _recipe_line(entry),
         "prompts": entry.chat_template,
         "verified": ", ".join(f"{run.backend} {run.engine_version} ({run.date})" for run in entry.verified)
         or "nowhere",
@@ -112,10 +125,24 @@ def _say_entry(entry: ModelEntry) -> None:
             say(f"{title}: {fact}")
 
 
+def _recipe_line(entry: ModelEntry) -> str | None:
+    """Return what the recipe does, and with what."""
+    recipe = entry.recipe
+    if recipe is None:
+        return None
+    steps = [f"converted to {recipe.convert} ({', '.join(CONVERTER.requirements)})"] if recipe.convert else []
+    steps += [f"quantised to {recipe.quantize} ({', '.join(QUANTIZER.requirements)})"] if recipe.quantize else []
+    return f"{recipe.source}, {', '.join(steps)}"
+
+
 def _say_fetched(fetched: Fetched) -> None:
-    say(f"{fetched.repo} at {fetched.commit} ({fetched.revision})")
-    say(f"licence: {fetched.license or 'not stated'}")
-    say(f"fetched: {datetime.fromtimestamp(fetched.fetched_at, UTC):%Y-%m-%d %H:%M} UTC")
+    if fetched.repo == MADE:
+        say(f"made of inputs with the hash {fetched.commit}")
+    else:
+        say(f"{fetched.repo} at {fetched.commit} ({fetched.revision})")
+        say(f"licence: {fetched.license or 'not stated'}")
+    at = f"{datetime.fromtimestamp(fetched.fetched_at, UTC):%Y-%m-%d %H:%M} UTC"
+    say(f"{'made' if fetched.repo == MADE else 'fetched'}: {at}")
     table(
         ["file", "bytes", "sha256"],
         [(file, fetched.sizes[file], sha256) for file, sha256 in fetched.sha256.items()],
@@ -132,19 +159,19 @@ def fetch(
     mmproj: Annotated[str | None, Parameter(group=TARGET)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
-    """Fetch a model from the hub into the cache, verify it and register it, pinned by commit and hashes.
+    """Fetch a model from a hub or S3 into the cache, verify it and register it, pinned by version and hashes.
 
     Files that are here and whole are not fetched again; an interrupted fetch continues where it ended.
 
     Args:
-        name: Registered model that names a repository, or hf:ORG/NAME[@REVISION] or hf:ORG/NAME/FILE.gguf.
-        backend: For hf: the backend that runs the model.
-        mmproj: For a GGUF file: file of the image projector in the same repository.
+        name: Registered model that is fetched, or hf:ORG/NAME[@REVISION], hf:ORG/NAME/FILE.gguf or s3://BUCKET/PREFIX.
+        backend: For hf: and s3: the backend that runs the model.
+        mmproj: For a GGUF file: file of the image projector in the same repository or prefix.
         output: How the output is printed.
     """
     entry = open_catalogue().models.get(name)
-    if entry is not None and entry.hub is not None and entry.sha256:
-        fetch_entry(entry, entry.hub.revision, output)  # it also repairs damaged files
+    if entry is not None and entry.remote is not None and entry.sha256:
+        fetch_entry(entry, output)  # it also repairs damaged files
     elif entry is None and reference_of(name) is None:
         open_catalogue().get("models", name)  # raises, with the nearest names
     added = bring_model(name, mmproj=mmproj, backend=backend, output=output)
@@ -161,7 +188,7 @@ def remove(name: str, /, *, output: OutputFlags = TEXT) -> int:
     """Delete a fetched model's files from the cache. Its registry entry stays, and fetches them again when it is used.
 
     Args:
-        name: Registered model that names a repository, or hf:ORG/NAME[@REVISION].
+        name: Registered model that is fetched, or hf:ORG/NAME[@REVISION] or s3://BUCKET/PREFIX.
         output: How the output is printed.
     """
     cache = open_cache()
@@ -170,36 +197,44 @@ def remove(name: str, /, *, output: OutputFlags = TEXT) -> int:
     if output.json:
         emit("model-removed", {"repo": fetched.repo, "commit": fetched.commit, "size_bytes": fetched.size_bytes})
     else:
-        say(f"Removed {fetched.repo} at {fetched.commit[:8]}, {fetched.size_bytes / 2**30:.2f} GiB.")
+        what = name if fetched.repo == MADE else f"{fetched.repo} at {fetched.commit[:8]}"
+        say(f"Removed {what}, {fetched.size_bytes / 2**30:.2f} GiB.")
     return exits.OK
 
 
 def _fetched(cache: ModelCache, name: str) -> Fetched:
     reference = reference_of(name)
-    if reference is not None and reference.scheme == "hf":
-        wanted = hub_reference(reference.path)
+    if reference is not None and reference.scheme in {HUB_SCHEME, BUCKET_SCHEME}:
+        wanted = remote_reference(reference)
         repo, revision = wanted.repo, wanted.revision
     else:
         entry = open_catalogue().get("models", name)
-        if not isinstance(entry, ModelEntry) or entry.hub is None:
+        if not isinstance(entry, ModelEntry) or (entry.remote is None and entry.recipe is None):
             cure = "`vlmhyperbench registry show models NAME` shows the others."
-            raise NotFound(f"The files of {name!r} do not come from a hub.", cure=cure, code="not_fetched")
-        repo, revision = entry.hub.repo, entry.hub.revision
+            raise NotFound(f"The files of {name!r} are neither fetched nor made.", cure=cure, code="not_fetched")
+        recipe = _recipe(open_catalogue(), entry)
+        repo, revision = entry.remote or (MADE, recipe.key if recipe is not None else "")
     fetched = cache.get(repo, revision)
     if fetched is None:
         cure = f"Run `vlmhyperbench models fetch {name}`."
-        raise NotFound(f"{repo} at {revision} is not fetched.", cure=cure, code="not_fetched")
+        message = f"{name} is not made." if repo == MADE else f"{repo} at {revision} is not fetched."
+        raise NotFound(message, cure=cure, code="not_fetched")
     return fetched
 
 
 def _listed(catalogue: Catalogue, cache: ModelCache, name: str, entry: ModelEntry) -> ListedModel:
-    files = model_files(catalogue.folder_of("models", name), entry)
+    recipe = _recipe(catalogue, entry)
+    files = model_files(catalogue.folder_of("models", name), entry, recipe)
     source = f"package {entry.package}" if entry.package is not None else entry.path or "none"
     is_fetched, size_bytes = True, None
-    if entry.hub is not None:
-        source = f"hf:{entry.hub.repo}@{entry.hub.revision}"
-        is_fetched = bool(files) and cache.has(hub_files(files))
-        cached = cache.get(entry.hub.repo, entry.hub.revision) if is_fetched else None
+    if entry.recipe is not None:
+        source = f"recipe of {entry.recipe.source}"
+        made = cache.get(MADE, recipe.key) if recipe is not None and files else None
+        is_fetched, size_bytes = made is not None, made.size_bytes if made is not None else None
+    if entry.remote is not None:
+        source = f"{'hf:' if entry.hub is not None else ''}{entry.remote[0]}@{entry.remote[1]}"
+        is_fetched = bool(files) and cache.has(cached_files(files))
+        cached = cache.get(*entry.remote) if is_fetched else None
         size_bytes = cached.size_bytes if cached is not None else None
     return ListedModel(
         name=name,
@@ -209,6 +244,11 @@ def _listed(catalogue: Catalogue, cache: ModelCache, name: str, entry: ModelEntr
         is_fetched=is_fetched,
         size_bytes=size_bytes,
     )
+
+
+def _recipe(catalogue: Catalogue, entry: ModelEntry) -> RecipeSpec | None:
+    """Return the pinned recipe of an entry; None if it has none, or its source cannot be used."""
+    return recipe_of(References(catalogue=catalogue, plugins=InstalledPlugins()), entry, ())
 
 
 def _gib(row: ListedModel) -> str | None:

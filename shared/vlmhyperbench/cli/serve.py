@@ -25,8 +25,8 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.data.weights import hub_files
-from vlmhyperbench.domain.hub_files import HubFile
+from vlmhyperbench.data.weights import cached_files
+from vlmhyperbench.domain.cached_files import CachedFile
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.adapters import prepared_target
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
@@ -126,7 +126,7 @@ def _request(
     load_timeout_s: float,
     *,
     adapters: Collection[str],
-) -> tuple[LoadRequest, list[HubFile], ModelTarget | None]:
+) -> tuple[LoadRequest, list[CachedFile], ModelTarget | None]:
     """Return the request to load a GGUF file or a registered model, its files of a hub, and its pinned target.
 
     Raises:
@@ -153,7 +153,7 @@ def _request(
         )
         return request, [], None
     target = resolve_model(model, backend, params, adapters=adapters)
-    return load_request(target, open_cache(), load_timeout_s), hub_files(target.files), target
+    return load_request(target, open_cache(), load_timeout_s), cached_files(target.files), target
 
 
 def _file(path: Path) -> str:

@@ -17,6 +17,7 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.report import locate_report
 from vlmhyperbench.cli.watch import describe
 from vlmhyperbench.client import Client
+from vlmhyperbench.client.progress import describe as progress_line
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
@@ -58,6 +59,8 @@ def _show_experiment(subject: ExperimentDetail) -> None:
 
 def _show_run(subject: RunDetail) -> None:
     say(describe(subject))
+    if subject.progress is not None and not subject.state.is_terminal:
+        say(progress_line(subject.progress))
     say(f"target {subject.target}, task {subject.task}, scenario {subject.scenario}, spec {subject.spec_digest[:12]}")
     print_scores(subject)
     rows = [

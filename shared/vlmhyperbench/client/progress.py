@@ -119,6 +119,7 @@ class LiveBars:
             completed=progress.done,
             total=progress.total,
             stage=progress.stage,
+            amount=amount(progress),
             pace=pace(progress),
         )
 
@@ -126,7 +127,9 @@ class LiveBars:
         """Return the bar of a run (or of an experiment's own report); created when first needed."""
         if run_id not in self._tasks:
             name = self._names.get(run_id, str(run_id))
-            self._tasks[run_id] = self._bars.add_task(visible(name, keep=""), total=None, stage="queued", pace="")
+            self._tasks[run_id] = self._bars.add_task(
+                visible(name, keep=""), total=None, stage="queued", amount="", pace=""
+            )
         return self._tasks[run_id]
 
 
@@ -167,14 +170,14 @@ def watching(progress: Progressing, names: Mapping[UUID, str]) -> Iterator[Displ
         yield Lines(names)
     else:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 
         columns = (
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[stage]}", style="cyan", markup=False),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[amount]}", style="progress.download", markup=False),
             TextColumn("{task.fields[pace]}", markup=False),
             TimeElapsedColumn(),
         )
@@ -190,9 +193,17 @@ def describe(progress: Progress) -> str:
     """Return one line with stage, done of total, rate and time left; or with what the run waits for."""
     if progress.waits_for is not None:
         return f"waiting: {progress.waits_for}"
-    of_total = f"/{progress.total}" if progress.total is not None else ""
     share = f" ({progress.done / progress.total:.0%})" if progress.total else ""
-    return f"{progress.stage} {progress.done}{of_total}{share} {pace(progress)}".rstrip()
+    return f"{progress.stage} {amount(progress)}{share} {pace(progress)}".rstrip()
+
+
+def amount(progress: Progress) -> str:
+    """Return done of total, bytes in a unit that the larger of the two chooses."""
+    if progress.unit != "bytes":
+        return f"{progress.done}" + (f"/{progress.total}" if progress.total is not None else "")
+    unit, size = ("GiB", 2**30) if (progress.total or progress.done) >= 2**30 else ("MiB", 2**20)
+    of_total = f"/{progress.total / size:.1f}" if progress.total is not None else ""
+    return f"{progress.done / size:.1f}{of_total} {unit}"
 
 
 def pace(progress: Progress) -> str:

@@ -1,8 +1,8 @@
-"""The bounded cache of models from hubs, shared by all processes of a machine: whole, verified files only.
+"""The bounded cache of models, shared by all processes of a machine: whole, verified files only.
 
-`FOLDER/ORG--NAME/COMMIT/` holds the files, `COMMIT.json` beside it what was verified. `COMMIT.lock` is locked shared by
-every process that uses the files, so that none is evicted while an engine reads it; `COMMIT.fetch` is held by the one
-process that downloads.
+`FOLDER/ORG--NAME/COMMIT/` holds the files (of S3 `s3--BUCKET--PREFIX/VERSION/`), `COMMIT.json` beside it what was
+verified. `COMMIT.lock` is locked shared by every process that uses the files, so that none is evicted while an engine
+reads it; `COMMIT.fetch` is held by the one process that downloads.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +19,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from vlmhyperbench.data.repositories import Hub, OnBytes, Repository, RepositoryFile
+from vlmhyperbench.data.repositories import Arrival, OnBytes, Repository, RepositoryFile, Source
 from vlmhyperbench.data.verifying import check_file, hash_of
-from vlmhyperbench.domain.hub_files import HubFile
+from vlmhyperbench.domain.cached_files import MADE, CachedFile
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.files import write_whole
 
 MAX_WORKERS = 8
 """Files that are downloaded at the same time."""
+_HALF_BUILT = ".making"
 _SPARE_BYTES = 1024**3
 """What stays free on the disk beside the models."""
 
@@ -72,17 +74,17 @@ class ModelCache:
         named = sorted((fetched for fetched in mine if fetched.revision == revision), key=lambda each: each.fetched_at)
         return next(iter(exact or named[::-1]), None)
 
-    def path_of(self, file: HubFile) -> Path:
+    def path_of(self, file: CachedFile) -> Path:
         """Return where a file lies if it is in the cache."""
         return self._home_of(file.repo, file.commit) / file.name
 
-    def has(self, files: Collection[HubFile]) -> bool:
+    def has(self, files: Collection[CachedFile]) -> bool:
         """Return whether all these files are in the cache, by its manifests."""
         known = {(each.repo, each.commit): each.sha256 for each in self.models()}
         return all(file.name in known.get((file.repo, file.commit), {}) for file in files)
 
     @contextmanager
-    def in_use(self, files: Collection[HubFile]) -> Iterator[None]:
+    def in_use(self, files: Collection[CachedFile]) -> Iterator[None]:
         """Keep files from being evicted by any process; they count as used now."""
         with ExitStack() as stack:
             for home in sorted({self._home_of(file.repo, file.commit) for file in files}):
@@ -91,19 +93,19 @@ class ModelCache:
                     os.utime(_manifest(home))
             yield
 
-    def fetch(self, hub: Hub, repository: Repository, names: Collection[str], on_bytes: OnBytes) -> Fetched:
+    def fetch(self, source: Source, repository: Repository, names: Collection[str], arrival: Arrival) -> Fetched:
         """Download and verify these files of a repository, unless they are here and whole.
 
         Raises:
             NotFound: the repository has no such file, or it is gone.
-            Conflict: a file is not the one that the hub states, or there is no room for the files.
-            Denied: see `Hub.download`.
-            Unavailable: see `Hub.download`.
+            Conflict: a file is not the one that its source states, or there is no room for the files.
+            Denied: see `Source.download`.
+            Unavailable: see `Source.download`.
             OSError: a file cannot be written.
         """
         listed = {file.name: file for file in repository.files}
         if missing := sorted(set(names) - set(listed)):
-            cure = "Correct the name; the hub's page of the model lists its files."
+            cure = "Correct the name; the page of the model, or the prefix, lists its files."
             raise NotFound(f"{repository.repo} has no file {', '.join(missing)}.", cure=cure, code="hub_no_file")
         home = self._home_of(repository.repo, repository.commit)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,11 +114,13 @@ class ModelCache:
             _locked(home.with_suffix(".fetch"), fcntl.LOCK_EX),
         ):
             home.mkdir(mode=0o700, exist_ok=True)  # it may have been evicted while the lock was waited for
-            wanted = [listed[name] for name in sorted(names)]
+            wanted = [_with_known_hash(listed[name], _read(_manifest(home))) for name in sorted(names)]
             missed = [file for file in wanted if not _is_whole(home, file)]
-            self._make_room(sum(file.size_bytes for file in missed), repository.repo)
+            size_bytes = sum(file.size_bytes for file in missed)
+            self._make_room(size_bytes - _arrived_bytes(home, listed), repository.repo)
+            arrival.expect(size_bytes)
             with ThreadPoolExecutor(MAX_WORKERS) as pool:
-                tasks = [pool.submit(_download, hub, repository, file, home, on_bytes) for file in missed]
+                tasks = [pool.submit(_download, source, repository, file, home, arrival.add) for file in missed]
                 try:
                     for task in tasks:
                         task.result()
@@ -124,6 +128,56 @@ class ModelCache:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
             return _record(home, repository, wanted)
+
+    def get_made(self, key: str, names: Collection[str]) -> Fetched | None:
+        """Return what a recipe has made, if it is here; it counts as used now."""
+        home = self._home_of(MADE, key)
+        made = _read(_manifest(home))
+        if made is None or not all((home / name).is_file() for name in {*names, *made.sha256}):
+            return None
+        os.utime(_manifest(home))
+        return made
+
+    @contextmanager
+    def making(self, key: str, size_bytes: int) -> Iterator[Path]:
+        """Yield an empty folder in which the files of a recipe are made, to one process at a time.
+
+        What a killed process has left in it is deleted, and never used: only `record_made` makes files known.
+
+        Raises:
+            Conflict: there is no room for these bytes.
+        """
+        home = self._home_of(MADE, key)
+        with (
+            _locked(home.with_suffix(".lock"), fcntl.LOCK_SH),
+            _locked(home.with_suffix(".fetch"), fcntl.LOCK_EX),
+        ):
+            shutil.rmtree(home / _HALF_BUILT, ignore_errors=True)
+            (home / _HALF_BUILT).mkdir(mode=0o700, parents=True)
+            try:
+                if not _manifest(home).exists():
+                    self._make_room(size_bytes, "the result of the recipe")
+                yield home / _HALF_BUILT
+            finally:
+                shutil.rmtree(home / _HALF_BUILT, ignore_errors=True)
+
+    def record_made(self, key: str, folder: Path) -> Fetched:
+        """Put the files that a recipe has made into the cache, with their hashes; the caller is in `making`."""
+        home = self._home_of(MADE, key)
+        files = {path.name: path for path in folder.iterdir() if path.is_file()}
+        for name, path in files.items():
+            path.replace(home / name)
+        made = Fetched(
+            repo=MADE,
+            revision=key,
+            commit=key,
+            license=None,
+            sha256={name: hash_of(home / name) for name in sorted(files)},
+            sizes={name: (home / name).stat().st_size for name in sorted(files)},
+            fetched_at=time.time(),
+        )
+        write_whole(_manifest(home), json.dumps(asdict(made), indent=1).encode(), is_durable=True)
+        return made
 
     def remove(self, fetched: Fetched) -> None:
         """Delete a model's files.
@@ -144,7 +198,7 @@ class ModelCache:
         """
         homes = (path for path in self._folder.glob("*/*") if path.is_dir())
         candidates = sorted(homes, key=lambda home: _used_at(_manifest(home)))  # unfinished downloads first
-        while size_bytes and (lack := self._lack(size_bytes)):
+        while size_bytes > 0 and (lack := self._lack(size_bytes)):
             if not candidates:
                 raise Conflict(
                     f"There is no room for {repo}: {_size(size_bytes)} are needed, {lack}.",
@@ -156,7 +210,7 @@ class ModelCache:
 
     def _lack(self, size_bytes: int) -> str | None:
         """Say what prevents these bytes from being stored; None if nothing does."""
-        used = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+        used = sum(map(_stored_bytes, self._folder.rglob("*")))
         if used + size_bytes > self._max_bytes:
             return (
                 f"and the models in {self._folder} may take {_size(self._max_bytes)}, of which {_size(used)} are used"
@@ -169,17 +223,38 @@ class ModelCache:
         return None
 
     def _home_of(self, repo: str, commit: str) -> Path:
-        return self._folder / repo.replace("/", "--") / commit
+        return self._folder / repo.replace("://", "/").replace("/", "--") / commit
 
 
-def _download(hub: Hub, repository: Repository, file: RepositoryFile, home: Path, on_bytes: OnBytes) -> None:
+def _download(source: Source, repository: Repository, file: RepositoryFile, home: Path, on_bytes: OnBytes) -> None:
     (home / file.name).unlink(missing_ok=True)  # a damaged copy would be taken for the file
-    hub.download(repository, file.name, home, on_bytes)
+    source.download(repository, file.name, home, on_bytes)
     try:
         check_file(home / file.name, file)
     except Conflict:
         (home / file.name).unlink(missing_ok=True)
         raise
+
+
+def _stored_bytes(path: Path) -> int:
+    """Return the bytes that a file takes; one that is being fetched has its full length before its content."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:  # another process has just renamed or evicted it
+        return 0
+    return min(status.st_size, 512 * status.st_blocks) if stat.S_ISREG(status.st_mode) else 0
+
+
+def _arrived_bytes(home: Path, listed: Collection[str]) -> int:
+    """Return the bytes that an interrupted fetch of this model has left: they are already stored."""
+    return sum(_stored_bytes(path) for path in home.rglob("*") if path.name not in listed)
+
+
+def _with_known_hash(file: RepositoryFile, known: Fetched | None) -> RepositoryFile:
+    """Add the hash that was computed when the file was fetched, if its source states none."""
+    if file.sha256 is not None or file.blob_id is not None or known is None:
+        return file
+    return replace(file, sha256=known.sha256.get(file.name))
 
 
 def _is_whole(home: Path, file: RepositoryFile) -> bool:

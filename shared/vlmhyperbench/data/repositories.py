@@ -1,15 +1,19 @@
-"""The Hugging Face hub: list the files of a repository at a commit, download one; its errors become ours."""
+"""The Hugging Face hub: list the files of a repository at a commit, download one; its errors become ours.
+
+What a source of models has to offer (`Source`) stands here too; `buckets` is the other one.
+"""
 
 from __future__ import annotations
 
 import errno
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from vlmhyperbench.errors import Denied, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.extras import needed_for
@@ -23,6 +27,26 @@ OnBytes = Callable[[int], object]
 """Called with the number of bytes that have arrived since the last call, from several threads."""
 
 
+@dataclass
+class Arrival:
+    """Bytes of a fetch, counted by several threads."""
+
+    total: int = 0
+    """Bytes of all files that are fetched."""
+    done: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def expect(self, count: int) -> None:
+        """Add bytes that will be fetched."""
+        with self._lock:
+            self.total += count
+
+    def add(self, count: int) -> None:
+        """Count bytes that have arrived."""
+        with self._lock:
+            self.done += count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFile:
     """A file as the hub lists it."""
@@ -30,19 +54,22 @@ class RepositoryFile:
     name: str
     size_bytes: int
     sha256: str | None
-    """Known for large files; None for a small one, for which the hub states `blob_id`."""
+    """Known for large files of a hub; None for a small one, for which the hub states `blob_id`. Of an object in S3 it
+    is known if the prefix states it."""
     blob_id: str | None
-    """Hash of the file as git computes it."""
+    """Hash of the file as git computes it; None in S3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """A repository at a commit."""
+    """A repository at a commit, or a prefix in S3 as it was listed."""
 
     repo: str
+    """`ORG/NAME`, or `s3://BUCKET/PREFIX`."""
     revision: str
     """What was asked for: a branch, a tag or a commit."""
     commit: str
+    """The version, 40 digits; in S3 a hash of the listing."""
     license: str | None
     files: tuple[RepositoryFile, ...]
 
@@ -50,6 +77,16 @@ class Repository:
     def names(self) -> list[str]:
         """Names of its files."""
         return [file.name for file in self.files]
+
+
+class Source(Protocol):
+    """Where models are fetched from. Calls block."""
+
+    def look_up(self, repo: str, revision: str) -> Repository:
+        """List the files of a repository."""
+
+    def download(self, repository: Repository, name: str, folder: Path, on_bytes: OnBytes) -> None:
+        """Download one file into a folder; an interrupted download continues where it ended."""
 
 
 class Hub:
@@ -68,7 +105,7 @@ class Hub:
         self._is_offline = is_offline
 
     @classmethod
-    def of(cls, secrets_dir: Path) -> Hub:
+    def of(cls, secrets_dir: Path, *, is_offline: bool = False) -> Hub:
         """Return the hub that this machine uses, with the secret HF_TOKEN if one is stored.
 
         Raises:
@@ -78,7 +115,7 @@ class Hub:
             token: str | None = read_secret(secrets_dir, TOKEN)
         except NotFound:
             token = None
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in _TRUE
+        offline = is_offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in _TRUE
         return cls(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token, is_offline=offline)
 
     def look_up(self, repo: str, revision: str) -> Repository:
@@ -131,8 +168,7 @@ class Hub:
     def _errors_of(self, repo: str, revision: str) -> Iterator[None]:
         """Turn the errors of huggingface_hub into ours; none of the messages holds a URL, which may be signed."""
         if self._is_offline:
-            cure = "Unset HF_HUB_OFFLINE, or use a model that `vlmhyperbench models list` shows as fetched."
-            raise Unavailable(f"{repo} is not fetched, and HF_HUB_OFFLINE forbids it.", cure=cure, code="hub_offline")
+            raise offline(repo)
         with needed_for("fetching models", extra="hub"):
             import httpx2
             from huggingface_hub import errors
@@ -201,6 +237,15 @@ class Hub:
         )
 
 
+def offline(repo: str) -> Unavailable:
+    """Return the error of a model that is not fetched, where nothing may be fetched."""
+    return Unavailable(
+        f"{repo} is not fetched, and VLMHB_OFFLINE or HF_HUB_OFFLINE forbids it.",
+        cure="Unset the variable, or use a model that `vlmhyperbench models list` shows as fetched.",
+        code="hub_offline",
+    )
+
+
 def _status(error: Any) -> int | None:
     response = getattr(error, "response", None)
     return response.status_code if response is not None else None
@@ -222,6 +267,7 @@ def _reporter(on_bytes: OnBytes) -> type[Any]:
         def __init__(self, *args: Any, **options: Any) -> None:
             options.pop("name", None)
             super().__init__(*args, **{**options, "disable": True})
+            on_bytes(int(options.get("initial") or 0))  # what an interrupted download left
 
         def update(self, n: float | None = 1) -> bool | None:
             on_bytes(int(n or 0))

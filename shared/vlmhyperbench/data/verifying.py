@@ -24,7 +24,7 @@ def hash_of(path: Path) -> str:
 
 
 def check_file(path: Path, listed: RepositoryFile) -> None:
-    """Check that a downloaded file is the one that the hub lists.
+    """Check that a downloaded file is the one that its source lists.
 
     Raises:
         Conflict: it has another size or another hash.
@@ -32,16 +32,19 @@ def check_file(path: Path, listed: RepositoryFile) -> None:
     """
     size = path.stat().st_size
     if size != listed.size_bytes:
-        message = f"{path.name} has {size} bytes, but the hub states {listed.size_bytes}."
+        message = f"{path.name} has {size} bytes, but its source states {listed.size_bytes}."
         raise Conflict(message, cure="Repeat the command: the file is fetched again.", code="truncated")
+    if listed.sha256 is None and listed.blob_id is None:
+        return  # an object in S3 whose hash nobody states: its length is all that can be compared
     actual, stated = (
         (content_hash(path), listed.sha256)
         if listed.sha256 is not None
         else (_git_hash(path, size), listed.blob_id or "")
     )
     if actual != stated:
-        message = f"{path.name} has the hash {actual}, but the hub states {stated}."
-        raise Conflict(message, cure="Repeat the command: the file is fetched again.", code="wrong_hash")
+        message = f"{path.name} has the hash {actual}, but {stated} is stated."
+        cure = "Repeat the command: the file is fetched again. If it stays so, the source has another file by now."
+        raise Conflict(message, cure=cure, code="wrong_hash")
 
 
 def check_folder(folder: Path, names: Collection[str]) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.repositories import Hub
-from vlmhyperbench.domain.hub_files import HubFile, parse_hub_location
-from vlmhyperbench.domain.specs import ModelFile
+from vlmhyperbench.domain.cached_files import MADE, CachedFile, parse_cached_location
+from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.storage.hashing import content_hash
 
@@ -18,22 +17,25 @@ _IN_PACKAGE = f"{PACKAGE}NAME/PATH"
 
 
 def locate(location: str, cache: ModelCache | None = None) -> Path:
-    """Return the path of a `ModelFile.location`: an absolute path, a file of a package, or one of a hub.
+    """Return the path of a `ModelFile.location`: an absolute path, a file of a package, or one of the cache of models.
 
     Nothing is imported and nothing is fetched.
 
     Args:
-        location: An absolute path, `package:<distribution>/<path inside it>`, or `hub:<repository>@<commit>/<file>`.
-        cache: Where files of hubs lie.
+        location: An absolute path, `package:<distribution>/<path inside it>`, or the location of a `CachedFile`.
+        cache: Where fetched and made files lie.
 
     Raises:
         InvalidInput: the location is none of these, or is outside of its package.
         NotFound: the package is not installed, or the file does not exist or is not fetched.
     """
-    if (file := parse_hub_location(location)) is not None:
+    if (file := parse_cached_location(location)) is not None:
         if cache is None or not (path := cache.path_of(file)).is_file():
-            cure = f"Run `vlmhyperbench models fetch hf:{file.repo}@{file.commit}`."
-            raise NotFound(f"{file.name} of {file.repo} is not fetched.", cure=cure, code="not_fetched")
+            message = f"{file.name} of {file.repo} is not fetched."
+            if file.repo == MADE:
+                message = f"{file.name}, which the recipe of the model makes, is not made."
+            cure = "Run `vlmhyperbench models fetch` with the name of the model."
+            raise NotFound(message, cure=cure, code="not_fetched")
         return path
     if location.startswith(PACKAGE):
         distribution, _, inside = location.removeprefix(PACKAGE).partition("/")
@@ -72,25 +74,9 @@ def verify(file: ModelFile, cache: ModelCache | None = None) -> Path:
     return path
 
 
-def fetch_missing(files: Collection[ModelFile], cache: ModelCache, hub: Hub) -> None:
-    """Fetch the files of hubs that are not in the cache; those that are cost no request.
-
-    Raises:
-        NotFound: the repository or a file is gone.
-        Conflict: there is no room, or a file is not what the hub states.
-        Denied: the hub refuses the token of this machine.
-        Unavailable: the hub does not answer, or may not be asked.
-    """
-    wanted = hub_files(files)
-    for repo, commit in sorted({(file.repo, file.commit) for file in wanted}):
-        mine = [file for file in wanted if (file.repo, file.commit) == (repo, commit)]
-        if not cache.has(mine):
-            cache.fetch(hub, hub.look_up(repo, commit), [file.name for file in mine], lambda _: None)
-
-
-def hub_files(files: Collection[ModelFile]) -> list[HubFile]:
-    """Return the files that lie in the cache of models."""
-    return [hub_file for file in files if (hub_file := parse_hub_location(file.location)) is not None]
+def cached_files(files: Collection[ModelFile]) -> list[CachedFile]:
+    """Return the files that lie in the cache of models, fetched or made."""
+    return [hub_file for file in files if (hub_file := parse_cached_location(file.location)) is not None]
 
 
 def _package_folder(distribution: str) -> Path:

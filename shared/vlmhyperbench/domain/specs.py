@@ -15,6 +15,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.packages import PackageSpec
 from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.domain.recipes import ModelFile, RecipeSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench_sdk.gateway import named_secrets
 
@@ -48,15 +49,6 @@ PluginRef = PackageRef | SourceRef
 """The pinned code of a plugin: runs with equal references ran the same code. Distinguished by their fields."""
 
 
-class ModelFile(Spec):
-    """One file of a model, with its location and hash."""
-
-    role: Name
-    location: str
-    """Absolute path, `package:<distribution>/<path in the distribution>` or `hub:<repository>@<commit>/<file>`."""
-    sha256: Sha256
-
-
 class ModelTarget(Spec):
     """A model that an adapter runs."""
 
@@ -73,6 +65,8 @@ class ModelTarget(Spec):
     license: str | None = None
     environment: EnvironmentSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
     """Where the engine runs; None is the platform's own interpreter, and left out, so that digests did not change."""
+    recipe: RecipeSpec | None = Field(default=None, exclude_if=lambda recipe: recipe is None)
+    """How files were made that nobody offers; left out where none were."""
     adapter_environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
     """Where gateway and adapter run, and the engine too unless it has one of its own; left out where the platform's own
     interpreter has the adapter."""

@@ -42,6 +42,7 @@ class Step:
     """What fails if it fails: the beginning of the error's message."""
     code: str
     cure: str
+    program: str = "installer"
 
 
 async def run_step(step: Step) -> str:
@@ -61,7 +62,7 @@ async def run_step(step: Step) -> str:
             secrets=_secrets(variables),
         )
     except TimeoutError as error:
-        message = f"{step.what}: the installer did not end within {TIMEOUT_S:g} s."
+        message = f"{step.what}: the {step.program} did not end within {TIMEOUT_S:g} s."
         raise Unavailable(message, cure=f"Read {step.log}.", code="environment_timeout") from error
     if code != 0:
         raise _failure(step, output)
@@ -121,7 +122,7 @@ def _failure(step: Step, output: Sequence[str]) -> VlmHyperBenchError:
         )
         cure = "Check the network, and the index that uv's configuration or UV_DEFAULT_INDEX names."
         return Unavailable(message, cure=cure, code="index_unreachable")
-    return InvalidInput(f"{step.what}. The end of the installer's log:\n{tail}\n", cure=step.cure, code=step.code)
+    return InvalidInput(f"{step.what}. The end of the {step.program}'s log:\n{tail}\n", cure=step.cure, code=step.code)
 
 
 def _secrets(variables: Mapping[str, str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import Final
 import yaml
 from pydantic import JsonValue
 
+from vlmhyperbench.domain.cached_files import S3
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
@@ -95,14 +96,14 @@ class Shelf:
         backend: str,
         name: str,
     ) -> Added:
-        """Add a model that was fetched from a hub, pinned by its commit and its files' hashes.
+        """Add a model that was fetched, pinned by its version and its files' hashes.
 
         Args:
-            repo: Its repository.
-            commit: The commit that was fetched.
+            repo: Its repository, or its prefix in S3.
+            commit: The version that was fetched.
             sha256: File name → hash.
             files: Role → file name; by default each file's name is its role.
-            license: Licence that the hub states.
+            license: Licence that its source states.
             backend: Backend that runs the model.
             name: Name of the entry.
 
@@ -110,29 +111,40 @@ class Shelf:
             NotFound: there is no such backend.
             Conflict: the name is taken by another entry.
         """
+        remote = _remote(repo, commit)
         values: dict[str, JsonValue] = {
-            "hub": {"repo": repo, "revision": commit},
+            **remote,
             **({"license": license} if license is not None else {}),
             **_roles(files, sha256),
         }
-        return self._add_model(name, values, backend, same=("hub",))
+        return self._add_model(name, values, backend, same=tuple(remote))
 
     def pin_model(self, name: str, commit: str, sha256: Mapping[str, str], license: str | None) -> Added:  # noqa: A002
-        """Copy a registered model that names a repository into the user's own root, pinned by commit and hashes.
+        """Copy a registered model that is fetched into the user's own root, pinned by version and hashes.
 
         Raises:
             NotFound: there is no such model.
         """
         entry = self.catalogue.look_up(self.catalogue.models, "models", name)
-        repo = entry.hub.repo if entry.hub is not None else ""
-        written = dict(self.catalogue.documents["models", name].value)
-        files = _roles(entry.files or None, sha256)
-        values: dict[str, JsonValue] = {
-            **written,
-            "license": entry.license or license,
-            "hub": {"repo": repo, "revision": commit},
-            **files,
-        }
+        repo = entry.remote[0] if entry.remote is not None else ""
+        pinned = {**_remote(repo, commit), **_roles(entry.files or None, sha256)}
+        return self._pin(name, {"license": entry.license or license, **pinned})
+
+    def pin_made(self, name: str, sha256: Mapping[str, str]) -> Added:
+        """Copy a registered model that a recipe makes into the user's own root, pinned by the hashes of the result.
+
+        Args:
+            name: Name of the entry.
+            sha256: Role → hash.
+
+        Raises:
+            NotFound: there is no such model.
+        """
+        files: dict[str, JsonValue] = {role: f"{role}.gguf" for role in sha256}
+        return self._pin(name, {"files": files, "sha256": dict(sha256)})
+
+    def _pin(self, name: str, pinned: Mapping[str, JsonValue]) -> Added:
+        values = {**self.catalogue.documents["models", name].value, **pinned}
         file, merged = self.root / "models" / f"{name}{SUFFIX}", {key: value for key, value in values.items() if value}
         is_new = not file.exists() or _read(file) != merged
         if is_new:
@@ -253,6 +265,15 @@ def slug_of(text: str) -> str:
 
 def _own_names(sha256: Mapping[str, str]) -> dict[str, JsonValue]:
     return {"files": {name: name for name in sorted(sha256)}, "sha256": dict(sorted(sha256.items()))}
+
+
+def _remote(repo: str, version: str) -> dict[str, JsonValue]:
+    """Return the field of an entry that says what is fetched."""
+    return (
+        {"s3": {"prefix": repo, "version": version}}
+        if repo.startswith(S3)
+        else {"hub": {"repo": repo, "revision": version}}
+    )
 
 
 def _roles(files: Mapping[str, str] | None, sha256: Mapping[str, str]) -> dict[str, JsonValue]:

@@ -13,8 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from vlmhyperbench.domain.base import Refused, Sha256
-from vlmhyperbench.domain.hub_files import is_commit
+from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.packages import Extra
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
@@ -31,12 +30,12 @@ from vlmhyperbench.registry.choices import (
     TargetChoice,
     name_tag,
 )
-from vlmhyperbench.registry.model_facts import HubSource, VerifiedRun
+from vlmhyperbench.registry.model_facts import FilesOfModel, VerifiedRun
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.requirements import Certified
 from vlmhyperbench.registry.sources import PackageSource
-from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
+from vlmhyperbench.registry.values import Params, PluginName, Semver, Slug, Strict
 from vlmhyperbench_sdk.discovery import Group
 
 
@@ -62,7 +61,7 @@ class PackageEntry(Entry):
     """Kind → names that it registers, which `vlmhyperbench registry add package` writes; None if unknown."""
 
 
-class ModelEntry(Entry, Certified):
+class ModelEntry(FilesOfModel, Entry, Certified):
     """A model: its files with their hashes, and the backends that can run it, the first by default."""
 
     backends: Annotated[tuple[Slug, ...], Field(min_length=1)]
@@ -82,18 +81,6 @@ class ModelEntry(Entry, Certified):
     """Pages from which these facts were taken."""
     verified: tuple[VerifiedRun, ...] = ()
     """Where it was run; empty says that the entry holds facts of others only."""
-    path: str | None = None
-    """Folder of the files, absolute or relative to the registries."""
-    package: Slug | None = None
-    """Distribution that contains the files as package data."""
-    hub: HubSource | None = None
-    """Repository that contains the files."""
-    files: dict[Slug, RelativePath] = Field(default_factory=dict)
-    """Role → path inside the folder, the package or the repository. The roles are `weights` and `mmproj` for GGUF; for
-    a model in the format of transformers each file's name is its role. Without files, a repository's are all that such
-    a model needs."""
-    sha256: dict[Slug, Sha256] = Field(default_factory=dict)
-    """Role → hash of the file."""
     engine_params: Params = Field(default_factory=dict)
     prices: PricesChoice | None = None
     backend_class: PluginName | None = None
@@ -107,23 +94,6 @@ class ModelEntry(Entry, Certified):
         if self.adapter_package is not None and self.backend_class is None:
             message = "adapter_package has no effect without backend_class"
             raise Refused(message, cure="Add backend_class, or leave adapter_package out.")
-        return self
-
-    @model_validator(mode="after")
-    def _files_are_pinned(self) -> ModelEntry:
-        sources = [name for name in ("path", "package", "hub") if getattr(self, name) is not None]
-        if len(sources) > 1 or (self.files and not sources):
-            cure = f"Leave out all but one of {', '.join(sources)}." if sources else "Add one of the three."
-            raise Refused("files need one of path (the folder that they are in), package or hub", cure=cure)
-        is_unfetched = self.hub is not None and not self.sha256
-        if not is_unfetched and (unpinned := sorted(set(self.files) ^ set(self.sha256))):
-            cure = "Give every file its SHA-256, as `sha256sum FILE` prints it."
-            raise Refused(f"files and sha256 do not have the same roles: {', '.join(unpinned)}", cure=cure)
-        if self.hub is not None and self.sha256 and not is_commit(self.hub.revision):
-            cure = "Write the commit's 40 digits, or leave sha256 out and run `vlmhyperbench models fetch`."
-            raise Refused(f"the hashes are of no certain commit: the revision is {self.hub.revision!r}", cure=cure)
-        if escaping := sorted(role for role, file in self.files.items() if ".." in file.split("/")):
-            raise Refused(f"files outside of the folder: {', '.join(escaping)}", cure="Write paths without '..'.")
         return self
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path as FilePath
 
-from vlmhyperbench.domain.hub_files import HUB
 from vlmhyperbench.domain.prices import Prices
-from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
 from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.model_files import model_files, recipe_of
 from vlmhyperbench.registry.packages import check_adapter, pin_environments
 from vlmhyperbench.registry.prices import ListedPrices, WrittenPrices, found_for, pinned
 from vlmhyperbench.registry.references import References
@@ -41,9 +40,13 @@ def resolve_target(
     backend = references.find(catalogue.backends, "backends", name, (*path, "backend"))
     if backend is None:
         return None
-    if model.hub is not None and not model.sha256:
+    if model.is_unpinned:
         cure = f"Run `vlmhyperbench models fetch {choice.model}` on the stack's machine, which records their hashes."
-        references.say((*path, "model"), f"the files of {choice.model!r} are not fetched yet.", cure)
+        what = "made" if model.recipe is not None else "fetched"
+        references.say((*path, "model"), f"the files of {choice.model!r} are not {what} yet.", cure)
+        return None
+    recipe = recipe_of(references, model, (*path, "model"))
+    if model.recipe is not None and recipe is None:
         return None
     adapter, package = adapter_of(choice.model, model, name, backend)
     environment, adapter_environment = pin_environments(references, package, (model, backend), (*path, "model"))
@@ -55,13 +58,14 @@ def resolve_target(
         backend=name,
         backend_class=adapter,
         adapter=references.plugin("backends", adapter, None, (*path, "model")) if package is None else None,
-        files=model_files(catalogue.folder_of("models", choice.model), model),
+        files=model_files(catalogue.folder_of("models", choice.model), model, recipe),
         engine_params={**backend.engine_params, **model.engine_params, **choice.engine_params},
         quantization=model.quantization,
         license=model.license,
         environment=environment,
         adapter_environment=adapter_environment,
         requires_certificate=required_checks(model, backend),
+        recipe=recipe,
     )
 
 
@@ -85,19 +89,6 @@ def _runs_on(model: ModelEntry, name: str, backends: Mapping[str, BackendEntry])
     """Return whether a model runs on a backend: one of its own, or another entry of the same adapter."""
     classes = {_class_of(own, backends[own]) for own in model.backends if own in backends}
     return name in model.backends or (name in backends and _class_of(name, backends[name]) in classes)
-
-
-def model_files(root: FilePath, model: ModelEntry) -> tuple[ModelFile, ...]:
-    """Pin a model's files by location and hash; those of a repository only once they have been fetched."""
-    if model.hub is not None:
-        folder = f"{HUB}{model.hub.repo}@{model.hub.revision}"
-    else:
-        folder = f"package:{model.package}" if model.package is not None else str(root / (model.path or ""))
-    return tuple(
-        ModelFile(role=role, location=f"{folder}/{file}", sha256=model.sha256[role])
-        for role, file in sorted(model.files.items())
-        if role in model.sha256
-    )
 
 
 def _endpoint(

@@ -67,6 +67,8 @@ class Progress(Output):
     stage: str
     done: int
     total: int | None = None
+    unit: Literal["bytes"] | None = None
+    """What `done` and `total` count; None: samples, or what the stage has instead of them."""
     failed: int = 0
     rate_per_s: float | None = None
     eta_s: float | None = None

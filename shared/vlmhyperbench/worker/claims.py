@@ -306,6 +306,11 @@ class ClaimedJob:
             ),
         )
 
+    async def announce(self, stage: str, *, done: int, total: int | None, unit: Literal["bytes"] | None = None) -> None:
+        """Publish what the job prepares before it asks anything; it is never a durable event."""
+        progress = Progress(run_id=self.stream_id, stage=stage, done=done, total=total, unit=unit, at=datetime.now(UTC))
+        await self.runtime.bus.publish_progress(self.stream_id, progress)
+
     async def run_cpu(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Run a function of a module in a child process (spawned, without credentials) and return its result.
 

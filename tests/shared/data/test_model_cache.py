@@ -13,11 +13,12 @@ import pytest
 
 from tests.support.hub import TOKEN, LoopbackHub, serve_hub
 from tests.support.wording import Wording
+from vlmhyperbench.data.fetching import fetch_missing
 from vlmhyperbench.data.model_cache import Fetched, ModelCache
-from vlmhyperbench.data.repositories import Hub
-from vlmhyperbench.data.weights import fetch_missing, locate, verify
-from vlmhyperbench.domain.hub_files import HubFile
-from vlmhyperbench.domain.specs import ModelFile
+from vlmhyperbench.data.repositories import Arrival, Hub
+from vlmhyperbench.data.weights import locate, verify
+from vlmhyperbench.domain.cached_files import CachedFile
+from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.errors import Conflict, Denied, NotFound, Unavailable, VlmHyperBenchError
 
 REPO = "org/model"
@@ -40,11 +41,11 @@ def cache(tmp_path: Path) -> ModelCache:
 
 def fetch(hub: LoopbackHub, cache: ModelCache, repo: str = REPO, token: str | None = None) -> Fetched:
     client = Hub(endpoint=hub.url, token=token)
-    return cache.fetch(client, client.look_up(repo, "main"), NEEDED, lambda _: None)
+    return cache.fetch(client, client.look_up(repo, "main"), NEEDED, Arrival())
 
 
-def files_of(fetched: Fetched) -> list[HubFile]:
-    return [HubFile(fetched.repo, fetched.commit, name) for name in fetched.sha256]
+def files_of(fetched: Fetched) -> list[CachedFile]:
+    return [CachedFile(fetched.repo, fetched.commit, name) for name in fetched.sha256]
 
 
 def test_files_are_fetched_verified_and_recorded_with_commit_hashes_and_licence(
@@ -104,7 +105,7 @@ def test_a_file_that_is_not_the_listed_one_is_refused_and_not_kept(
 
 def test_a_file_that_was_damaged_on_disk_is_fetched_again(hub: LoopbackHub, cache: ModelCache) -> None:
     fetched = fetch(hub, cache)
-    file = HubFile(REPO, fetched.commit, "model.safetensors")
+    file = CachedFile(REPO, fetched.commit, "model.safetensors")
     pinned = ModelFile(role=file.name, location=file.location, sha256=fetched.sha256[file.name])
     cache.path_of(file).write_bytes(WEIGHTS[:100])
     with pytest.raises(Conflict):
@@ -154,7 +155,7 @@ def test_what_does_not_exist_is_not_found(hub: LoopbackHub, cache: ModelCache, w
         assert missing.value.code == code
         wording(missing.value)
     with pytest.raises(NotFound) as missing:
-        cache.fetch(client, client.look_up(REPO, "main"), ["q4.gguf"], lambda _: None)
+        cache.fetch(client, client.look_up(REPO, "main"), ["q4.gguf"], Arrival())
     assert missing.value.code == "hub_no_file"
     wording(missing.value)
 
@@ -179,10 +180,10 @@ def test_offline_nothing_is_asked_and_what_is_fetched_is_used(
         ModelFile(role=file.name, location=file.location, sha256=fetched.sha256[file.name])
         for file in files_of(fetched)
     ]
-    fetch_missing(pinned, cache, offline)
+    fetch_missing(pinned, cache, lambda _: offline)
     cache.remove(fetched)
     with pytest.raises(Unavailable) as refused:
-        fetch_missing(pinned, cache, offline)
+        fetch_missing(pinned, cache, lambda _: offline)
     assert refused.value.code == "hub_offline"
     assert len(hub.requests) == asked
     wording(refused.value)
@@ -217,8 +218,8 @@ def test_another_process_keeps_its_files_from_being_removed(
     fetched = fetch(hub, cache)
     program = (
         "import sys; from pathlib import Path; from vlmhyperbench.data.model_cache import ModelCache\n"
-        "from vlmhyperbench.domain.hub_files import HubFile\n"
-        "with ModelCache(Path(sys.argv[1]), max_bytes=0).in_use([HubFile(sys.argv[2], sys.argv[3], 'config.json')]):\n"
+        "from vlmhyperbench.domain.cached_files import CachedFile\n"
+        "with ModelCache(Path(sys.argv[1]), max_bytes=0).in_use([CachedFile(*sys.argv[2:], 'config.json')]):\n"
         "    print('held', flush=True); sys.stdin.read()"
     )
     arguments = [sys.executable, "-c", program, str(tmp_path / "models"), REPO, fetched.commit]

@@ -10,7 +10,7 @@ import pytest
 import vlmhyperbench_tiny_doc_vlm
 from tests.support.wording import Wording
 from vlmhyperbench.data.weights import locate, verify
-from vlmhyperbench.domain.specs import ModelFile
+from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 
 TINY = "package:vlmhyperbench-tiny-doc-vlm"

@@ -1,0 +1,132 @@
+"""A real S3 server on loopback (rclone), whose connections can be cut: folders are buckets, files are objects."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KEY, SECRET = "ACCESSKEYID12345", "secretsecretsecret1"
+RCLONE = Path(sys.executable).parent / "rclone"
+
+
+@dataclass
+class LoopbackBucket:
+    """A server and the way to it."""
+
+    root: Path
+    url: str = ""
+    cut_after: int | None = None
+    """Bytes after which the next long answer is cut, once."""
+    holds_after: int | None = None
+    """Bytes after which nothing is sent until `release`."""
+    release: threading.Event = field(default_factory=threading.Event)
+    sent: int = 0
+    """Bytes that the server has sent."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, prefix: str, files: Mapping[str, bytes]) -> str:
+        """Write objects below a prefix; returns its URL."""
+        folder = self.root / prefix
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return f"s3://{prefix}"
+
+    def options(self, **changed: str) -> dict[str, str]:
+        """Return the arguments of boto3's client."""
+        keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+        return {"endpoint_url": self.url, "region_name": "us-east-1", **keys, **changed}
+
+    def store_secrets(self, folder: Path, **changed: str) -> None:
+        """Store endpoint and keys as secrets of a machine."""
+        secrets = {
+            "AWS_ENDPOINT_URL_S3": self.url,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+        }
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, value in (secrets | changed).items():
+            (folder / name).write_text(value)
+            (folder / name).chmod(0o600)
+
+    def may_send(self, count: int) -> bool:
+        """Count bytes, and return whether they reach the client."""
+        if self.holds_after is not None and self.sent >= self.holds_after:
+            self.release.wait(60)
+        with self._lock:
+            self.sent += count
+            if self.cut_after is None or self.sent <= self.cut_after:
+                return True
+            self.cut_after = None
+            return False
+
+
+@contextmanager
+def serve_bucket(root: Path) -> Iterator[LoopbackBucket]:
+    """Serve the folder until the block ends."""
+    root.mkdir(parents=True, exist_ok=True)
+    bucket = LoopbackBucket(root)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [RCLONE, "serve", "s3", root, "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
+    with (
+        subprocess.Popen(
+            [*command, "--config", "", "--dir-cache-time", "0"], stderr=subprocess.PIPE, text=True
+        ) as server,
+        socketserver.ThreadingTCPServer(("127.0.0.1", 0), _relay_to(port, bucket)) as relay,
+    ):
+        assert server.stderr is not None
+        for line in server.stderr:
+            if "Starting s3 server" in line:
+                break
+        relay.daemon_threads = True
+        bucket.url = f"http://127.0.0.1:{relay.server_address[1]}"
+        thread = threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.01})
+        reader = threading.Thread(target=server.stderr.read)  # the server must not wait for a full pipe
+        thread.start()
+        reader.start()
+        try:
+            yield bucket
+        finally:
+            relay.shutdown()
+            server.terminate()
+            thread.join()
+            reader.join()
+
+
+def _relay_to(port: int, bucket: LoopbackBucket) -> type[socketserver.BaseRequestHandler]:
+    class Relay(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection(("127.0.0.1", port)) as server:
+                back = threading.Thread(target=self._pass_back, args=(server,), daemon=True)
+                back.start()
+                _pass_on(self.request, server)
+                back.join()
+
+        def _pass_back(self, server: socket.socket) -> None:
+            with suppress(OSError):
+                while (data := server.recv(65536)) and bucket.may_send(len(data)):
+                    self.request.sendall(data)
+            _close(self.request)
+
+    return Relay
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    _close(target)
+
+
+def _close(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
