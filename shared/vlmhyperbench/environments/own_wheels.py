@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.files import write_whole
 
@@ -35,15 +35,7 @@ def own_wheels(names: Iterable[str], store: EnvironmentStore) -> dict[str, Path]
     Raises:
         NotFound: one is not installed.
     """
-    written: dict[str, Path] = {}
-    for name in names:
-        file, content = _wheel(name)
-        path = store.wheels_folder / hashlib.sha256(content).hexdigest()[:16] / file
-        if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, content)
-        written[name] = path
-    return written
+    return {name: _written(name, store.wheels_folder) for name in names}
 
 
 @cache
@@ -53,8 +45,12 @@ def installed_versions() -> dict[str, str]:
 
 
 @cache
-def _wheel(name: str) -> tuple[str, bytes]:
-    """Return name and content of a wheel; once per process, because the process runs the code that it has imported."""
+def _content(name: str) -> tuple[str, dict[str, bytes], str]:
+    """Return a wheel's name, its files but for the record, and their hash; once, as this process runs what it imported.
+
+    Raises:
+        NotFound: the distribution is not installed.
+    """
     spec = find_spec(name.replace("-", "_"))
     try:
         about = distribution(name)
@@ -66,13 +62,25 @@ def _wheel(name: str) -> tuple[str, bytes]:
     base = f"{name.replace('-', '_')}-{about.version}"
     told = {f"{base}.dist-info/{file}": (about.read_text(file) or "").encode() for file in _TOLD}
     files = {**dict(_modules(Path(spec.origin).parent)), **{file: text for file, text in told.items() if text}}
+    lines = "".join(f"{file}\0{hashlib.sha256(content).hexdigest()}\n" for file, content in files.items())
+    return base, files, hashlib.sha256(lines.encode()).hexdigest()[:KEY_LENGTH]
+
+
+def _written(name: str, folder: Path) -> Path:
+    """Write a wheel unless it is there."""
+    base, files, key = _content(name)
+    path = folder / key / f"{base}-py3-none-any.whl"
+    if path.exists():
+        return path
     record = "".join(f"{file},sha256={_record_hash(content)},{len(content)}\n" for file, content in files.items())
-    files[f"{base}.dist-info/RECORD"] = f"{record}{base}.dist-info/RECORD,,\n".encode()
+    recorded = f"{base}.dist-info/RECORD"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file, content in files.items():
+        for file, content in {**files, recorded: f"{record}{recorded},,\n".encode()}.items():
             archive.writestr(zipfile.ZipInfo(file, _OLDEST), content, zipfile.ZIP_DEFLATED)
-    return f"{base}-py3-none-any.whl", packed.getvalue()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, packed.getvalue())
+    return path
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -56,7 +56,12 @@ class References:
         """Check that a plugin is usable and comes from the package that the entry names in `package_key`."""
         problem = self.plugins.problem_with(group, name)
         if problem is not None:
-            self.say(path, *problem)
+            message, cure = problem
+            if package in self.catalogue.packages:
+                cure = (
+                    f"Install {package} where stack and commands run: only backends are run from an entry of packages."
+                )
+            self.say(path, message, cure)
             return None
         if package is not None:
             self.find(self.catalogue.packages, "packages", package, (*path[:-1], package_key))

@@ -99,6 +99,7 @@ def test_a_folder_is_used_as_it_was_pinned_and_never_silently_otherwise(tmp_path
         {"packages/my-bench.yaml": f"source: {{type: git, url: '{URL}', ref: main, subdirectory: ../x}}\n"},
         {"packages/my-bench.yaml": f"source: {{type: git, url: '{URL}', ref: main, commit: main}}\n"},
         {"packages/my-bench.yaml": git(more="extras: ['-r x']\n")},
+        {"reports/x.yaml": "class_path: theirs\npackage: my-bench\n"},
         {"backends/y.yaml": "default_backend_class: engine\nenvironment: {virtualenv: {packages: [nobody]}}\n"},
     ],
 )
