@@ -119,6 +119,10 @@ def test_an_engine_sees_its_image_and_its_files_and_cannot_write(kind: str, stor
         assert variables["TOKEN"] == "********"
         assert {"SECRET_OF_HOST", "PYTHONPATH", "VLMHB_ENGINE_ENVIRONMENT"}.isdisjoint(variables)
         assert ask(process).status == 200
+        if kind == "docker":
+            (name,) = containers_and_networks()[0]
+            with docker_client() as client:
+                assert "the-secret-value" not in json.dumps(client.containers.get(name).attrs)
     if kind == "docker":
         assert facts["uid"] != 0
         assert containers_and_networks() == ([], [])

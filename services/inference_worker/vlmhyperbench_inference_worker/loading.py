@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,7 +25,6 @@ from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import PROGRESS_S, ClaimedJob, WorkerContext
-from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
@@ -70,7 +69,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
-    async with target_environment(job, target, bench.devices) as ready:
+    async with target_environment(job, target) as ready:
         this_machine = machine(bench.devices)
         check_driver(ready.used, this_machine)
         certificate = _certificate(job, target, ready.used, this_machine)
@@ -146,9 +145,7 @@ def secret_names(work: Work) -> list[str]:
 
 
 @asynccontextmanager
-async def target_environment(
-    job: ClaimedJob, target: ModelTarget | EndpointTarget, devices: Sequence[DeviceInfo]
-) -> AsyncIterator[PreparedTarget]:
+async def target_environment(job: ClaimedJob, target: ModelTarget | EndpointTarget) -> AsyncIterator[PreparedTarget]:
     """Yield where gateway and engine of a target run; a gateway holds it after the block.
 
     Building it does not count as loading, and the job does not stall meanwhile.
@@ -171,7 +168,6 @@ async def target_environment(
                     settings.environments_dir,
                     settings.home / "logs",
                     secrets_dir=settings.secrets_dir,
-                    devices=tuple(device.uuid for device in devices if device.kind == "gpu"),
                     tell=tell,
                 )
             )

@@ -87,14 +87,12 @@ async def _certify(
 
     if target.is_apart:
         report("preparing the environment")
-    gpus = tuple(device.uuid for device in seen if device.kind == "gpu")
     block = prepared_target(
         target,
         settings.engine_environment,
         settings.environments_dir,
         logs,
         secrets_dir=settings.secrets_dir,
-        devices=gpus,
     )
     with cache.in_use(cached_files(target.files)):
         async with block as ready:

@@ -47,7 +47,6 @@ async def prepared_target(
     logs: Path,
     *,
     secrets_dir: Path,
-    devices: tuple[str, ...] = (),
     tell: Tell = tell_nobody,
 ) -> AsyncIterator[PreparedTarget]:
     """Build the environments of a target unless they are there, and hold them while the block runs.
@@ -58,7 +57,6 @@ async def prepared_target(
         folder: Folder of all environments of this machine.
         logs: Folder of the installers' logs.
         secrets_dir: Folder of the secrets with which private repositories are read.
-        devices: UUIDs of the GPUs that a container may use.
         tell: Is told what takes time.
 
     Raises:
@@ -76,7 +74,7 @@ async def prepared_target(
     async with AsyncExitStack() as held:
 
         async def prepare(pinned: EnvironmentSpec, own: tuple[str, ...] = ()) -> Prepared:
-            block = prepared(pinned, folder, logs, secrets_dir=secrets_dir, devices=devices, tell=tell, own=own)
+            block = prepared(pinned, folder, logs, secrets_dir=secrets_dir, tell=tell, own=own)
             ready = await held.enter_async_context(block)
             locks.append(ready.lock_fd)
             used.append(record_prepared(pinned, ready))

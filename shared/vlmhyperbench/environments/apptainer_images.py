@@ -27,9 +27,7 @@ _CORRECT = "Correct the environment in the entry of the backend or the model."
 
 
 @asynccontextmanager
-async def prepared_apptainer(
-    spec: ApptainerSpec, folder: Path, logs: Path, devices: tuple[str, ...], *, tell: Tell
-) -> AsyncIterator[Prepared]:
+async def prepared_apptainer(spec: ApptainerSpec, folder: Path, logs: Path, *, tell: Tell) -> AsyncIterator[Prepared]:
     """Build the SIF unless it is there, check its hash, and hold it while the block runs.
 
     Raises:
@@ -57,9 +55,7 @@ async def prepared_apptainer(
         except OSError as error:
             raise disk_is_full(error, folder) or error from error
         await asyncio.to_thread(_check, ready)
-        order = Order(
-            spec=spec.model_dump(mode="json"), marker=str(store.folder_of(key) / "ready.json"), devices=devices
-        )
+        order = Order(spec=spec.model_dump(mode="json"), marker=str(store.folder_of(key) / "ready.json"))
         yield Prepared(
             key=key,
             python=spec.python,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vlmhyperbench.domain.environments import ApptainerSpec
 from vlmhyperbench.environments.apptainer_command import execute
-from vlmhyperbench.environments.standing_in import INIT, Order, pass_stdin, run_launcher, write_output
+from vlmhyperbench.environments.standing_in import INIT, Order, gpus, pass_stdin, run_launcher, write_output
 from vlmhyperbench.processes import tied
 from vlmhyperbench_sdk.protocols import LOOPBACK
 
@@ -33,7 +33,7 @@ def launch(order: Order, paths: list[str]) -> int:
         Path(marker["image_file"]),
         [spec.python, "-I", "-S", str(INIT)],
         paths=[*paths, str(INIT)],
-        options=_options(spec, order.devices),
+        options=_options(spec),
     )
     variables = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with subprocess.Popen(
@@ -53,7 +53,7 @@ def launch(order: Order, paths: list[str]) -> int:
             pipe.write(piece)
             pipe.flush()
 
-        environment = {"kind": "apptainer", "image": marker["image"], "is_isolated": False}
+        environment = {"kind": "apptainer", "image": marker["image"], "is_isolated": False, "gpus": list(gpus())}
         order.state(host=LOOPBACK, pid=container.pid, environment=environment)
         threading.Thread(target=pass_stdin, args=(pass_on, pipe.close), daemon=True).start()
         while piece := os.read(output.fileno(), _PIECE):
@@ -62,7 +62,7 @@ def launch(order: Order, paths: list[str]) -> int:
         return status if status >= 0 else 128 - status
 
 
-def _options(spec: ApptainerSpec, devices: tuple[str, ...]) -> list[str]:
+def _options(spec: ApptainerSpec) -> list[str]:
     """Return the limits and the GPUs; Apptainer ends with an error where the machine lets it set no limit."""
     options: list[str] = []
     if spec.memory_gib is not None:
@@ -72,8 +72,11 @@ def _options(spec: ApptainerSpec, devices: tuple[str, ...]) -> list[str]:
         options += ["--cpus", f"{spec.cpus:g}"]
     if spec.max_processes is not None:
         options += ["--pids-limit", str(spec.max_processes)]
-    if devices:
-        options += ["--nv", "--env", f"CUDA_VISIBLE_DEVICES={','.join(devices)}"]
+    chosen = gpus()
+    if chosen:
+        options += ["--nv"]
+    if chosen and chosen != ("all",):
+        options += ["--env", f"CUDA_VISIBLE_DEVICES={','.join(chosen)}", "--env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"]
     return options
 
 

@@ -5,8 +5,8 @@ run         the gateway starts the engine with `Prepared.python`, or hands it to
             for it: its output is the engine's log, SIGTERM and SIGKILL end the engine, and it ends as the engine ends.
             What the two exchange: `vlmhyperbench_sdk.gateway.EngineEnvironment.launcher`
 mount data  the launcher gets the paths of all files that the engine reads, and makes them readable at the same paths
-limits      memory, processor, processes and devices are in the spec and in `prepared`'s arguments; a launcher that
-            cannot keep a declared limit refuses
+limits      memory, processor and processes are in the spec; a launcher that cannot keep a declared limit refuses
+devices     the GPUs that `CUDA_VISIBLE_DEVICES` leaves to this process, as `standing_in.gpus` reads it
 clean up    what a launcher made ends with it, also when it is killed; what a killed one could not remove, the next
             removes. `EnvironmentStore.remove` removes what was built
 """

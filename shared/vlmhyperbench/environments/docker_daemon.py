@@ -19,6 +19,7 @@ OWNER = "io.vlmhyperbench.owner"
 
 _START = "Start Docker's daemon, for example with `sudo systemctl start docker`."
 _INSTALL = "Install Docker Engine (Debian and Ubuntu: `sudo apt install docker.io`), or use a virtualenv or Apptainer."
+_GPUS = "Install the NVIDIA Container Toolkit, and run `sudo nvidia-ctk runtime configure --runtime=docker`."
 _PERMIT = "Add the user to the group docker (`sudo usermod -aG docker USER`), and log in again."
 
 
@@ -48,7 +49,9 @@ def docker_client() -> Iterator[Any]:
             raise Unavailable(message, cure="Use Docker of the system, a virtualenv or Apptainer.", code="no_docker")
         yield client
     except APIError as error:
-        raise Unavailable(f"Docker refuses: {error.explanation or error}.", code="docker_failed") from error
+        reason = str(error.explanation or error)
+        cure = _GPUS if "gpu" in reason else ""
+        raise Unavailable(f"Docker refuses: {reason}.", cure=cure, code="docker_failed") from error
     finally:
         client.close()
 

@@ -23,9 +23,7 @@ _KEY_LENGTH = 16
 
 
 @asynccontextmanager
-async def prepared_docker(
-    spec: DockerSpec, folder: Path, devices: tuple[str, ...], *, tell: Tell
-) -> AsyncIterator[Prepared]:
+async def prepared_docker(spec: DockerSpec, folder: Path, *, tell: Tell) -> AsyncIterator[Prepared]:
     """Find the image, pull it if that is declared, list its packages once, and hold it while the block runs.
 
     Raises:
@@ -45,7 +43,7 @@ async def prepared_docker(
         ready, lock_fd = await store.hold_built(key, build, held, tell)
         await asyncio.to_thread(_find, spec)
         marker = store.folder_of(key) / "ready.json"
-        order = Order(spec=spec.model_dump(mode="json"), marker=str(marker), devices=devices)
+        order = Order(spec=spec.model_dump(mode="json"), marker=str(marker))
         yield Prepared(
             key=key,
             python=spec.python,

@@ -23,6 +23,7 @@ from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, find_
 from vlmhyperbench.environments.standing_in import (
     INIT,
     Order,
+    gpus,
     owner_of,
     pass_stdin,
     run_launcher,
@@ -52,7 +53,7 @@ def launch(order: Order, paths: list[str]) -> int:
                 entrypoint=[spec.python, "-I", "-S", str(INIT)],
                 command=[],
                 network=network.name,
-                **_options(spec, [*paths, str(INIT)], order.devices),
+                **_options(spec, [*paths, str(INIT)]),
             )
             return _run(client, container, spec, order, image.id)
 
@@ -81,6 +82,7 @@ def _run(client: Any, container: Any, spec: DockerSpec, order: Order, image: str
         container.reload()
         address = next(iter(container.attrs["NetworkSettings"]["Networks"].values()))["IPAddress"]
         environment = {"kind": "docker", "image": image, "named": spec.image, "is_isolated": not spec.network}
+        environment["gpus"] = list(gpus())
         order.state(host=address, pid=container.attrs["State"]["Pid"], environment=environment)
         raw = connection._sock  # noqa: SLF001 -- the SDK offers no other way to write to a container
         threading.Thread(target=pass_stdin, args=(raw.sendall, connection.close), daemon=True).start()
@@ -113,10 +115,14 @@ def _network(client: Any, spec: DockerSpec) -> Iterator[Any]:
     labels = {OWNER: owner_of(os.getppid())}
     name = f"vlmhyperbench-{secrets.token_hex(6)}"
     network = client.networks.create(name, driver="bridge", internal=not spec.network, labels=labels)
-    yield network
-    if _STOPPED.is_set():
-        with suppress(Exception):  # the next launcher removes it
-            network.remove()
+    has_run = False
+    try:
+        yield network
+        has_run = True
+    finally:
+        if _STOPPED.is_set() or not has_run:
+            with suppress(Exception):  # the next launcher removes it
+                network.remove()
 
 
 def _check_readable(paths: list[str]) -> None:
@@ -130,8 +136,16 @@ def _check_readable(paths: list[str]) -> None:
             )
 
 
-def _options(spec: DockerSpec, paths: list[str], devices: tuple[str, ...]) -> dict[str, Any]:
-    from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
+def _device_request(chosen: tuple[str, ...]) -> Any:
+    from docker.types import DeviceRequest
+
+    if chosen == ("all",):
+        return DeviceRequest(count=-1, capabilities=[["gpu"]])
+    return DeviceRequest(device_ids=list(chosen), capabilities=[["gpu"]])
+
+
+def _options(spec: DockerSpec, paths: list[str]) -> dict[str, Any]:
+    from docker.types import LogConfig, Mount, Ulimit
 
     memory = {} if spec.memory_gib is None else {"mem_limit": int(spec.memory_gib * _GIB)}
     if memory:
@@ -139,7 +153,7 @@ def _options(spec: DockerSpec, paths: list[str], devices: tuple[str, ...]) -> di
     return {
         **memory,
         **({} if spec.cpus is None else {"nano_cpus": int(spec.cpus * 1e9)}),
-        **({"device_requests": [DeviceRequest(device_ids=list(devices), capabilities=[["gpu"]])]} if devices else {}),
+        **({"device_requests": [_device_request(gpus())]} if gpus() else {}),
         "name": f"vlmhyperbench-{secrets.token_hex(6)}",
         "labels": {OWNER: owner_of(os.getpid())},
         "stdin_open": True,

@@ -22,7 +22,6 @@ async def prepared(
     logs: Path,
     *,
     secrets_dir: Path | None = None,
-    devices: tuple[str, ...] = (),
     tell: Tell = tell_nobody,
     own: Collection[str] = (),
 ) -> AsyncIterator[Prepared]:
@@ -33,7 +32,6 @@ async def prepared(
         folder: Folder of all environments of this machine.
         logs: Folder of the installers' logs.
         secrets_dir: Folder of the secrets with which private repositories are read.
-        devices: UUIDs of the GPUs that a container may use.
         tell: Is told what takes time.
         own: Distributions of the platform itself that a virtual environment holds too, as this process has them.
 
@@ -45,15 +43,15 @@ async def prepared(
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
     workshop = Workshop(store=EnvironmentStore(folder), logs=logs, secrets_dir=secrets_dir or folder / "no-secrets")
-    async with _prepared(spec, workshop, devices, tell, own) as ready:
+    async with _prepared(spec, workshop, tell, own) as ready:
         yield ready
 
 
 def _prepared(
-    spec: EnvironmentSpec, workshop: Workshop, devices: tuple[str, ...], tell: Tell, own: Collection[str]
+    spec: EnvironmentSpec, workshop: Workshop, tell: Tell, own: Collection[str]
 ) -> AbstractAsyncContextManager[Prepared]:
     if isinstance(spec, DockerSpec):
-        return prepared_docker(spec, workshop.store.folder, devices, tell=tell)
+        return prepared_docker(spec, workshop.store.folder, tell=tell)
     if isinstance(spec, ApptainerSpec):
-        return prepared_apptainer(spec, workshop.store.folder, workshop.logs, devices, tell=tell)
+        return prepared_apptainer(spec, workshop.store.folder, workshop.logs, tell=tell)
     return prepared_virtualenv(spec, workshop, tell=tell, own=own)

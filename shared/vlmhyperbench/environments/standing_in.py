@@ -38,8 +38,6 @@ class Order:
     """The pinned environment."""
     marker: str
     """Path of the marker of the environment, whose packages are stated."""
-    devices: tuple[str, ...] = ()
-    """UUIDs of the GPUs that the engine may use."""
 
     def argv(self, module: str) -> tuple[str, ...]:
         """Return the launcher's command line."""
@@ -86,6 +84,14 @@ def write_output(piece: bytes) -> None:
     """Write output of the engine to stdout, at once."""
     sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
+
+
+def gpus() -> tuple[str, ...]:
+    """Return the GPUs that are left to this process: ids as in `CUDA_VISIBLE_DEVICES`, or `all`; empty without any."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return ("all",) if Path("/dev/nvidiactl").exists() else ()
+    return tuple(part for word in chosen.split(",") if (part := word.strip()) not in {"", "-1"})
 
 
 def user() -> str:
