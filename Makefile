@@ -110,7 +110,7 @@ clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/eng
 # The daemon that it starts is ended with it; one that runs already is left alone.
 containers: $(VENV)/.dev  ## Engines in containers of real Docker and Apptainer; as root, both are installed.
 	@tests/containers/install.sh .venvs/containers
-	@trap 'if [ -e .venvs/containers/dockerd.pid ]; then kill $$(cat .venvs/containers/dockerd.pid); fi' EXIT; \
+	@trap 'pkill -F .venvs/containers/dockerd.pid -x dockerd 2>/dev/null || true' EXIT; \
 		VLMHB_NEED_CONTAINERS=$(NEED) $(BIN)/pytest -q -rs tests/containers
 
 training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that was cut, exports to the byte.

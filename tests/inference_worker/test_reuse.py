@@ -167,3 +167,11 @@ def test_an_engine_that_differs_in_anything_is_not_the_same(recorded: dict[str, 
     assert not _is_same(recorded, ENGINE, is_apart=False)  # type: ignore[arg-type]
     assert not _is_same(RECORDED | {"version": ""}, replace(ENGINE, version=""), is_apart=False)
     assert not _is_same(RECORDED | {"version": "unknown"}, replace(ENGINE, version="unknown"), is_apart=False)
+
+
+def test_an_engine_in_a_container_is_the_same_only_with_the_same_image() -> None:
+    engine = replace(ENGINE, packages={}, environment={"kind": "apptainer", "image": "sha256:1"})
+    recorded = {**RECORDED, "packages": {}}
+    assert not _is_same(recorded, engine, is_apart=True)
+    assert not _is_same({**recorded, "environment": {"kind": "apptainer", "image": "sha256:2"}}, engine, is_apart=True)
+    assert _is_same({**recorded, "environment": dict(engine.environment)}, engine, is_apart=True)
