@@ -86,7 +86,7 @@ async def run_bounded(
     finally:
         child.send_signal(signal.SIGKILL)  # the whole group, including processes that the work started
         await child.wait()
-        await asyncio.to_thread(_kill_marked, mark)
+        await asyncio.to_thread(kill_marked, _MARK, mark)
     if status == -signal.SIGXCPU:
         raise _exceeded(what, f"{bounds.cpu_s} s of a processor")
     if status != 0:
@@ -94,9 +94,9 @@ async def run_bounded(
     return _result(parse_object(reply, what=f"The reader's reply on {what}", any_text=True), what, bounds)
 
 
-def _kill_marked(mark: str) -> None:
-    """Kill the processes that the work started in sessions of their own, until none is left."""
-    wanted = f"{_MARK}={mark}".encode()
+def kill_marked(variable: str, mark: str) -> None:
+    """Kill the processes that have this value of a variable, in whatever session they are, until none is left."""
+    wanted = f"{variable}={mark}".encode()
     for _ in range(_MAX_ROUNDS):
         pids = [pid for pid, variables in environments() if wanted in variables]
         if not pids:

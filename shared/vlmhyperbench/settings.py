@@ -58,6 +58,8 @@ class Timers(BaseModel):
     model. Longer where its requests' own limits (timeout, retries, think time, gaps between arrivals) allow more."""
     compute_s: float = Field(default=21_600.0, gt=0)
     """Time after which a computation in a child process (a dataset, one metric of a run, a report) has stalled."""
+    metric_s: float = Field(default=900.0, gt=0)
+    """Time after which a metric in an environment of its own hangs: to be opened, or to measure 500 answers."""
     cancel_term_s: float = Field(default=10.0, gt=0)
     """Time between SIGTERM and SIGKILL when a job is cancelled."""
     drain_s: float = Field(default=30.0, gt=0)
@@ -145,6 +147,8 @@ class Settings(BaseSettings):
     """Private hosts that may be measured; public addresses are always allowed."""
     allowed_adapters: frozenset[str] = frozenset()
     """Distributions whose adapters may be imported besides the product's own; for API and inference workers alike."""
+    metric_memory_bytes: int = Field(default=8 * 1024**3, ge=64 * 1024**2)
+    """Memory that each process of a metric in an environment of its own may allocate."""
     worker_name: str = Field(
         default_factory=socket.gethostname, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
     )
@@ -166,7 +170,7 @@ class Settings(BaseSettings):
 
     @property
     def environments_dir(self) -> Path:
-        """Folder of the engines' environments."""
+        """Folder of the environments of engines and metrics."""
         return self.home / "environments"
 
     @property

@@ -18,7 +18,9 @@ from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
+from vlmhyperbench.scoring.metrics import Hosts, host_of
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.metric_hosts import hosts_of
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS
 from vlmhyperbench_eval_worker.stopping import watch
 from vlmhyperbench_eval_worker.stored_measures import MetricInput, StoredMeasures, measure, measures_of_parent, reuse
@@ -28,9 +30,14 @@ from vlmhyperbench_eval_worker.verdicts import read_verdicts, with_verdicts
 async def handle_score(job: ClaimedJob) -> Outcome:
     """Do one SCORE job; a metric that cannot be loaded fails the run, a metric that raises leaves rows unscored."""
     run, spec = await _read_run(job)
+    async with hosts_of(job, spec.metrics) as hosts:
+        return await _score(job, run, spec, hosts)
+
+
+async def _score(job: ClaimedJob, run: RunView, spec: RunSpec, hosts: Hosts) -> Outcome:
     # The answers of a re-scored run are complete, so there is nothing to watch.
     is_watching = spec.stop is not None and job.job.needs_state == "STARTED"
-    stopping = await watch(job, run, spec, spec.stop) if spec.stop and is_watching else None
+    stopping = await watch(job, run, spec, spec.stop, hosts) if spec.stop and is_watching else None
     if job.draining.is_set():
         return Preempted()
     payload = ("text", "reported") if isinstance(spec.target, ImportTarget) else ("text",)
@@ -50,7 +57,14 @@ async def handle_score(job: ClaimedJob) -> Outcome:
             verdicts = await read_verdicts(job, metric)
             scored = await asyncio.to_thread(with_verdicts, rows, verdicts, metric, answers=run.total or 0)
             judge_engines = await _engines(job, verdicts)
-        source = MetricInput(spec=spec, manifest_id=run.manifest_id, metric=metric, extractor=extractor, rows=scored)
+        source = MetricInput(
+            spec=spec,
+            manifest_id=run.manifest_id,
+            metric=metric,
+            extractor=extractor,
+            host=host_of(metric, hosts),
+            rows=scored,
+        )
         stored = await reuse(job, source, known) or await measure(job, source, no=no)
         evaluation = identify(
             spec,
@@ -60,6 +74,7 @@ async def handle_score(job: ClaimedJob) -> Outcome:
             engines=engines,
             judges=judge_engines,
             environment=stored.environment,
+            packages=source.host.packages if source.host is not None else None,
         )
         written.append((stored, evaluation))
         await job.progress(done=rows.height * (no + 1), total=rows.height * len(wanted))

@@ -8,7 +8,7 @@ import platform
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import (
     Distribution,
     PackageNotFoundError,
@@ -22,7 +22,9 @@ import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
+from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.scoring import judge, reported
+from vlmhyperbench.scoring.apart import MetricApart
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import Policy, open_answering, open_failing
 from vlmhyperbench.scoring.scores import Row, Score, score
@@ -64,7 +66,8 @@ class MeasuredMetric:
     values: int
     """Number of rows that have a value."""
     identity: dict[str, JsonValue]
-    """Name, profile, version, extractor, package and parameters."""
+    """Name, profile, version, extractor, package and parameters; of a metric in its own environment also its
+    description and its packages, so that reports need neither its code nor its environment."""
     packages: dict[str, str]
     """Distribution → version of the packages that computed them."""
 
@@ -73,22 +76,25 @@ def measure_metric(
     facts: polars.DataFrame,
     spec: MetricSpec,
     *,
+    host: MetricHost | None = None,
     extractor: ExtractorSpec = TEXT,
     on_model_failure: Policy = "zero",
     on_invalid: Policy = "exclude",
 ) -> MeasuredMetric:
     """Score a run's facts by one metric with one extractor; the columns `reported` and `verdicts` are optional.
 
-    `on_invalid` also applies to answers that the metric parses itself, unless its own parameters say otherwise.
+    `on_invalid` also applies to answers that the metric parses itself, unless its own parameters say otherwise. `host`
+    is the environment that the metric pins, if it pins one.
 
     Raises:
         NotFound: the metric or the extractor is not registered.
         InvalidInput: the metric refuses its profile or parameters, the extractor refuses its parameters, or the metric
             has too many statistics.
         Conflict: the installed metric has another version than the run pins, or its code was edited.
-        PluginFailure: the metric cannot be constructed.
+        PluginFailure: the metric cannot be constructed; or its process in its own environment ended or hangs.
+        NotReady: its environment is not prepared here.
     """
-    metric, failing = open_answering(spec, on_invalid=on_invalid), open_failing(spec)
+    metric, failing = open_answering(spec, host, on_invalid=on_invalid), open_failing(spec, host)
     policies = {"on_model_failure": on_model_failure, "on_invalid": on_invalid}
     frames: list[polars.DataFrame] = []
     names: set[str] = set()
@@ -101,7 +107,12 @@ def measure_metric(
     frame = polars.concat([empty, *frames], how="diagonal").with_columns(polars.col("^stat\\..*$").fill_null(0.0))
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd")
-    packages = packages_of(type(metric))
+    packages = packages_of(type(metric)) if host is None else dict(host.packages)
+    owner = next((f"{name}=={number}" for name, number in packages.items()), None)
+    apart: dict[str, JsonValue] = {}
+    if isinstance(metric, MetricApart):
+        owner = metric.distribution
+        apart = {"description": asdict(metric.description), "packages": {**packages}}
     return MeasuredMetric(
         content=buffer.getvalue(),
         rows=frame.height,
@@ -112,8 +123,9 @@ def measure_metric(
             "version": spec.version,
             "class_path": spec.class_path,
             "extractor": extractor.label,
-            "package": next((f"{name}=={number}" for name, number in packages.items()), None),
+            "package": owner,
             "params": spec.params,
+            **apart,
         },
         packages=packages,
     )

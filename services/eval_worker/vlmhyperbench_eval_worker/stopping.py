@@ -26,7 +26,8 @@ from vlmhyperbench.domain.specs import MetricSpec, RunSpec, StopRule
 from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
-from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.metric_process import MetricHost
+from vlmhyperbench.scoring.metrics import Hosts, host_of, open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -54,10 +55,12 @@ class Watched:
     spec: RunSpec
     rule: StopRule
     metric: MetricSpec
+    host: MetricHost | None
+    """The environment that the metric pins, prepared; None if it pins none."""
     baseline: RunView
 
 
-async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) -> JsonObject:
+async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule, hosts: Hosts) -> JsonObject:
     """Watch until the run's inference has ended, and return the result of its rule, as the report states it.
 
     If the run is cancelled or the worker drains, it ends early and the result is not used.
@@ -72,9 +75,10 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
     if metric is None:
         message = f"The run is not scored by {rule.metric}, the metric of its stop rule."
         raise NotFound(message, cure="Name one of the metrics of the run in the stop rule.")
-    pairing = await _begin(job, run, spec, rule, await job.run_cpu(describe, metric))
+    host = host_of(metric, hosts)
+    pairing = await _begin(job, run, spec, rule, await job.run_cpu(describe, metric, host))
     baseline = await _baseline(job, run, spec, rule)
-    watched = Watched(job=job, run=run, spec=spec, rule=rule, metric=metric, baseline=baseline)
+    watched = Watched(job=job, run=run, spec=spec, rule=rule, metric=metric, host=host, baseline=baseline)
     while not await _is_answered(watched):
         if not await _is_asking(watched):
             return _outcome(watched, pairing, None, state="no_baseline")
@@ -82,9 +86,9 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
     return await _follow(watched, replace(pairing, baseline=await _values(watched, baseline)))
 
 
-def describe(metric: MetricSpec) -> MetricDescription:
+def describe(metric: MetricSpec, host: MetricHost | None = None) -> MetricDescription:
     """Return a metric's description; call it in a child, since it loads the metric's code."""
-    return open_metric(metric).description
+    return open_metric(metric, host).description
 
 
 async def _begin(
@@ -164,6 +168,7 @@ async def _values(
         measure_metric,
         rows.select(FACT_COLUMNS),
         watched.metric,
+        host=watched.host,
         extractor=spec.extractors[0],
         on_model_failure=spec.on_model_failure,
         on_invalid=spec.on_invalid,

@@ -23,6 +23,7 @@ from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PackageRef, RunSpec
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged
+from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, measure_metric, packages_of
@@ -42,6 +43,8 @@ class MetricInput:
     """Hash of the samples."""
     metric: MetricSpec
     extractor: ExtractorSpec
+    host: MetricHost | None
+    """The environment that the metric pins, prepared; None if it pins none."""
     rows: polars.DataFrame
     """Columns as SCORE reads them."""
 
@@ -70,6 +73,7 @@ async def measure(job: ClaimedJob, source: MetricInput, *, no: int) -> StoredMea
         measure_metric,
         source.rows,
         metric,
+        host=source.host,
         extractor=source.extractor,
         on_model_failure=source.spec.on_model_failure,
         on_invalid=source.spec.on_invalid,
@@ -79,8 +83,9 @@ async def measure(job: ClaimedJob, source: MetricInput, *, no: int) -> StoredMea
         job.runtime.storage.put, key, measured.content, media_type="application/vnd.apache.parquet"
     )
     environment = digest_of(dict(measured.packages))
-    # Code of a dotted path may import other code that changes unnoticed, so its measures are never reused.
-    is_versioned = isinstance(metric.package, PackageRef) or is_judge(metric)
+    # Code of a dotted path may import other code that changes unnoticed, so its measures are never reused. In its own
+    # environment all code has a version.
+    is_versioned = isinstance(metric.package, PackageRef) or is_judge(metric) or metric.environment is not None
     return StoredMeasures(
         storage_key=stored.key,
         sha256=stored.sha256,
@@ -100,7 +105,10 @@ async def reuse(
     """Return the file among `known` that was computed from the same inputs; None if it is missing or damaged."""
     if not known:
         return None
-    environment = await job.run_cpu(environment_of, source.metric)
+    if source.host is not None:
+        environment = digest_of(dict(source.host.packages))
+    else:
+        environment = await job.run_cpu(environment_of, source.metric)
     mark = await asyncio.to_thread(fingerprint, source, environment=environment)
     manifest = known.get(mark)
     if manifest is None:

@@ -11,13 +11,15 @@ from uuid import UUID
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import artifacts, events, experiments, runs
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
-from vlmhyperbench.domain.specs import ReportWriterSpec
+from vlmhyperbench.domain.specs import MetricSpec, ReportWriterSpec, RunSpec
 from vlmhyperbench.domain.states import experiment_state
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.events import EventType
+from vlmhyperbench.scoring.metrics import is_combined_apart
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.metric_hosts import hosts_of
 from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_reporter.plugin_writers import FailedWriter, write_by_plugins
 from vlmhyperbench_reporter.reading import read_bundle
@@ -66,7 +68,9 @@ async def _of_run(job: ClaimedJob) -> _Requested:
     (bundle,) = await _read(job, [job.run_id])
     wanted = bundle.spec.get("reports", FORMATS)
     formats = [name for name in FORMATS if isinstance(wanted, Sequence) and name in wanted]
-    return _Requested(draft=await job.run_cpu(compose_run, bundle), formats=formats, writers=_writers([bundle]))
+    async with hosts_of(job, _combined_apart([bundle])) as hosts:
+        draft = await job.run_cpu(compose_run, bundle, hosts)
+    return _Requested(draft=draft, formats=formats, writers=_writers([bundle]))
 
 
 async def _of_experiment(job: ClaimedJob) -> _Requested:
@@ -79,8 +83,19 @@ async def _of_experiment(job: ClaimedJob) -> _Requested:
     bundles = await _read(job, [run.id for run in members])
     # The experiment ends only with this report, so the report states how its runs ended.
     state = experiment_state([run.state for run in members])
-    draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, bundles)
+    async with hosts_of(job, _combined_apart(bundles)) as hosts:
+        draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, bundles, hosts)
     return _Requested(draft=draft, formats=FORMATS, writers=_writers(bundles))
+
+
+def _combined_apart(bundles: Sequence[RunBundle]) -> list[MetricSpec]:
+    """Return the metrics whose values only their code, in their own environment, can combine."""
+    wanted: list[MetricSpec] = []
+    for bundle in bundles:
+        descriptions = {file.identity.get("name"): file.identity.get("description") for file in bundle.measures}
+        metrics = RunSpec.model_validate(bundle.spec).metrics
+        wanted += [metric for metric in metrics if is_combined_apart(metric, descriptions.get(metric.name))]
+    return wanted
 
 
 def _writers(bundles: Sequence[RunBundle]) -> list[ReportWriterSpec]:

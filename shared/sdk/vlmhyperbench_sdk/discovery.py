@@ -13,9 +13,10 @@ import traceback
 from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Literal
+from typing import Literal, cast
 
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -74,6 +75,26 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
     except Exception as error:  # the plugin's constructor runs here, and may raise anything
         message = f"The {what} cannot be constructed: it raises {type(error).__name__} ({error})."
         raise PluginFailure(message, cure=f"Correct its params, or the class {plugin.__qualname__}.") from error
+
+
+def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: str) -> Metric:
+    """Find and construct a metric by its registered name or its dotted path; `name` is its name in errors.
+
+    Raises:
+        NotFound: no package registers it.
+        InvalidInput: it refuses its profile or params.
+        Conflict: two packages register the name.
+        PluginFailure: importing or constructing it failed.
+    """
+    metric = cast("Metric", construct("metrics", class_path, params, called=name))
+    try:
+        metric.description  # noqa: B018 -- reports a description that cannot be made before anything is measured
+    except VlmHyperBenchError:
+        raise
+    except Exception as error:  # the plugin's own code runs here, and may raise anything
+        message = f"The description of the metric {name!r} cannot be read: it raises {type(error).__name__} ({error})."
+        raise PluginFailure(message, cure="Correct the property description of the metric's class.") from error
+    return metric
 
 
 def _check_params(plugin: type, params: Mapping[str, JsonValue], what: str) -> None:

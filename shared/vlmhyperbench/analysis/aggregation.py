@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.combining import Combining
 from vlmhyperbench.analysis.distributions import rank_of
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -51,15 +51,6 @@ _DESCRIBED = ("n", "n_scored", "n_invalid", *_OUTCOMES, "unscored", "mean", *_PE
 _INVALID = "is_invalid"
 _AGGREGATED = ("value", "pooled", "lower", "upper", "ci_low", "ci_high", "ci_method", "ci_units")
 _INDEX, _DOCUMENT = "index of the row", "number of the document"
-
-
-class Combining(Protocol):
-    """Part of a metric that aggregation uses."""
-
-    @property
-    def description(self) -> MetricDescription: ...
-
-    def combine(self, sums: Mapping[str, float]) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +116,15 @@ def aggregate(
     described = _distribution(grouped)
     names = _names(grouped.present, STATISTIC)
     sums = stats.sums_of_runs(_columns(grouped.present, STATISTIC, names), grouped.n_present)
-    pooled = _combine(metric, names, sums, grouped.n_present > 0)
-    value = pooled if metric.description.aggregation == "pooled" else described["mean"]
+    is_pooled = metric.description.aggregation == "pooled"
+    # A metric that is averaged combines sums to the mean by its contract, so its code is not needed.
+    value = _combine(metric, names, sums, grouped.n_present > 0) if is_pooled else described["mean"]
     lower, upper = _bounds(grouped, metric, value=value, names=names, sums=sums)
     intervals = _intervals(grouped, metric, names=names, seed=seed)
     low, high = metric.description.range
     aggregated = {
         "value": value,
-        "pooled": pooled,
+        "pooled": value,
         "lower": lower,
         "upper": upper,
         "ci_low": np.clip(intervals.low, low, high),

@@ -6,7 +6,7 @@ the document (`cluster`) is the unit. A difference is the other run's value minu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
@@ -16,6 +16,7 @@ import polars
 
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.aggregation import STATISTIC
+from vlmhyperbench.analysis.combining import Combine
 from vlmhyperbench.analysis.equivalence import detectable_effect, equivalence, pseudo_values
 from vlmhyperbench_sdk.protocols import MetricDescription
 
@@ -64,7 +65,7 @@ class Measured:
     definition: str
     """Digest of what the description does not contain, such as params (`identity.definition_of`)."""
     description: MetricDescription
-    combine: Callable[[Mapping[str, float]], float | None]
+    combine: Combine
     frame: polars.DataFrame
 
     def is_same(self, other: Measured) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 import polars
 
-from vlmhyperbench.analysis.aggregation import CLUSTER, Combining, aggregate
+from vlmhyperbench.analysis.aggregation import CLUSTER, aggregate
+from vlmhyperbench.analysis.combining import Combining
 from vlmhyperbench.analysis.results import Aggregate, Interval
 
 

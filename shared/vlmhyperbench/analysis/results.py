@@ -75,7 +75,7 @@ class Aggregate:
     """The metric's own aggregate: `pooled` where it is pooled, else `mean`."""
     mean: float | None
     pooled: float | None
-    """`combine` of the summed statistics."""
+    """`combine` of the summed statistics; of a metric that is averaged, the mean."""
     median: float | None
     p95: float | None
     p99: float | None

@@ -8,15 +8,15 @@ means, corpus BLEU and pooled CER are the same case.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from vlmhyperbench.analysis.combining import Combine, combine_rows
 from vlmhyperbench.analysis.results import CONFIDENCE, Interval, Method
 
 FloatArray = npt.NDArray[np.float64]
@@ -111,7 +111,7 @@ def mean_of(sums: FloatArray) -> FloatArray:
         return sums[..., 0] / sums[..., 1]
 
 
-def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequence[str]) -> Estimator:
+def pooled(combine: Combine, names: Sequence[str]) -> Estimator:
     """Make an estimator from a metric's `combine`.
 
     Args:
@@ -123,8 +123,7 @@ def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequen
         values = np.empty(len(rows))
         for first in range(0, len(rows), _COMBINED):
             part = slice(first, first + _COMBINED)
-            combined = map(combine, map(dict, map(zip, repeat(names), zip(*rows[part].T.tolist(), strict=True))))
-            values[part] = list(combined)  # numpy reads None as NaN
+            values[part] = combine_rows(combine, names, rows[part].T.tolist())  # numpy reads None as NaN
         return values
 
     def estimate(sums: FloatArray) -> FloatArray:

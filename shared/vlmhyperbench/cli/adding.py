@@ -87,7 +87,7 @@ def metric(
         name: Name of the registry entry; by default the metric's own name.
         output: How the output is printed.
     """
-    from vlmhyperbench.scoring.metrics import construct_metric
+    from vlmhyperbench_sdk.discovery import construct_metric
 
     description = construct_metric(class_path, {}, name=name or class_path).description
     added = open_shelf().add_metric(

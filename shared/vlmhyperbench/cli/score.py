@@ -18,7 +18,7 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.lines import lines_of
 from vlmhyperbench.scoring.measuring import measure_all
-from vlmhyperbench.scoring.metrics import construct_metric
+from vlmhyperbench_sdk.discovery import construct_metric
 from vlmhyperbench_sdk.jsontext import compact_json, parse_json, parse_object
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, JsonValue

@@ -68,6 +68,7 @@ def identify(
     manifest_id: str | None,
     engines: Sequence[tuple[str, str]],
     environment: str,
+    packages: Mapping[str, str] | None = None,
     judges: Sequence[tuple[str, str]] = (),
 ) -> dict[str, JsonValue]:
     """Return the components of an identity, by name.
@@ -79,6 +80,7 @@ def identify(
         manifest_id: hash of the samples that were asked.
         engines: name and version of each engine that answered.
         environment: digest of the packages that computed the metric.
+        packages: these packages with their versions, if the metric runs in an environment of its own.
         judges: name and version of each engine that gave verdicts; a judge's target and prompt are its parameters.
     """
     is_imported = isinstance(spec.target, ImportTarget)  # the hash of its file covers prompts and decoding
@@ -110,6 +112,7 @@ def identify(
             "params": _without_costs(metric.params) if is_judge(metric) else metric.params,
             "package": _label(metric.package),
             "environment": environment,
+            **({"packages": dict(packages)} if packages is not None else {}),
             "on_model_failure": spec.on_model_failure,
             "scoring": SCORING,
         },

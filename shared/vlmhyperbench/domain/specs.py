@@ -232,7 +232,10 @@ class MetricSpec(Spec):
     class_path: str
     """Entry-point name or dotted path."""
     package: PluginRef | None = None
+    """None also for a metric in its own environment, whose packages are resolved where it runs."""
     params: dict[str, JsonValue] = Field(default_factory=dict)
+    environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
+    """Where it runs; None is the platform's own interpreter, and left out, so that digests did not change."""
 
     @property
     def label(self) -> str:

@@ -41,6 +41,9 @@ CONTAINER_VARIABLES = (
 )
 """Those that an engine in a container inherits: none that names a path or an address of this machine."""
 
+METRIC_VARIABLES = (*ENGINE_VARIABLES, "JAVA_HOME", "NLTK_DATA")
+"""Variables that a metric in an environment of its own inherits, unless they look like credentials."""
+
 Tell = Callable[[str, int | None], Awaitable[None]]
 """Receives a step of the preparation (`fetching`, `resolving`, `waiting`, `installing`) and the number of packages, if
 known."""

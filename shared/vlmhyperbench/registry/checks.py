@@ -17,7 +17,7 @@ from vlmhyperbench.registry.pins import templates_of
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
-from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, ModelEntry, RunEntry
+from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, MetricEntry, ModelEntry, RunEntry
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
 from vlmhyperbench.registry.targets import adapter_of
 from vlmhyperbench_sdk.discovery import normalise
@@ -114,8 +114,9 @@ def _adapter(references: References, adapter: str, package: str | None, path: Pa
         check_adapter(references, package, adapter, path, package_path=(*path[:-1], package_key))
 
 
-def _environment(references: References, entry: BackendEntry | ModelEntry) -> None:
-    for no, name in enumerate(entry.environment.packages if entry.environment is not None else ()):
+def _environment(references: References, entry: BackendEntry | ModelEntry | MetricEntry) -> None:
+    virtualenv = entry.environment.virtualenv if entry.environment is not None else None
+    for no, name in enumerate(virtualenv.packages if virtualenv is not None else ()):
         location = ("environment", "virtualenv", "packages", no)
         references.find(references.catalogue.packages, "packages", name, location)
 
@@ -158,7 +159,14 @@ def _prompt(references: References, name: str) -> None:
 
 def _metric(references: References, name: str) -> None:
     metric = references.catalogue.metrics[name]
-    references.plugin("metrics", metric.class_path, metric.package, ("class_path",))
+    if metric.environment is None:
+        references.plugin("metrics", metric.class_path, metric.package, ("class_path",))
+    elif metric.class_path == judging.CLASS_PATH:
+        message = "a judge asks a model, and computes nothing in an environment."
+        references.say(("environment",), message, "Leave environment out; the backend of its target may have one.")
+    elif metric.package is not None:
+        references.find(references.catalogue.packages, "packages", metric.package, ("package",))
+    _environment(references, metric)
     if metric.class_path == judging.CLASS_PATH:
         pin_judge(references, name, metric.params, ("params",))
 

@@ -93,6 +93,12 @@ class EnvironmentChoice(Strict):
         return self.virtualenv.packages if self.virtualenv is not None else ()
 
 
+class MetricEnvironmentChoice(Strict):
+    """Where a metric runs, if not in the platform's own interpreter."""
+
+    virtualenv: VirtualenvChoice
+
+
 class ModelChoice(Strict):
     """A registered model."""
 

@@ -11,6 +11,7 @@ from vlmhyperbench.domain.judging import Judging, Worth, is_judge, plain
 from vlmhyperbench.domain.specs import Decoding, MetricSpec
 from vlmhyperbench.registry.choices import ExtractorRef, TargetChoice
 from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.packages import pin_metric_environment
 from vlmhyperbench.registry.pins import check_supported, merge_decoding, pin_extractors, pin_prompt
 from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.references import References
@@ -51,6 +52,8 @@ def pin_metrics(
         location = (*path, no) if path[-1] == "metrics" else path
         metric = references.metric(reference, location)
         if metric is not None:
+            environment = pin_metric_environment(references, references.catalogue.metrics[metric.name], location)
+            metric = metric.model_copy(update={"environment": environment})
             if task is not None:
                 check_supported(references, "metric", metric.name, task.supported_metrics, task, location)
             if is_judge(metric):

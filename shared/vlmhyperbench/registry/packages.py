@@ -8,10 +8,10 @@ from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, Environ
 from vlmhyperbench.domain.packages import GitPackage, IndexPackage, LocalPackage
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.folders import content_sha256
-from vlmhyperbench.registry.choices import EnvironmentChoice
+from vlmhyperbench.registry.choices import EnvironmentChoice, VirtualenvChoice
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, PackageEntry
+from vlmhyperbench.registry.schemas import BackendEntry, MetricEntry, ModelEntry, PackageEntry
 from vlmhyperbench.registry.sources import GitSource, PypiSource
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
@@ -38,6 +38,16 @@ def pin_environments(
         return None, engine
     pinned = pin_package(references, package, path)
     return engine, VirtualenvSpec(packages=(pinned,)) if pinned is not None else None
+
+
+def pin_metric_environment(references: References, entry: MetricEntry, path: Path) -> VirtualenvSpec | None:
+    """Pin the environment of a metric; the package that its entry names is one of those that it holds."""
+    if entry.environment is None:
+        return None
+    choice = entry.environment.virtualenv
+    if entry.package is not None and entry.package not in choice.packages:
+        choice = choice.model_copy(update={"packages": (*choice.packages, entry.package)})
+    return _pin_virtualenv(references, choice, path)
 
 
 def check_adapter(references: References, package: str, adapter: str, path: Path, *, package_path: Path) -> None:
@@ -98,8 +108,10 @@ def _pin(references: References, choice: EnvironmentChoice, path: Path) -> Envir
         return DockerSpec(**choice.docker.model_dump())
     if choice.apptainer is not None:
         return ApptainerSpec(**choice.apptainer.model_dump())
-    if choice.virtualenv is None:
-        return None
+    return _pin_virtualenv(references, choice.virtualenv, path) if choice.virtualenv is not None else None
+
+
+def _pin_virtualenv(references: References, choice: VirtualenvChoice, path: Path) -> VirtualenvSpec:
     pinned = [pin_package(references, name, path) for name in choice.packages]
     packages = tuple(package for package in pinned if package is not None)
-    return VirtualenvSpec(**choice.virtualenv.model_dump(exclude={"packages"}), packages=packages)
+    return VirtualenvSpec(**choice.model_dump(exclude={"packages"}), packages=packages)

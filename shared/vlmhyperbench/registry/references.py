@@ -90,7 +90,7 @@ class References:
             profile=profile,
             version=entry.version,
             class_path=entry.class_path,
-            package=self.plugins.pin("metrics", entry.class_path),
+            package=self.plugins.pin("metrics", entry.class_path) if entry.environment is None else None,
             params={**entry.params, **entry.profiles.get(profile, {})},
         )
 

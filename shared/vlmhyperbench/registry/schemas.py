@@ -20,6 +20,7 @@ from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import (
     Columns,
     EnvironmentChoice,
+    MetricEnvironmentChoice,
     Extractors,
     Labels,
     MetricRefs,
@@ -179,6 +180,8 @@ class MetricEntry(Entry):
     """Other profile → its params, which override `params`."""
     params: Params = Field(default_factory=dict)
     package: Slug | None = None
+    environment: MetricEnvironmentChoice | None = None
+    """Where the metric runs, if not in the platform's interpreter; its class is then looked up there."""
 
 
 class ReportEntry(Entry):

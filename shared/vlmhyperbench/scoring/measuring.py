@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
+from vlmhyperbench.metric_process import MetricLost, RaisedApart
 from vlmhyperbench_sdk.errors import PluginFailure
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
@@ -22,18 +23,27 @@ def measure_all(
     """Measure a batch; rows on which the metric raises or breaks its contract become unscored, and no others.
 
     All three sequences have the shape (rows,).
+
+    Raises:
+        MetricLost: the process of a metric in its own environment ended or hangs.
     """
     if not predictions:
         return []
     try:
         measures = metric.measure(predictions, references, metadata=metadata)
         return _checked(measures, len(predictions))
+    except MetricLost:
+        raise
     except Exception as error:  # noqa: BLE001 -- the plugin's own code runs here, and may raise anything
         if len(predictions) == 1:
-            return [Measure.unscored(_reason(f"metric_error: {type(error).__name__}: {error}"))]
+            return [Measure.unscored(_reason(f"metric_error: {_words(error)}"))]
     half = len(predictions) // 2
     first = measure_all(metric, predictions[:half], references[:half], metadata[:half])
     return first + measure_all(metric, predictions[half:], references[half:], metadata[half:])
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, RaisedApart) else f"{type(error).__name__}: {error}"
 
 
 def _checked(measures: Measures, count: int) -> list[Measure]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 import polars
 
+from vlmhyperbench.analysis.combining import Combining
 from vlmhyperbench.domain.identity import definition_of, may_be_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import asks_the_run
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench.summaries.scores import MetricIdentity
-from vlmhyperbench_sdk.protocols import Metric, MetricDescription
+from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject
 
 GROUP = "group."
@@ -32,7 +33,7 @@ class OpenedMetric:
     """A metric that a run pins, opened, with its measures."""
 
     spec: MetricSpec
-    metric: Metric
+    metric: Combining
     environment: str
     """Digest of the packages that computed the measures."""
     extractor: str = "text@1"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.analysis import stats
-from vlmhyperbench.analysis.aggregation import Combining
+from vlmhyperbench.analysis.combining import Combining
 from vlmhyperbench.analysis.quality import aggregates_of
 from vlmhyperbench.analysis.results import Aggregate
 from vlmhyperbench_sdk.protocols import MetricDescription

@@ -1,0 +1,97 @@
+"""Prepare the environments that metrics pin, for as long as a job or a command uses the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from uuid import uuid4
+
+from vlmhyperbench.bounded import kill_marked
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.environments.base import METRIC_VARIABLES, Prepared, Tell, tell_nobody
+from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.metric_process import MARK, MetricHost
+from vlmhyperbench.processes import child_environment
+from vlmhyperbench.scoring.metrics import Hosts
+from vlmhyperbench.settings import Settings
+
+Prepare = Callable[[EnvironmentSpec], AbstractAsyncContextManager[Prepared]]
+
+
+@asynccontextmanager
+async def metric_hosts(
+    metrics: Iterable[MetricSpec], settings: Settings, *, prepare: Prepare, label: Mapping[str, str] | None = None
+) -> AsyncIterator[Hosts]:
+    """Prepare every environment that the metrics pin, and hold it while the block runs; then end what runs in it.
+
+    Args:
+        metrics: Metrics, with or without an environment.
+        settings: Settings of this process.
+        prepare: Prepares one environment.
+        label: Variables by which the next boot of a worker finds orphan processes.
+
+    Raises:
+        InvalidInput, NotFound, Unavailable: as `preparing.prepared`.
+    """
+    hosts: dict[str, MetricHost] = {}
+    async with AsyncExitStack() as held:
+        for spec in [metric.environment for metric in metrics if metric.environment is not None]:
+            if digest_of(spec) not in hosts:
+                ready = await held.enter_async_context(prepare(spec))
+                host = _host(ready, settings, label or {})
+                held.push_async_callback(asyncio.to_thread, kill_marked, MARK, host.mark)
+                hosts[digest_of(spec)] = host
+        yield hosts
+
+
+@contextmanager
+def metric_hosts_here(
+    metrics: Iterable[MetricSpec], settings: Settings, *, tell: Tell = tell_nobody
+) -> Iterator[Hosts]:
+    """Do the same for a command, which may itself be called from an event loop.
+
+    Raises:
+        InvalidInput, NotFound, Unavailable: as `preparing.prepared`.
+    """
+    wanted = [metric for metric in metrics if metric.environment is not None]
+    if not wanted:
+        yield {}
+        return
+
+    async def prepare_all() -> tuple[Hosts, list[int]]:
+        locks: list[int] = []
+
+        @asynccontextmanager
+        async def prepare(spec: EnvironmentSpec) -> AsyncIterator[Prepared]:
+            async with prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell) as ready:
+                locks.append(os.dup(ready.lock_fd))  # the copy holds the lock after the block
+                yield ready
+
+        async with metric_hosts(wanted, settings, prepare=prepare) as hosts:
+            return hosts, locks
+
+    with ThreadPoolExecutor(1) as thread:
+        hosts, locks = thread.submit(asyncio.run, prepare_all()).result()
+    try:
+        yield hosts
+    finally:
+        for host in hosts.values():
+            kill_marked(MARK, host.mark)
+        for lock in locks:
+            os.close(lock)
+
+
+def _host(ready: Prepared, settings: Settings, label: Mapping[str, str]) -> MetricHost:
+    return MetricHost(
+        python=ready.python,
+        packages={**ready.packages, "python": ready.python_version},
+        mark=uuid4().hex,
+        variables=child_environment(label, inherited=METRIC_VARIABLES),
+        memory_bytes=settings.metric_memory_bytes,
+        reply_s=settings.timers.metric_s,
+    )

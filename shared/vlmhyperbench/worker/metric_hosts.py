@@ -1,0 +1,51 @@
+"""The environments of a job's metrics: prepared before the job computes, with progress for those who watch the run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+
+from vlmhyperbench.bus import Progress
+from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.environments.base import Prepared
+from vlmhyperbench.environments.hosting import metric_hosts
+from vlmhyperbench.environments.installer import TIMEOUT_S
+from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.logs import get_logger
+from vlmhyperbench.scoring.metrics import Hosts
+from vlmhyperbench.worker.claims import ClaimedJob
+
+_LOG = get_logger(__name__)
+
+
+@asynccontextmanager
+async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncIterator[Hosts]:
+    """Prepare the environments that metrics of a job pin, and hold them while the block runs.
+
+    The job does not stall while they are built.
+
+    Raises:
+        InvalidInput: requirements cannot be resolved or installed.
+        NotFound: the machine has no such version of Python.
+        Unavailable: uv is missing, the disk is full, or the package index does not answer.
+    """
+
+    async def tell(step: str, packages: int | None) -> None:
+        _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
+        progress = Progress(run_id=job.stream_id, stage="environment", done=0, total=packages, at=datetime.now(UTC))
+        await job.runtime.bus.publish_progress(job.stream_id, progress)
+
+    @asynccontextmanager
+    async def prepare(spec: EnvironmentSpec) -> AsyncIterator[Prepared]:
+        async with AsyncExitStack() as held:
+            with job.loading(2 * TIMEOUT_S):
+                ready = await held.enter_async_context(
+                    prepared(spec, job.settings.environments_dir, job.settings.home / "logs", tell=tell)
+                )
+            _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
+            yield ready
+
+    async with metric_hosts(metrics, job.settings, prepare=prepare, label=job.context.label) as hosts:
+        yield hosts
