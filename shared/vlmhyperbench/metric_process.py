@@ -37,6 +37,7 @@ _ENDED: Final = (
 )
 _HANGS: Final = "Correct the metric, or allow it more time by VLMHB_TIMERS__METRIC_S."
 _NONSENSE: Final = "Correct the metric: only the platform's program may write to its pipe."
+_MISSING: Final = "Correct its class_path, or add its distribution to its environment."
 _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
     kind.__name__: kind for kind in (InvalidInput, NotFound, Conflict, PluginFailure)
 }
@@ -94,7 +95,7 @@ class MetricProcess:
         """Whether it can be asked."""
         return self._process.poll() is None
 
-    def ask(self, request: JsonObject, what: str) -> JsonValue:
+    def ask(self, request: JsonObject, what: str, *, within_s: float) -> JsonValue:
         """Send a request and return the result; `what` names the metric in errors.
 
         Raises:
@@ -103,19 +104,19 @@ class MetricProcess:
             MetricLost: the process ended, takes too long, or replies nonsense; it is killed then.
         """
         try:
-            reply = parse_object(self._exchange(json.dumps(request).encode() + b"\n"), what="The reply", any_text=True)
+            line = self._exchange(json.dumps(request).encode() + b"\n", within_s)
+            reply = parse_object(line, what="The reply", any_text=True)
         except (EOFError, BrokenPipeError) as error:
             raise self._lost(f"The process of the {what} {self._ending()}", _ENDED) from error
         except TimeoutError as error:
-            raise self._lost(f"The {what} did not reply within {self._host.reply_s:g} s", _HANGS) from error
+            raise self._lost(f"The {what} did not reply within {within_s:g} s", _HANGS) from error
         except InvalidInput as error:
             raise self._lost(f"The process of the {what} gave no valid reply ({error.message})", _NONSENSE) from error
         if "raised" in reply:
             raise RaisedApart(str(reply["raised"]))
         refused = reply.get("error")
         if isinstance(refused, Mapping):
-            kind = _KINDS.get(str(refused.get("kind")), PluginFailure)
-            raise kind(str(refused.get("message")), cure=str(refused.get("cure")), code=str(refused.get("code")))
+            raise _refusal(refused, what)
         return reply.get("result")
 
     def close(self) -> None:
@@ -128,7 +129,7 @@ class MetricProcess:
             with suppress(OSError):
                 pipe.close()
 
-    def _exchange(self, request: bytes) -> bytes:
+    def _exchange(self, request: bytes, within_s: float) -> bytes:
         """Write a line and read one; the process may read late, so neither blocks.
 
         Raises:
@@ -136,7 +137,7 @@ class MetricProcess:
             TimeoutError: there is no reply in time.
             InvalidInput: the reply is too long.
         """
-        deadline = time.monotonic() + self._host.reply_s
+        deadline = time.monotonic() + within_s
         unsent, reply = memoryview(request), bytearray()
         with selectors.DefaultSelector() as ready:
             ready.register(self._requests, selectors.EVENT_WRITE)
@@ -172,6 +173,16 @@ class MetricProcess:
         tail = " ".join("".join(character if character.isprintable() else " " for character in text).split())
         ending = f". The end of its output: {tail}" if tail else "."
         return MetricLost(f"{message}{ending}", cure=cure.format(mebibytes=self._host.memory_bytes >> 20))
+
+
+def _refusal(refused: Mapping[str, JsonValue], what: str) -> VlmHyperBenchError:
+    """Return the error of opening a metric, as it is raised here."""
+    kind = _KINDS.get(str(refused.get("kind")), PluginFailure)
+    message, cure = str(refused.get("message")), str(refused.get("cure"))
+    if kind is NotFound:
+        message = f"{message.removesuffix('.')} in the environment of the {what}."
+        cure = cure if cure.startswith("Did you mean") else _MISSING
+    return kind(message, cure=cure, code=str(refused.get("code")))
 
 
 def _keep_tail(pipe: IO[bytes], tail: bytearray) -> None:

@@ -17,6 +17,7 @@ from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import exists, is_dir, is_file
 from vlmhyperbench.client import Client
+from vlmhyperbench.client.comparing import compare as compare_runs
 from vlmhyperbench.client.steps import measures
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.files import write_whole
@@ -24,7 +25,6 @@ from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.reports.comparing import Comparison, rows, sections, tables, to_junit, verdict
-from vlmhyperbench.reports.comparing import compare as compare_runs
 from vlmhyperbench.reports.document import write_cell
 from vlmhyperbench.reports.samples import NAME, Samples, read_samples
 from vlmhyperbench.reports.writers.markdown import sections_to_markdown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -13,12 +14,21 @@ from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SCORING
-from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.environments.hosting import metric_hosts_here
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.lines import lines_of
+from vlmhyperbench.registry.metrics import pin_metrics
+from vlmhyperbench.registry.pins import errors_of
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
 from vlmhyperbench.scoring.measuring import measure_all
-from vlmhyperbench_sdk.discovery import construct_metric
+from vlmhyperbench.scoring.metrics import host_of, open_metric
+from vlmhyperbench.settings import Settings
+from vlmhyperbench_sdk.discovery import construct_metric, names
 from vlmhyperbench_sdk.jsontext import compact_json, parse_json, parse_object
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -53,20 +63,20 @@ def score(
 
     Args:
         file: File of answers, in JSON Lines.
-        metric: Registered metric, NAME or NAME@PROFILE.
+        metric: Metric of an installed package, or of the registry: NAME or NAME@PROFILE.
         param: Parameter of the metric, NAME=VALUE; the value is JSON or text, or @FILE with JSON or text. May be given
             several times.
         output: How the output is printed.
     """
-    opened = _open(metric, param)
-    scores: list[dict[str, JsonValue]] = []
-    totals = Totals()
-    rows = _rows(file)
-    while batch := list(islice(rows, BATCH_ROWS)):
-        scores += _measure(opened, batch, totals)
-    if not scores:
-        raise InvalidInput(f"{file} contains no rows.", cure=_CURE)
-    aggregate = totals.aggregate(opened)
+    with _opened(metric, param, output) as opened:
+        scores: list[dict[str, JsonValue]] = []
+        totals = Totals()
+        rows = _rows(file)
+        while batch := list(islice(rows, BATCH_ROWS)):
+            scores += _measure(opened, batch, totals)
+        if not scores:
+            raise InvalidInput(f"{file} contains no rows.", cure=_CURE)
+        aggregate = totals.aggregate(opened)
     if output.json:
         emit("score", {"metric": asdict(opened.description), "scores": scores, "aggregate": aggregate})
     else:
@@ -103,7 +113,9 @@ class Totals:
         }
 
 
-def _open(name: str, params: Sequence[str]) -> Metric:
+@contextmanager
+def _opened(name: str, params: Sequence[str], output: OutputFlags) -> Iterator[Metric]:
+    """Open a metric that an installed package registers, or one of the registry."""
     plain, _, profile = name.partition("@")
     given = dict(_param(text) for text in params)
     if profile:
@@ -113,7 +125,34 @@ def _open(name: str, params: Sequence[str]) -> Metric:
                 cure="Give only one: --metric NAME@PROFILE, or --param profile=PROFILE.",
             )
         given["profile"] = profile
-    return construct_metric(plain, given, name=plain)
+    reference = f"{plain}@{given['profile']}" if "profile" in given else plain
+    spec = None if "." in plain or ":" in plain or plain in names("metrics") else _pinned(reference)
+    if spec is None:
+        yield construct_metric(plain, given, name=plain)
+        return
+    own = {param: value for param, value in given.items() if param != "profile"}
+    spec = spec.model_copy(update={"params": {**spec.params, **own}})
+    if spec.environment is not None:
+        note("Preparing the environment of the metric …", output)
+    with metric_hosts_here([spec], Settings.load()) as hosts:
+        yield open_metric(spec, host_of(spec, hosts))
+
+
+def _pinned(reference: str) -> MetricSpec | None:
+    """Pin a metric of the registry; None if it has no entry.
+
+    Raises:
+        RegistryErrors: the entry has no such profile, or its environment cannot be pinned.
+    """
+    catalogue = open_catalogue()
+    entry = catalogue.metrics.get(reference.partition("@")[0])
+    if entry is None:
+        return None
+    references = References(catalogue=catalogue, plugins=InstalledPlugins())
+    [spec] = pin_metrics(references, [reference], None, ("metric",))
+    if references.problems:
+        raise errors_of(references, "metrics", entry)
+    return spec
 
 
 def _param(text: str) -> tuple[str, JsonValue]:

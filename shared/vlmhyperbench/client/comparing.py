@@ -9,11 +9,28 @@ from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.analysis.gate_policy import GatePolicy, MetricRule
+from vlmhyperbench.environments.hosting import metric_hosts_here
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.reports import comparing
+from vlmhyperbench.reports.samples import Samples
+from vlmhyperbench.settings import Settings
 
 if TYPE_CHECKING:
     import polars
+
+
+def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = None) -> comparing.Comparison:
+    """Compare two runs; the environment of a metric is prepared here if only its code can combine its values.
+
+    Raises:
+        NotFound, InvalidInput, Conflict, PluginFailure, Denied, Unavailable: a metric cannot be opened here, or its
+            environment cannot be prepared.
+    """
+    apart = [*baseline.combined_apart(), *other.combined_apart()]
+    if not apart:
+        return comparing.compare(baseline, other, policy=policy)
+    with metric_hosts_here(apart, Settings.load()) as hosts:
+        return comparing.compare(baseline, other, policy=policy, hosts=hosts)
 
 
 class Regression(VlmHyperBenchError, AssertionError):
@@ -70,7 +87,7 @@ class RunComparison:
             Regression: the metric dropped by more, or the result is inconclusive; it is an AssertionError.
         """
         policy = GatePolicy(rules=(MetricRule(metric=metric, max_drop=max_drop),))
-        checked = comparing.compare(self._comparison.baseline, self._comparison.other, policy=policy)
+        checked = compare(self._comparison.baseline, self._comparison.other, policy=policy)
         unmet = [check for check in checked.checks if check.status != "passed"]
         if unmet:
             reasons = " ".join(f"{check.rule} {check.status}: {check.message}" for check in unmet)

@@ -112,7 +112,7 @@ def compare(run: RunDetail, other: Run | UUID | str) -> Steps[RunComparison]:
     """
     with needed_for("compare()", extra="reports"):
         from vlmhyperbench.client.comparing import RunComparison
-        from vlmhyperbench.reports.comparing import compare as compare_samples
+        from vlmhyperbench.client.comparing import compare as compare_samples
     baseline = other if isinstance(other, Run) else (yield calls.get_run(other))
     first = yield from measures(baseline)
     second = yield from measures(run)

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Final
 from uuid import uuid4
 
 from vlmhyperbench.bounded import kill_marked
@@ -23,6 +24,28 @@ from vlmhyperbench.settings import Settings
 Prepare = Callable[[EnvironmentSpec], AbstractAsyncContextManager[Prepared]]
 
 
+OWN: Final = ("vlmhyperbench-sdk",)
+"""What of the platform a metric's environment has: the SDK, whose program runs the metric."""
+
+
+def prepared_for_metrics(
+    spec: EnvironmentSpec, settings: Settings, *, tell: Tell = tell_nobody
+) -> AbstractAsyncContextManager[Prepared]:
+    """Build an environment of metrics unless it is there, and hold it while the block runs.
+
+    Raises:
+        InvalidInput, NotFound, Denied, Conflict, Unavailable: as `preparing.prepared`.
+    """
+    return prepared(
+        spec,
+        settings.environments_dir,
+        settings.home / "logs",
+        secrets_dir=settings.secrets_dir,
+        tell=tell,
+        own=OWN,
+    )
+
+
 @asynccontextmanager
 async def metric_hosts(
     metrics: Iterable[MetricSpec], settings: Settings, *, prepare: Prepare, label: Mapping[str, str] | None = None
@@ -36,7 +59,7 @@ async def metric_hosts(
         label: Variables by which the next boot of a worker finds orphan processes.
 
     Raises:
-        InvalidInput, NotFound, Unavailable: as `preparing.prepared`.
+        InvalidInput, NotFound, Denied, Conflict, Unavailable: as `preparing.prepared`.
     """
     hosts: dict[str, MetricHost] = {}
     async with AsyncExitStack() as held:
@@ -56,7 +79,7 @@ def metric_hosts_here(
     """Do the same for a command, which may itself be called from an event loop.
 
     Raises:
-        InvalidInput, NotFound, Unavailable: as `preparing.prepared`.
+        InvalidInput, NotFound, Denied, Conflict, Unavailable: as `preparing.prepared`.
     """
     wanted = [metric for metric in metrics if metric.environment is not None]
     if not wanted:
@@ -68,7 +91,7 @@ def metric_hosts_here(
 
         @asynccontextmanager
         async def prepare(spec: EnvironmentSpec) -> AsyncIterator[Prepared]:
-            async with prepared(spec, settings.environments_dir, settings.home / "logs", tell=tell) as ready:
+            async with prepared_for_metrics(spec, settings, tell=tell) as ready:
                 locks.append(os.dup(ready.lock_fd))  # the copy holds the lock after the block
                 yield ready
 

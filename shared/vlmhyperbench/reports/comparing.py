@@ -25,6 +25,7 @@ from vlmhyperbench.reports.sections.differences import delta_table, unpaired_sen
 from vlmhyperbench.reports.sections.parity import divergences, parity_sentence, parity_table
 from vlmhyperbench.reports.sections.validity import INVALID
 from vlmhyperbench.reports.sections.wording import listed, plural, write_money
+from vlmhyperbench.scoring.metrics import NO_HOSTS, Hosts
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_MEASURE = "A run was interrupted, or timed in part: its speeds are not comparable."
@@ -60,14 +61,19 @@ class Comparison:
     """Whether the gate's policy is met; None without a gate."""
 
 
-def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = None) -> Comparison:
+def compare(
+    baseline: Samples, other: Samples, *, policy: GatePolicy | None = None, hosts: Hosts = NO_HOSTS
+) -> Comparison:
     """Pair two runs' answers, metric by metric, and check a policy.
+
+    `hosts` are the environments of the metrics that need theirs (`Samples.combined_apart`).
 
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
+        NotReady: the environment of a metric is not among the hosts.
     """
     is_pair = _may_be_paired(baseline, other)
-    first, second = ([*run.measured().values()] if is_pair else [] for run in (baseline, other))
+    first, second = ([*run.measured(hosts).values()] if is_pair else [] for run in (baseline, other))
     deltas = {delta.key: delta for delta in compare_metrics(first, second)}
     texts = (run.answers() if is_pair else run.answers().clear() for run in (baseline, other))
     parity = compare_texts(*texts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import polars
 
@@ -19,7 +19,7 @@ from vlmhyperbench.domain.identity import definition_of
 from vlmhyperbench.domain.publishing import public_metric
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.reports.sides import side_of, side_of_first_version
-from vlmhyperbench.scoring.metrics import open_answering
+from vlmhyperbench.scoring.metrics import NO_HOSTS, Hosts, Policy, is_combined_apart, open_stored
 from vlmhyperbench.summaries.answers import answers_of
 from vlmhyperbench.summaries.codec import from_object, to_object
 from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
@@ -61,7 +61,8 @@ class Samples:
     side: Side
     """What a comparison needs of the run as a whole."""
     metrics: tuple[JsonObject, ...]
-    """Each has `key, label, extractor, is_primary_extractor, environment, evaluation_id, spec`."""
+    """Each has `key, label, extractor, is_primary_extractor, environment, evaluation_id, spec`, and a metric in its own
+    environment has its `description`."""
     frame: polars.DataFrame
 
     def answers(self) -> polars.DataFrame:
@@ -74,17 +75,23 @@ class Samples:
         """Return the metadata of every metric by the primary extractor."""
         return [described for described in self.metrics if described["is_primary_extractor"]]
 
-    def measured(self) -> dict[str, Measured]:
+    def combined_apart(self) -> list[MetricSpec]:
+        """Return the metrics whose values only their code, in their own environment, can combine."""
+        specs = [(MetricSpec.model_validate(described["spec"]), described) for described in self.described()]
+        return [spec for spec, described in specs if is_combined_apart(spec, described.get("description"))]
+
+    def measured(self, hosts: Hosts = NO_HOSTS) -> dict[str, Measured]:
         """Return these metrics by their names, for paired comparisons.
 
         Raises:
             NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
         """
-        return {str(described["key"]): self._measured(described) for described in self.described()}
+        return {str(described["key"]): self._measured(described, hosts) for described in self.described()}
 
-    def _measured(self, described: JsonObject) -> Measured:
+    def _measured(self, described: JsonObject, hosts: Hosts) -> Measured:
         spec = MetricSpec.model_validate(described["spec"])
-        metric = open_answering(spec, on_invalid="zero" if self.side.spec.get("on_invalid") == "zero" else "exclude")
+        on_invalid: Policy = "zero" if self.side.spec.get("on_invalid") == "zero" else "exclude"
+        metric = open_stored(spec, described.get("description"), hosts, on_invalid=on_invalid)
         key, extractor = str(described["key"]), str(described["extractor"])
         frame = self.frame.filter((polars.col("metric") == key) & (polars.col("extractor") == extractor))
         # Statistics of other metrics are null in these rows.
@@ -116,6 +123,7 @@ def write_samples(summary: RunSummary, run: RunEvidence) -> bytes:
                 "environment": metric.environment,
                 "evaluation_id": metric.evaluation_id,
                 "spec": public_metric(metric.spec).model_dump(mode="json"),
+                **({"description": asdict(metric.description)} if metric.spec.environment is not None else {}),
             }
             for metric in every
         ],

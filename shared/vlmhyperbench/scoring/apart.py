@@ -61,8 +61,8 @@ class MetricApart:
                 "metadata": None if metadata is None else metadata[part],
             }
             measured = _columns(ask(self.named, self.host, "measure", batch), len(predictions[part]))
-            for name in measured.statistics.keys() - statistics.keys():
-                statistics[name] = [0.0] * len(values)
+            for name in measured.statistics:
+                statistics.setdefault(name, [0.0] * len(values))
             for name, column in statistics.items():
                 column += measured.statistics.get(name, [0.0] * len(measured))
             values += measured.values
@@ -161,7 +161,8 @@ def ask(wanted: JsonObject, host: MetricHost | None, question: str, of: JsonValu
         message = f"The {what} is computed in an environment of its own, which is not prepared here."
         cure = f"Build it: `vlmhyperbench envs build metrics/{wanted['called']}`."
         raise NotReady(message, cure=cure, code="no_environment")
-    return process_of(host).ask({"metric": wanted, "ask": question, "of": of}, what)
+    request: JsonObject = {"metric": wanted, "ask": question, "of": of}
+    return process_of(host).ask(request, what, within_s=host.reply_s)
 
 
 def _columns(reply: JsonValue, size: int) -> Measures:

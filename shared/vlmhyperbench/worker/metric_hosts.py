@@ -10,9 +10,8 @@ from vlmhyperbench.bus import Progress
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import Prepared
-from vlmhyperbench.environments.hosting import metric_hosts
+from vlmhyperbench.environments.hosting import metric_hosts, prepared_for_metrics
 from vlmhyperbench.environments.installer import TIMEOUT_S
-from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -28,7 +27,9 @@ async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncItera
 
     Raises:
         InvalidInput: requirements cannot be resolved or installed.
-        NotFound: the machine has no such version of Python.
+        NotFound: the machine has no such version of Python, or a package is not where its entry says.
+        Denied: a repository wants credentials.
+        Conflict: a folder has changed since it was pinned.
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
 
@@ -41,9 +42,7 @@ async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncItera
     async def prepare(spec: EnvironmentSpec) -> AsyncIterator[Prepared]:
         async with AsyncExitStack() as held:
             with job.loading(2 * TIMEOUT_S):
-                ready = await held.enter_async_context(
-                    prepared(spec, job.settings.environments_dir, job.settings.home / "logs", tell=tell)
-                )
+                ready = await held.enter_async_context(prepared_for_metrics(spec, job.settings, tell=tell))
             _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
             yield ready
 
