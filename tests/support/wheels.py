@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-def make_wheel(folder: Path, name: str, version: str, *, needs: Sequence[str] = (), code: str = "") -> Path:
+def make_wheel(
+    folder: Path, name: str, version: str, *, needs: Sequence[str] = (), code: str = "", entry_points: str = ""
+) -> Path:
     """Write a wheel with one module of the same name."""
     info = f"{name}-{version}.dist-info"
     requires = "".join(f"Requires-Dist: {requirement}\n" for requirement in needs)
@@ -21,6 +23,8 @@ def make_wheel(folder: Path, name: str, version: str, *, needs: Sequence[str] = 
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    if entry_points:
+        files[f"{info}/entry_points.txt"] = entry_points
     path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for file, text in files.items():

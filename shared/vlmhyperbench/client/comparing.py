@@ -26,7 +26,8 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
         NotFound, InvalidInput, Conflict, PluginFailure, Denied, Unavailable: a metric cannot be opened here, or its
             environment cannot be prepared.
     """
-    apart = [*baseline.combined_apart(), *other.combined_apart()]
+    others = {described["key"] for described in other.described()}
+    apart = [spec for key, spec in baseline.combined_apart().items() if key in others]  # its code combines both sides
     if not apart:
         return comparing.compare(baseline, other, policy=policy)
     with metric_hosts_here(apart, Settings.load()) as hosts:

@@ -75,10 +75,14 @@ class Samples:
         """Return the metadata of every metric by the primary extractor."""
         return [described for described in self.metrics if described["is_primary_extractor"]]
 
-    def combined_apart(self) -> list[MetricSpec]:
-        """Return the metrics whose values only their code, in their own environment, can combine."""
+    def combined_apart(self) -> dict[str, MetricSpec]:
+        """Return the metrics, by name, whose values only their code can combine, in their own environment."""
         specs = [(MetricSpec.model_validate(described["spec"]), described) for described in self.described()]
-        return [spec for spec, described in specs if is_combined_apart(spec, described.get("description"))]
+        return {
+            str(described["key"]): spec
+            for spec, described in specs
+            if is_combined_apart(spec, described.get("description"))
+        }
 
     def measured(self, hosts: Hosts = NO_HOSTS) -> dict[str, Measured]:
         """Return these metrics by their names, for paired comparisons.
