@@ -12,7 +12,8 @@ from uuid import uuid4
 
 from vlmhyperbench.bounded import kill_marked
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.packages import GitPackage, IndexPackage
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import METRIC_VARIABLES, Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.preparing import prepared
@@ -20,8 +21,9 @@ from vlmhyperbench.metric_process import MARK, MetricHost
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.settings import Settings
+from vlmhyperbench_sdk.discovery import normalise
 
-Prepare = Callable[[EnvironmentSpec], AbstractAsyncContextManager[Prepared]]
+Prepare = Callable[[VirtualenvSpec], AbstractAsyncContextManager[Prepared]]
 
 
 OWN: Final = ("vlmhyperbench-sdk",)
@@ -29,7 +31,7 @@ OWN: Final = ("vlmhyperbench-sdk",)
 
 
 def prepared_for_metrics(
-    spec: EnvironmentSpec, settings: Settings, *, tell: Tell = tell_nobody
+    spec: VirtualenvSpec, settings: Settings, *, tell: Tell = tell_nobody
 ) -> AbstractAsyncContextManager[Prepared]:
     """Build an environment of metrics unless it is there, and hold it while the block runs.
 
@@ -66,7 +68,7 @@ async def metric_hosts(
         for spec in [metric.environment for metric in metrics if metric.environment is not None]:
             if digest_of(spec) not in hosts:
                 ready = await held.enter_async_context(prepare(spec))
-                host = _host(ready, settings, label or {})
+                host = _host(ready, spec, settings, label or {})
                 held.push_async_callback(asyncio.to_thread, kill_marked, MARK, host.mark)
                 hosts[digest_of(spec)] = host
         yield hosts
@@ -90,7 +92,7 @@ def metric_hosts_here(
         locks: list[int] = []
 
         @asynccontextmanager
-        async def prepare(spec: EnvironmentSpec) -> AsyncIterator[Prepared]:
+        async def prepare(spec: VirtualenvSpec) -> AsyncIterator[Prepared]:
             async with prepared_for_metrics(spec, settings, tell=tell) as ready:
                 locks.append(os.dup(ready.lock_fd))  # the copy holds the lock after the block
                 yield ready
@@ -109,10 +111,17 @@ def metric_hosts_here(
             os.close(lock)
 
 
-def _host(ready: Prepared, settings: Settings, label: Mapping[str, str]) -> MetricHost:
+def _host(ready: Prepared, spec: VirtualenvSpec, settings: Settings, label: Mapping[str, str]) -> MetricHost:
+    """Return what runs metrics; a package of a repository or a folder is known by its content, not by its version."""
+    packages = {**ready.packages, "python": ready.python_version}
+    for package in spec.packages:
+        if not isinstance(package, IndexPackage):
+            content = f"commit {package.commit}" if isinstance(package, GitPackage) else f"content {package.sha256}"
+            name = normalise(package.name)
+            packages[name] = f"{packages.get(name, '')} ({content})".strip()
     return MetricHost(
         python=ready.python,
-        packages={**ready.packages, "python": ready.python_version},
+        packages=packages,
         mark=uuid4().hex,
         variables=child_environment(label, inherited=METRIC_VARIABLES),
         memory_bytes=settings.metric_memory_bytes,

@@ -20,9 +20,9 @@ from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import (
     Columns,
     EnvironmentChoice,
-    MetricEnvironmentChoice,
     Extractors,
     Labels,
+    MetricEnvironmentChoice,
     MetricRefs,
     ReportNames,
     ResponseFormat,

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
 from vlmhyperbench.bus import Progress
-from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import Prepared
 from vlmhyperbench.environments.hosting import metric_hosts, prepared_for_metrics
@@ -39,7 +39,7 @@ async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncItera
         await job.runtime.bus.publish_progress(job.stream_id, progress)
 
     @asynccontextmanager
-    async def prepare(spec: EnvironmentSpec) -> AsyncIterator[Prepared]:
+    async def prepare(spec: VirtualenvSpec) -> AsyncIterator[Prepared]:
         async with AsyncExitStack() as held:
             with job.loading(2 * TIMEOUT_S):
                 ready = await held.enter_async_context(prepared_for_metrics(spec, job.settings, tell=tell))
