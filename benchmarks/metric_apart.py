@@ -17,8 +17,7 @@ from uuid import uuid4
 from rich.console import Console
 from rich.table import Table
 
-from vlmhyperbench.bounded import kill_marked
-from vlmhyperbench.metric_process import MARK, MetricHost
+from vlmhyperbench.metric_process import MetricHost, end_processes
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench.scoring.apart import open_apart
 from vlmhyperbench.scoring.measuring import measure_all
@@ -91,7 +90,7 @@ def cost_of(name: str, answers: int) -> Cost:
             lambda: metric.combine.of_rows(names, rows),
         )
     finally:
-        kill_marked(MARK, host.mark)
+        end_processes(host.mark)
     return Cost(
         opened_s=opened_s,
         here_s=here_s,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import IO, Final
 
+from vlmhyperbench.bounded import kill_marked
 from vlmhyperbench.processes import tied
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.jsontext import parse_object
@@ -171,8 +172,15 @@ class MetricProcess:
         self.close()
         text = bytes(self._tail).decode("utf-8", "replace")
         tail = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-        ending = f". The end of its output: {tail}" if tail else "."
+        ending = f". The end of its output: {tail.removesuffix('.')}." if tail else "."
         return MetricLost(f"{message}{ending}", cure=cure.format(mebibytes=self._host.memory_bytes >> 20))
+
+
+def end_processes(mark: str) -> None:
+    """End every process of a host, with what its metrics started, in whichever process it was started."""
+    if mark in _running:
+        _running.pop(mark).close()
+    kill_marked(MARK, mark)
 
 
 def _refusal(refused: Mapping[str, JsonValue], what: str) -> VlmHyperBenchError:

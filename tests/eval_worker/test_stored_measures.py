@@ -16,7 +16,7 @@ from vlmhyperbench_text_metrics.exact_match import ExactMatch
 def test_another_version_of_the_scoring_changes_fingerprint_and_evaluation_id(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, metric = run_spec(metrics=(ExactMatch(),)), metric_spec(ExactMatch())
     rows = polars.DataFrame({"text": ["yes"]})
-    source = MetricInput(spec=spec, manifest_id="m", metric=metric, extractor=TEXT, rows=rows)
+    source = MetricInput(spec=spec, manifest_id="m", metric=metric, extractor=TEXT, host=None, rows=rows)
 
     def both() -> tuple[str, str]:
         named = identity.identify(spec, metric=metric, extractor=TEXT, manifest_id="m", engines=[], environment="e")

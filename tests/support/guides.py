@@ -61,7 +61,7 @@ def read_guide(name: str) -> Guide:
         module=module,
         source=snippets(page)[0].lstrip("\n"),
         project_text="\n".join(_blocks(text, "toml")),
-        files=dict(_registry_file(block) for block in _blocks(text, "yaml")),
+        files=dict(_registry_file(block) for block in _blocks(text, "yaml") if block.startswith("# registries/")),
     )
 
 

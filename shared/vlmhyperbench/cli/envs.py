@@ -1,4 +1,4 @@
-"""`envs`: list, build and remove the environments in which engines run on this machine."""
+"""`envs`: list, build and remove the environments in which engines and metrics run on this machine."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.environments.hosting import OWN as SDK
 from vlmhyperbench.environments.listing import Wanted, key_of, list_environments
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.registry.packages import pin_environments
+from vlmhyperbench.registry.packages import pin_environments, pin_metric_environment
 from vlmhyperbench.registry.pins import errors_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry
+from vlmhyperbench.registry.schemas import BackendEntry, MetricEntry, ModelEntry
 from vlmhyperbench.registry.targets import adapter_of
 from vlmhyperbench.settings import Settings
 
-app = App(name="envs", help="List, build, check and remove the environments of engines.")
+app = App(name="envs", help="List, build, check and remove the environments of engines and metrics.")
 app.command(check)
 
+_METRICS = "metrics/"
 _LIST = "`vlmhyperbench envs list` lists all."
 
 
 @app.command(name="list")
 def list_(*, output: OutputFlags = TEXT) -> int:
-    """List environments that backends and models declare, and those that are on this machine.
+    """List environments that backends, models and metrics declare, and those that are on this machine.
 
     Args:
         output: How the output is printed.
@@ -53,6 +55,11 @@ def list_(*, output: OutputFlags = TEXT) -> int:
             declared
             for name, model in sorted(catalogue.models.items())
             for declared in _wanted(references, f"models/{name}", model.adapter_package, model)
+        ),
+        *(
+            declared
+            for name, metric in sorted(catalogue.metrics.items())
+            for declared in _of_metric(references, name, metric)
         ),
     ]
     store = EnvironmentStore(settings.environments_dir)
@@ -81,10 +88,10 @@ def list_(*, output: OutputFlags = TEXT) -> int:
 def build(
     backend: str, /, *, model: Annotated[str | None, Parameter(group=TARGET)] = None, output: OutputFlags = TEXT
 ) -> int:
-    """Build the environment of a backend's engine, unless it is there; a run does the same when it needs it.
+    """Build the environment of a backend's engine or of a metric, unless it is there; a run that needs it does it, too.
 
     Args:
-        backend: Name of the backend.
+        backend: Name of the backend, or metrics/NAME.
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
@@ -135,7 +142,7 @@ def remove(
     """Remove an environment from this machine; the next build resolves it anew. One that is in use is refused.
 
     Args:
-        backend: Name of the backend, or the key of an environment.
+        backend: Name of the backend, metrics/NAME, or the key of an environment.
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
@@ -172,15 +179,31 @@ def _wanted(
     return [*wanted, *([Wanted(entry=entry, spec=adapter, own=GATEWAY)] if adapter is not None else [])]
 
 
+def _of_metric(references: References, name: str, metric: MetricEntry) -> list[Wanted]:
+    """Return the environment that a metric declares, in a list."""
+    pinned = pin_metric_environment(references, metric, ("environment",))
+    return [Wanted(entry=f"{_METRICS}{name}", spec=pinned, own=SDK)] if pinned is not None else []
+
+
 def _declared(backend: str, model: str | None) -> list[Wanted]:
-    """Return the environments that a backend needs, and a model on it.
+    """Return the environments that a backend needs, and a model on it; or that of a metric, `metrics/NAME`.
 
     Raises:
-        NotFound: there is no such backend or model, or neither declares an environment.
+        NotFound: there is no such backend, model or metric, or it declares no environment.
         RegistryErrors: a package is not pinned, or has changed.
     """
     catalogue = open_catalogue()
     references = References(catalogue=catalogue, plugins=InstalledPlugins())
+    if backend.startswith(_METRICS):
+        name = backend.removeprefix(_METRICS)
+        metric = catalogue.look_up(catalogue.metrics, "metrics", name)
+        declared = _of_metric(references, name, metric)
+        if references.problems:
+            raise errors_of(references, "metrics", metric)
+        if not declared:
+            cure = "It runs in the platform's interpreter. To change that, add environment to its entry."
+            raise NotFound(f"The metric {name!r} declares no environment.", cure=cure, code="no_environment")
+        return declared
     of_backend = catalogue.look_up(catalogue.backends, "backends", backend)
     package = of_backend.default_adapter_package
     entries: tuple[ModelEntry | BackendEntry, ...] = (of_backend,)

@@ -10,14 +10,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Final
 from uuid import uuid4
 
-from vlmhyperbench.bounded import kill_marked
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.packages import GitPackage, IndexPackage
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import METRIC_VARIABLES, Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.metric_process import MARK, MetricHost
+from vlmhyperbench.metric_process import MetricHost, end_processes
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.settings import Settings
@@ -69,7 +68,7 @@ async def metric_hosts(
             if digest_of(spec) not in hosts:
                 ready = await held.enter_async_context(prepare(spec))
                 host = _host(ready, spec, settings, label or {})
-                held.push_async_callback(asyncio.to_thread, kill_marked, MARK, host.mark)
+                held.push_async_callback(asyncio.to_thread, end_processes, host.mark)
                 hosts[digest_of(spec)] = host
         yield hosts
 
@@ -106,7 +105,7 @@ def metric_hosts_here(
         yield hosts
     finally:
         for host in hosts.values():
-            kill_marked(MARK, host.mark)
+            end_processes(host.mark)
         for lock in locks:
             os.close(lock)
 

@@ -19,11 +19,10 @@ import pytest
 from tests.support.metrics_apart import Wilful
 from tests.support.processes import PATIENCE_S, ROOT
 from tests.support.wording import Wording
-from vlmhyperbench.bounded import kill_marked
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.metric_process import MARK, MetricHost, MetricLost, process_of
+from vlmhyperbench.metric_process import MetricHost, MetricLost, end_processes, process_of
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench.scoring import apart
 from vlmhyperbench.scoring.apart import MetricApart, open_apart
@@ -66,7 +65,7 @@ def make_host(python: str) -> MetricHost:
 def host(python: str) -> Iterator[MetricHost]:
     made = make_host(python)
     yield made
-    kill_marked(MARK, made.mark)
+    end_processes(made.mark)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +73,7 @@ def here() -> Iterator[MetricHost]:
     """A host of the platform's own interpreter, which has all metrics of the product."""
     made = make_host(sys.executable)
     yield made
-    kill_marked(MARK, made.mark)
+    end_processes(made.mark)
 
 
 @pytest.fixture
@@ -147,8 +146,9 @@ def test_what_a_metric_prints_or_reads_does_not_reach_the_protocol(wilful: Open)
 
 @pytest.mark.parametrize("text", ["!end exit", "!end kill"])
 def test_a_process_that_ends_fails_the_whole_and_the_next_question_starts_another(
-    wilful: Open, text: str, wording: Wording
+    host: MetricHost, wilful: Open, text: str, wording: Wording
 ) -> None:
+    end_processes(host.mark)  # so that nothing was printed before
     metric = wilful()
     with pytest.raises(MetricLost) as lost:
         measured(metric, "a", text)
@@ -183,7 +183,7 @@ def test_what_a_metric_started_ends_with_the_job(host: MetricHost, wilful: Open)
     [(pid, _)] = measured(wilful(), "!spawn")
     assert pid is not None
     os.kill(int(pid), 0)
-    kill_marked(MARK, host.mark)
+    end_processes(host.mark)
     state = ""
     with suppress(FileNotFoundError):
         state = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0]
@@ -231,7 +231,7 @@ def test_the_pinned_spec_is_opened_once_and_where_its_environment_is(python: str
     assert open_metric(spec, host, optional={"on_invalid": "zero"}).description.normaliser == "zero 2 [1]"
     assert open_failing(spec, host).description.normaliser.startswith("zero 2")  # the same, and opened once
     assert open_metric(plain, host).description.normaliser.startswith("exclude 2 []")
-    kill_marked(MARK, host.mark)
+    end_processes(host.mark)
 
 
 def test_a_stored_metric_needs_no_environment_to_be_shown_and_only_a_pooled_one_to_be_combined(
