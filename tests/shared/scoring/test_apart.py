@@ -193,7 +193,7 @@ def test_what_a_metric_started_ends_with_the_job(host: MetricHost, wilful: Open)
 @pytest.mark.parametrize(
     ("class_path", "params", "error"),
     [
-        ("tests.support.metrics_apart:Wilfull", {}, NotFound),
+        ("tests.support.metrics_apart:Wilfu", {}, NotFound),
         ("no_such_module:Metric", {}, NotFound),
         ("anls", {}, NotFound),
         (WILFUL, {"nonsense": 1}, InvalidInput),
