@@ -44,6 +44,7 @@ def _serve(args: argparse.Namespace, key: str, environment: EngineEnvironment, l
     from vlmhyperbench.logs import configure_logging, hide
     from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
     from vlmhyperbench_gateway.app import make_app
+    from vlmhyperbench_gateway.connections import BoundedHeads
     from vlmhyperbench_gateway.settings import GatewaySettings
     from vlmhyperbench_sdk.net import UrlPolicy
 
@@ -70,6 +71,8 @@ def _serve(args: argparse.Namespace, key: str, environment: EngineEnvironment, l
 
     config = uvicorn.Config(
         make_app(settings),
+        http=BoundedHeads,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

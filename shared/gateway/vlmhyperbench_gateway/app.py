@@ -69,9 +69,8 @@ def make_app(settings: GatewaySettings) -> FastAPI:
             yield
 
     app = FastAPI(title="VLMHyperBench gateway", lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(_KeyGuard, key=settings.key)
+    app.add_middleware(_KeyGuard, key=settings.key, relay=relay)
     app.add_exception_handler(VlmHyperBenchError, _answer_error)
-    app.router.add_route(CHAT_PATH, relay.chat, methods=["POST"])
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -120,10 +119,14 @@ def make_app(settings: GatewaySettings) -> FastAPI:
 
 
 class _KeyGuard:
-    """Refuses requests without the key, sent as `X-API-Key` or bearer; keys are compared in constant time."""
+    """Refuses requests without the key, sent as `X-API-Key` or bearer; keys are compared in constant time.
 
-    def __init__(self, app: ASGIApp, *, key: str) -> None:
+    Chat completions go straight to the relay: the application's own routing would delay their first tokens.
+    """
+
+    def __init__(self, app: ASGIApp, *, key: str, relay: Relay) -> None:
         self._app = app
+        self._relay = relay
         self._digest = hashlib.sha256(key.encode()).digest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,8 +134,18 @@ class _KeyGuard:
             error = Denied("The key is missing or wrong.", cure="Send it as X-API-Key or as a bearer token.")
             response = JSONResponse(body_of(error), status_of(error), {"www-authenticate": "Bearer"})
             await response(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        elif scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == CHAT_PATH:
+            await self._chat(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _chat(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._relay.chat(request)
+        except VlmHyperBenchError as error:
+            response = await _answer_error(request, error)
+        await response(scope, receive, send)
 
     def _is_right(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
