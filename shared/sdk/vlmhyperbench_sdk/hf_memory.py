@@ -39,6 +39,11 @@ class HfMemory:
         """The sum of the parts."""
         return self.weights_bytes + self.kv_bytes + self.vision_bytes
 
+    @property
+    def parts(self) -> dict[str, int]:
+        """The parts by their names, for `MemoryEstimate.parts`."""
+        return {"weights": self.weights_bytes, "KV cache": self.kv_bytes, "vision tower": self.vision_bytes}
+
 
 def estimate_hf_memory(
     config: JsonObject,

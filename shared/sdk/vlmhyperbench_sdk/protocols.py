@@ -161,6 +161,8 @@ class MemoryEstimate:
     source: Literal["static", "dry_run", "measured"]
     knobs: tuple[str, ...] = ()
     """Parameters of the engine that change the need, named where it does not fit."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """What the bytes are of, such as `weights`, `KV cache` and `vision tower`, on accelerators and host together."""
 
 
 @runtime_checkable

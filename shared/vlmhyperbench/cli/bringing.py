@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -145,13 +145,8 @@ def _add_fetched(
     backend = backend or (GGUF_BACKEND if is_gguf else _chosen(None, shelf))
     shelf.catalogue.look_up(shelf.catalogue.backends, "backends", backend)  # before gigabytes are fetched for it
     repository = look_up(wanted.repo, wanted.revision, wanted.file)
-    files: Mapping[str, str] | None = None
-    names: Collection[str]
-    if is_gguf:
-        files = gguf_files(repository.names, wanted.file, mmproj, wanted.repo)
-        names = files.values()
-    else:
-        names = folder_files(repository.names, wanted.repo)
+    files = gguf_files(repository.names, wanted.file, mmproj, wanted.repo) if is_gguf else None
+    names = list(files.values()) if files is not None else folder_files(repository.names, wanted.repo)
     fetched = fetch(repository, names, output)
     stem = Path(files["weights"]).stem if files is not None else wanted.repo.rpartition("/")[2]
     return shelf.add_fetched(
@@ -163,6 +158,27 @@ def _add_fetched(
         backend=backend,
         name=f"{slug_of(stem)[: 99 - _COMMIT_DIGITS]}-{fetched.commit[:_COMMIT_DIGITS]}",
     )
+
+
+def listed_weights(model: str, mmproj: str | None, backend: str | None) -> int | None:
+    """Return the bytes of the weights that a source lists for `hf:` or `s3:`, or None if they are here or not named so.
+
+    Raises:
+        VlmHyperBenchError: see `bring_model`.
+    """
+    reference = reference_of(model)
+    if reference is None or reference.scheme not in {HUB_SCHEME, BUCKET_SCHEME}:
+        return None
+    wanted = remote_reference(reference)
+    repository = look_up(wanted.repo, wanted.revision, wanted.file)
+    if open_cache().get(repository.repo, repository.commit) is not None:
+        return None
+    if wanted.file is not None or backend == GGUF_BACKEND:
+        names = set(gguf_files(repository.names, wanted.file, mmproj, wanted.repo).values())
+    else:
+        names = set(folder_files(repository.names, wanted.repo))
+    weights = (".safetensors", ".bin", GGUF_SUFFIX)
+    return sum(file.size_bytes for file in repository.files if file.name in names and file.name.endswith(weights))
 
 
 def _fetch_entry(shelf: Shelf, name: str, output: OutputFlags) -> Added | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.bringing import bring_model
+from vlmhyperbench.cli.bringing import bring_model, listed_weights
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import TARGET
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.cli.resolving import load_request, resolve_model
+from vlmhyperbench.cli.resolving import load_request, resolve_model, stated_estimate
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.errors import NotFound, PluginFailure
 from vlmhyperbench.settings import Settings
@@ -43,6 +44,8 @@ class EstimatedModel:
     """Parameters of the engine that change the need."""
     shortage: str | None
     """What does not fit; None if it may."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """What the bytes are of: weights, KV cache, vision tower, process; empty where the adapter does not say."""
 
 
 def estimate(
@@ -63,6 +66,10 @@ def estimate(
         engine_param: Parameter of the engine, NAME=VALUE; may be given several times.
         output: How the output is printed.
     """
+    if (stated := stated_estimate(model)) is not None:
+        return _show_stated(model, stated, "the number of parameters that the entry states", output)
+    if (listed := listed_weights(model, mmproj, backend)) is not None:
+        return _show_stated(model, listed, "the files that its source lists", output)
     added = bring_model(model, mmproj=mmproj, backend=backend, output=output)
     name = added.name if added is not None else model
     adapters = Settings.load().engine_environment.adapters
@@ -83,6 +90,7 @@ def estimate(
         source=estimated.source,
         knobs=estimated.knobs,
         shortage=shortage(estimated, free),
+        parts=estimated.parts,
     )
     if output.json:
         emit("estimate", result)
@@ -95,9 +103,24 @@ def estimate(
         ],
         right=["needed", "free"],
     )
+    for part, size_bytes in result.parts.items():
+        say(f"{part}: {_gib(size_bytes)}")
     say(f"{result.model} on {result.backend}, {result.source} estimate: {result.shortage or 'it may fit'}")
     if result.knobs:
         say(f"engine parameters that change it: {', '.join(result.knobs)}")
+    return exits.OK
+
+
+def _show_stated(model: str, weights_bytes: int, source: str, output: OutputFlags) -> int:
+    """Show what is known of a model that is not on this machine: nothing is fetched for an estimate."""
+    free = free_memory()
+    if output.json:
+        known = {"model": model, "source": source, "weights_bytes": weights_bytes}
+        emit("estimate", {**known, "free_device_bytes": free.device_bytes, "free_host_bytes": free.host_bytes})
+        return exits.OK
+    say(f"weights: about {_gib(weights_bytes)}, by {source}")
+    say(f"free: accelerators {_gib(free.device_bytes)}, machine {_gib(free.host_bytes)}")
+    say(f"`vlmhyperbench models fetch {model}` fetches it; then the adapter estimates KV cache and vision tower too")
     return exits.OK
 
 
@@ -119,4 +142,6 @@ def _estimate(load: LoadRequest) -> MemoryEstimate:
 
 
 def _gib(size_bytes: int | None) -> str:
-    return "unknown" if size_bytes is None else f"{size_bytes / 2**30:,.2f} GiB"
+    if size_bytes is None:
+        return "unknown"
+    return f"{size_bytes / 2**30:,.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:,.1f} MiB"

@@ -23,6 +23,7 @@ from vlmhyperbench.cli.groups import TARGET
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.cli.resolving import stated_estimate
 from vlmhyperbench.data.model_cache import Fetched, ModelCache
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import MADE
@@ -112,6 +113,7 @@ def _say_entry(entry: ModelEntry) -> None:
         "backends": ", ".join(entry.backends),
         "licence": entry.license,
         "parameters": f"{entry.parameter_count:,}" if entry.parameter_count is not None else None,
+        "weights": _weights_line(entry),
         "context": f"{entry.context_tokens:,} tokens" if entry.context_tokens is not None else None,
         "images": entry.images,
         "recipe": _recipe_line(entry),
@@ -123,6 +125,11 @@ def _say_entry(entry: ModelEntry) -> None:
     for title, fact in facts.items():
         if fact:
             say(f"{title}: {fact}")
+
+
+def _weights_line(entry: ModelEntry) -> str | None:
+    size_bytes = stated_estimate(entry.name)
+    return f"about {size_bytes / 2**30:.1f} GiB of memory, by the parameters" if size_bytes is not None else None
 
 
 def _recipe_line(entry: ModelEntry) -> str | None:

@@ -18,6 +18,17 @@ from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.gateway import LoadRequest
 
+BITS = {"F32": 32, "FP8": 8, "Q8_0": 8.5, "Q6_K": 6.56, "Q5_K_M": 5.7, "Q4_K_M": 4.89, "Q4_0": 4.66}
+"""Quantisation → bits of a parameter; others have 16. Of llama.cpp's types: its page of `llama-quantize`, 8B model."""
+
+
+def stated_estimate(model: str) -> int | None:
+    """Return the bytes of a model's weights by what its entry states, if its files are neither here nor pinned."""
+    entry = open_catalogue().models.get(model)
+    if entry is None or entry.parameter_count is None or not entry.is_unpinned or entry.recipe is not None:
+        return None
+    return round(entry.parameter_count * BITS.get(entry.quantization or "", 16) / 8)
+
 
 def resolve_model(
     model: str, backend: str | None, params: Mapping[str, JsonValue], *, adapters: Collection[str]

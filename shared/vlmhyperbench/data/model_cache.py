@@ -7,6 +7,7 @@ reads it; `COMMIT.fetch` is held by the one process that downloads.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -22,13 +23,14 @@ from pathlib import Path
 from vlmhyperbench.data.repositories import Arrival, OnBytes, Repository, RepositoryFile, Source
 from vlmhyperbench.data.verifying import check_file, hash_of
 from vlmhyperbench.domain.cached_files import MADE, CachedFile
-from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.domain.outcomes import STORAGE_FULL
+from vlmhyperbench.errors import Conflict, NotFound, Unavailable
 from vlmhyperbench.files import write_whole
 
 MAX_WORKERS = 8
 """Files that are downloaded at the same time."""
 _HALF_BUILT = ".making"
-_SPARE_BYTES = 1024**3
+SPARE_BYTES = 1024**3
 """What stays free on the disk beside the models."""
 
 
@@ -57,10 +59,17 @@ class Fetched:
 class ModelCache:
     """The cache in one folder. Calls block; several processes may call at the same time."""
 
-    def __init__(self, folder: Path, *, max_bytes: int) -> None:
-        """`max_bytes`: bound of all files together; the least recently used models are evicted for new ones."""
+    def __init__(self, folder: Path, *, max_bytes: int, spare_bytes: int = SPARE_BYTES) -> None:
+        """Hold the bounds.
+
+        Args:
+            folder: Folder of all models.
+            max_bytes: Bound of all files together; the least recently used models are evicted for new ones.
+            spare_bytes: What stays free on the disk beside them.
+        """
         self._folder = folder
         self._max_bytes = max_bytes
+        self._spare_bytes = spare_bytes
 
     def models(self) -> list[Fetched]:
         """List what is in the cache, the most recently used first."""
@@ -101,7 +110,8 @@ class ModelCache:
             Conflict: a file is not the one that its source states, or there is no room for the files.
             Denied: see `Source.download`.
             Unavailable: see `Source.download`.
-            OSError: a file cannot be written.
+            Unavailable: the disk has become full (`storage_full`).
+            OSError: a file cannot be written for another reason.
         """
         listed = {file.name: file for file in repository.files}
         if missing := sorted(set(names) - set(listed)):
@@ -124,6 +134,9 @@ class ModelCache:
                 try:
                     for task in tasks:
                         task.result()
+                except OSError as error:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise _full(error, self._folder) from error
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
@@ -216,14 +229,25 @@ class ModelCache:
                 f"and the models in {self._folder} may take {_size(self._max_bytes)}, of which {_size(used)} are used"
             )
         free = shutil.disk_usage(self._folder).free
-        if free < size_bytes + _SPARE_BYTES:
-            return (
-                f"and the disk of {self._folder} has {_size(free)} free, of which {_size(_SPARE_BYTES)} are kept free"
-            )
+        if free < size_bytes + self._spare_bytes:
+            spare = _size(self._spare_bytes)
+            return f"and the disk of {self._folder} has {_size(free)} free, of which {spare} are kept free"
         return None
 
     def _home_of(self, repo: str, commit: str) -> Path:
         return self._folder / repo.replace("://", "/").replace("/", "--") / commit
+
+
+def _full(error: OSError, folder: Path) -> Exception:
+    """Return what to raise for an error of the operating system: a full disk has a code and a cure."""
+    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        return error
+    return Unavailable(
+        f"The disk of {folder} has become full while a model was fetched.",
+        cure="Free some space, for example with `vlmhyperbench models remove`, or set VLMHB_MODELS_DIR to a folder of "
+        "a larger disk, and repeat the command: what has arrived is kept.",
+        code=STORAGE_FULL,
+    )
 
 
 def _download(source: Source, repository: Repository, file: RepositoryFile, home: Path, on_bytes: OnBytes) -> None:

@@ -9,6 +9,7 @@ import errno
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -162,6 +163,7 @@ class Hub:
         with needed_for("fetching models", extra="hub"):
             from huggingface_hub import HfApi
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its warnings show signed URLs
+        warnings.filterwarnings("ignore", module="huggingface_hub")  # a full disk is said by an error of ours
         return HfApi(endpoint=self._endpoint, token=self._token, library_name="vlmhyperbench")
 
     @contextmanager

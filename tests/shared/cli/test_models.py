@@ -251,3 +251,22 @@ def test_the_memory_of_a_model_is_estimated_by_its_adapter(home: Home) -> None:
     wider = _data(_run(home, None, *gguf, "--engine-param", "n_ctx=8192"))
     assert wider["host_bytes"] > on_host["host_bytes"] + 2**20
     assert _code(_run(home, None, *gguf, "--engine-param", "n_ctx=much")) == "invalid_input"
+
+
+def test_every_kind_of_target_is_estimated_by_its_parts(home: Home, hub: LoopbackHub) -> None:
+    for model in (("tiny-doc-vlm-0.2-hf",), ("tiny-doc-vlm-0.2-q8",), (f"folder:{TINY}", "--backend", "transformers")):
+        estimated = _data(_run(home, hub, "models", "estimate", *model, "--json"))
+        assert set(estimated["parts"]) == {"weights", "KV cache", "vision tower", "process"}, model
+        assert sum(estimated["parts"].values()) == estimated["device_bytes"] + estimated["host_bytes"], model
+        assert (estimated["source"], bool(estimated["knobs"])) == ("static", True), model
+
+
+def test_nothing_is_fetched_for_an_estimate(home: Home, hub: LoopbackHub) -> None:
+    hub.hold("org/unseen", {**FOLDER, "LICENSE": b"unseen"})
+    listed = _data(_run(home, hub, "models", "estimate", "hf:org/unseen", "--json"))
+    assert listed["weights_bytes"] == len(FOLDER["model.safetensors"])
+    assert hub.downloads("model.safetensors") == []
+    asked = len(hub.requests)
+    stated = _data(_run(home, hub, "models", "estimate", "qwen3-vl-4b", "--json"))
+    assert stated["weights_bytes"] == 2 * 4_000_000_000
+    assert len(hub.requests) == asked

@@ -242,12 +242,42 @@ def test_a_model_larger_than_the_bound_is_refused_before_anything_is_fetched(hub
     assert [path for _, path, _ in hub.requests if "/resolve/" in path or "/cdn/" in path] == []
 
 
-def test_a_full_disk_is_refused_before_anything_is_fetched(
-    hub: LoopbackHub, cache: ModelCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = type("Usage", (), {"free": 1024})
-    monkeypatch.setattr("vlmhyperbench.data.model_cache.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(Conflict, match="free") as full:
-        fetch(hub, cache)
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own of 64 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting a file system needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_fetched(hub: LoopbackHub, small_disk: Path) -> None:
+    with pytest.raises(Conflict, match="are kept free") as full:
+        fetch(hub, ModelCache(small_disk, max_bytes=2**40))
     assert full.value.code == "no_room"
     assert hub.downloads("model.safetensors") == []
+
+
+def test_a_disk_that_fills_up_meanwhile_ends_the_fetch_and_what_has_arrived_is_not_taken_for_the_file(
+    hub: LoopbackHub, small_disk: Path, wording: Wording
+) -> None:
+    large = WEIGHTS * 30
+    hub.hold(REPO, {**FILES, "model.safetensors": large})
+    cache = ModelCache(small_disk, max_bytes=2**40, spare_bytes=0)
+    client, filler = Hub(endpoint=hub.url), small_disk / "filler"
+
+    class Filling(Arrival):
+        def expect(self, count: int) -> None:
+            super().expect(count)
+            filler.write_bytes(bytes(50 * 2**20))  # another process fills the disk after its room was checked
+
+    with pytest.raises(Unavailable) as full:
+        cache.fetch(client, client.look_up(REPO, "main"), NEEDED, Filling())
+    assert full.value.code == "storage_full"
+    wording(full.value, FOLDER=str(small_disk))
+    assert cache.models() == []
+    filler.unlink()
+    assert fetch(hub, cache).sha256["model.safetensors"] == hashlib.sha256(large).hexdigest()

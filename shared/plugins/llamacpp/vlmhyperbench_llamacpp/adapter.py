@@ -117,6 +117,12 @@ class LlamaCpp:
             host_bytes=memory.host_bytes + PROCESS_BYTES,
             source="static",
             knobs=("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers"),
+            parts={
+                "weights": memory.device_weights + memory.host_weights - memory.projector,
+                "KV cache": memory.device_cache + memory.host_cache,
+                "vision tower": memory.projector,
+                "process": PROCESS_BYTES,
+            },
         )
 
 

@@ -40,6 +40,8 @@ class LlamaMemory:
     host_weights: int
     device_cache: int
     host_cache: int
+    projector: int
+    """Part of the weights: the image projector with its vision tower."""
 
     @property
     def device_bytes(self) -> int:
@@ -81,6 +83,7 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
         host_weights=embeddings_and_rest + (0 if wanted else projector),
         device_cache=sum(cache[first_on_device:]),
         host_cache=sum(cache[:first_on_device]),
+        projector=projector,
     )
 
 

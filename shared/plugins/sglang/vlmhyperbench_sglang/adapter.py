@@ -175,6 +175,7 @@ class SGLang:
             host_bytes=_PROCESS_BYTES,
             source="static",
             knobs=("max_model_len", "kv_cache_dtype", "dtype", "quantization"),
+            parts={**memory.parts, "process": _PROCESS_BYTES},
         )
 
 

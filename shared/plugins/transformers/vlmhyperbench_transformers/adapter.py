@@ -125,6 +125,7 @@ class Transformers:
             host_bytes=memory.total_bytes - on_device + _PROCESS_BYTES,
             source="static",
             knobs=("max_context", "dtype"),
+            parts={**memory.parts, "process": _PROCESS_BYTES},
         )
 
 

@@ -159,6 +159,7 @@ class Vllm:
             host_bytes=_PROCESS_BYTES,
             source="static",
             knobs=(*cache, "dtype", "quantization"),
+            parts={**memory.parts, "KV cache": wanted or memory.kv_bytes, "process": _PROCESS_BYTES},
         )
 
 
