@@ -75,9 +75,10 @@ types: $(VENV)/.dev  ## mypy, strict.
 imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the table of backends, the architecture's picture, schemas of the registries, the API's description.
+docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of backends and models, the architecture's picture, schemas of the registries, the API's description.
 	$(BIN)/python -m tests.architecture.metric_pages
 	$(BIN)/python -m tests.architecture.backend_pages
+	$(BIN)/python -m tests.architecture.model_pages
 	$(BIN)/python -m tests.architecture.picture
 	$(BIN)/python -m vlmhyperbench.registry.schemas registries/schemas
 	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json

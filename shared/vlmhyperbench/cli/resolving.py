@@ -14,6 +14,7 @@ from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.schemas import ModelEntry
 from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -25,7 +26,12 @@ BITS = {"F32": 32, "FP8": 8, "Q8_0": 8.5, "Q6_K": 6.56, "Q5_K_M": 5.7, "Q4_K_M":
 def stated_estimate(model: str) -> int | None:
     """Return the bytes of a model's weights by what its entry states, if its files are neither here nor pinned."""
     entry = open_catalogue().models.get(model)
-    if entry is None or entry.parameter_count is None or not entry.is_unpinned or entry.recipe is not None:
+    return weights_bytes(entry) if entry is not None and entry.is_unpinned and entry.recipe is None else None
+
+
+def weights_bytes(entry: ModelEntry) -> int | None:
+    """Return the bytes of a model's weights by its parameters and its quantisation; None if they are not stated."""
+    if entry.parameter_count is None:
         return None
     return round(entry.parameter_count * BITS.get(entry.quantization or "", 16) / 8)
 
