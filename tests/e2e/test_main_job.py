@@ -107,6 +107,29 @@ def test_the_runs_of_an_experiment_share_their_samples_and_end_in_one_comparison
     audit(stack)
 
 
+def test_answers_follow_the_schema_of_their_own_sample_where_a_matrix_asks_for_it(stack):
+    """The first version was never asked for JSON by a schema, so that none of its free answers follows one."""
+    matrix = {
+        "targets": [{"model": "tiny-doc-vlm"}],
+        "tasks": ["documents-schemas"],
+        "response_formats": ["text", "json_schema"],
+    }
+    entry = {"matrix": matrix, "defaults": {"limit": 9, "decoding": {"max_tokens": 300}}}
+    experiment = stack.client.experiments.create(ExperimentEntry.model_validate(entry))
+    free, own = (stack.wait(run.id) for run in experiment.runs)
+    assert [run.name.split(" · ")[-1] for run in (free, own)] == ["text", "json_schema"]
+    assert [run.state for run in (free, own)] == ["SUCCEEDED", "SUCCEEDED"]
+    reports = [json.loads(content(stack, run.id, "report.json")) for run in (free, own)]
+    strict = [report["headline"]["rows"][0]["metrics"]["structural_fidelity"]["value"] for report in reports]
+    assert strict[0] < strict[1]
+    stack.wait_experiment(experiment.id)
+    compared = [
+        item for item in stack.client.artifacts(experiment_id=experiment.id).items if item.name == "report.json"
+    ]
+    document = json.loads(stack.client.artifact_content(compared[0].id))
+    assert "constrained" in {section["name"] for section in document["sections"]}
+
+
 def test_a_timed_run_is_measured_by_one_claim(stack):
     run = stack.wait(stack.client.runs.create(entry(scenario={"name": "single-stream", "requests": 20})).id)
     assert run.state == "SUCCEEDED"

@@ -69,3 +69,12 @@ def test_every_part_of_a_request_changes_its_hash():
     ]
     assert len({request_digest(variant) for variant in variants}) == len(variants)
     assert request_digest(request()) == request_digest(request())
+
+
+def test_the_order_of_a_schema_s_members_changes_the_hash():
+    def hash_of(*names):
+        schema = {"type": "object", "properties": {name: {} for name in names}}
+        wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        return request_digest(request(response_format=wanted))
+
+    assert hash_of("a", "b") == hash_of("a", "b") != hash_of("b", "a")

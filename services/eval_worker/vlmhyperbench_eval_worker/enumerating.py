@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo, InvalidImage, called, check, read_image
 from vlmhyperbench.data.manifest import ManifestSample
-from vlmhyperbench.domain.digests import canonical_json
+from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.sources import require_source
@@ -214,7 +214,7 @@ def _metadata(sample: Sample, problems: list[str]) -> dict[str, JsonValue]:
     """Return metadata in the form in which it is stored; empty if it cannot be stored."""
     try:
         metadata: dict[str, Any] = dict(sample.metadata)  # a plugin's: anything, of which JSON passes
-        text = canonical_json(metadata).decode()
+        text = metadata_json(metadata).decode()
     except (TypeError, ValueError, RecursionError) as error:
         problems.append(f"The metadata is not JSON: {error}.")
         return {}

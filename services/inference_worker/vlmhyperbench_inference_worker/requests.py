@@ -12,6 +12,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.specs import Decoding, EndpointTarget, Target
 from vlmhyperbench_sdk.endpoint import EndpointOptions, read_options
 from vlmhyperbench_sdk.types import Prompt
@@ -104,5 +105,9 @@ def options_of(target: Target) -> EndpointOptions:
 
 
 def request_digest(request: dict[str, JsonValue]) -> str:
-    """Return the hash of a request; equal questions have equal hashes on every engine."""
-    return digest_of(request)
+    """Return the hash of a request; equal questions have equal hashes on every engine.
+
+    The order of a schema's members counts, since answers are written in it.
+    """
+    wanted = request.get("response_format")
+    return digest_of({**request, "response_format": pinned_format(wanted)} if isinstance(wanted, dict) else request)

@@ -17,7 +17,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from vlmhyperbench.data.images import ImageInfo
-from vlmhyperbench.domain.digests import canonical_json
+from vlmhyperbench.domain.digests import canonical_json, metadata_json
 
 SCHEMA: Final[dict[str, pl.DataType]] = {
     "index": pl.Int64(),
@@ -71,7 +71,7 @@ def write(samples: Sequence[ManifestSample]) -> tuple[str, bytes]:
         "references": [list(sample.references) for sample in samples],
         "images": [[image.as_json() for image in sample.images] for sample in samples],
         "error": [sample.error for sample in samples],
-        "metadata": [canonical_json(dict(sample.metadata)).decode() for sample in samples],
+        "metadata": [metadata_json(sample.metadata).decode() for sample in samples],
     }
     for name in groups:
         columns[GROUP_PREFIX + name] = [_as_group(sample.metadata.get(name)) for sample in samples]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 from pydantic import BaseModel, JsonValue
 
@@ -16,6 +17,23 @@ def canonical_json(value: JsonValue | BaseModel) -> bytes:
     """
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def metadata_json(metadata: Mapping[str, JsonValue]) -> bytes:
+    """Serialise a sample's metadata: canonical, except that its schema keeps the order of its members.
+
+    An engine that constrains an answer has them written in this order.
+
+    Raises:
+        ValueError: see `canonical_json`.
+    """
+    if "json_schema" not in metadata:
+        return canonical_json(dict(metadata))
+    ordered = {
+        name: metadata[name] if name == "json_schema" else json.loads(canonical_json(metadata[name]))
+        for name in sorted(metadata)
+    }
+    return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def digest_of(value: JsonValue | BaseModel) -> str:

@@ -74,29 +74,49 @@ def format_name(value: Mapping[str, JsonValue] | None) -> str:
     return f"{value['type']} {name}" if name else str(value["type"])
 
 
+def pinned_format(value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+    """Return a response format as a spec has it: None for `text`, which constrains nothing, and a schema as text.
+
+    The text keeps the order of a schema's members, in which an engine has them written; the database sorts keys.
+    """
+    if value is None or value["type"] == "text":
+        return None
+    wrapper = value.get("json_schema")
+    if not isinstance(wrapper, dict):
+        return value
+    return {**value, "json_schema": {**wrapper, "schema": json.dumps(wrapper["schema"], ensure_ascii=False)}}
+
+
 def format_of_sample(
     value: dict[str, JsonValue] | None, metadata: Mapping[str, JsonValue], *, key: str
 ) -> dict[str, JsonValue] | None:
     """Return what the request of a sample asks for: a `json_schema` without a schema takes that of the sample.
 
     Args:
-        value: The response format of the run.
+        value: The response format of the run, as its spec has it.
         metadata: Metadata of the sample.
         key: Key of the sample, for errors.
 
     Raises:
         InvalidInput: the sample has no schema, or one that is not valid.
     """
-    if value is None or value["type"] != "json_schema" or "json_schema" in value:
+    if value is None or value["type"] != "json_schema":
         return value
+    wrapper = value.get("json_schema")
+    if isinstance(wrapper, dict):
+        return {**value, "json_schema": {**wrapper, "schema": _read(wrapper["schema"])}}
     cure = "Give every sample a JSON Schema as json_schema in its metadata, or write the schema into response_format."
     try:
-        schema = metadata.get("json_schema")
-        own = {"name": "answer", "schema": json.loads(schema) if isinstance(schema, str) else schema, "strict": True}
+        own: JsonValue = {"name": "answer", "schema": _read(metadata.get("json_schema")), "strict": True}
         return check_response_format({"type": "json_schema", "json_schema": own})
     except (Refused, ValueError) as error:
         message = f"The response format needs the schema of the sample {key[:200]}: {error}."
         raise InvalidInput(message, cure=cure) from error
+
+
+def _read(schema: JsonValue) -> JsonValue:
+    value: JsonValue = json.loads(schema) if isinstance(schema, str) else schema
+    return value
 
 
 def _check_wrapper(wrapper: JsonValue) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pydantic import JsonValue
-
 from vlmhyperbench.domain.planning import are_paired
+from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import (
@@ -163,7 +162,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         scenario=scenario,
         group_by=given(entry.group_by, task.group_by),
         reports=reports,
-        response_format=_constraint(given(entry.response_format, task.response_format)),
+        response_format=pinned_format(given(entry.response_format, task.response_format)),
         limits=entry.limits,
         secrets=entry.secrets,
         reuse=given(entry.reuse, "equal"),
@@ -173,11 +172,6 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         prices=prices,
         unpriced=unpriced,
     )
-
-
-def _constraint(response_format: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
-    """Return what constrains the answers; None for `text`, which does not, so that it is the same run as without."""
-    return None if response_format == {"type": "text"} else response_format
 
 
 def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> list[str]:

@@ -33,6 +33,18 @@ def test_samples_come_out_as_they_went_in(tmp_path: Path) -> None:
     assert manifest.manifest_key(manifest_id) == f"manifests/{manifest_id}.parquet"
 
 
+def test_a_schema_keeps_the_order_of_its_members_and_other_metadata_is_sorted() -> None:
+    schema: JsonValue = {"type": "object", "properties": {"total": {}, "date": {}}, "required": ["total"]}
+    _, data = manifest.write([_sample(0, truth={"b": 1, "a": 2}, json_schema=schema)])
+    (sample,) = manifest.samples_of(manifest.read(data))
+    assert sample.metadata == {"json_schema": schema, "truth": {"a": 2, "b": 1}}
+    kept = sample.metadata["json_schema"]
+    assert isinstance(kept, dict)
+    assert [*kept, *kept["properties"]] == ["type", "properties", "required", "total", "date"]  # type: ignore[misc]
+    again, _ = manifest.write([_sample(0, json_schema=schema, truth={"a": 2, "b": 1})])
+    assert again == manifest.write([_sample(0, truth={"b": 1, "a": 2}, json_schema=schema)])[0]
+
+
 def test_every_scalar_of_metadata_is_a_group_column() -> None:
     samples = [
         _sample(0, doc_class="receipt", page=1, is_scan=True, box=[1, 2], nested={"a": 1}, mixed="x"),

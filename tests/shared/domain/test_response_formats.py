@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from vlmhyperbench.domain.response_formats import (
     check_response_format,
     format_name,
     format_of_sample,
+    pinned_format,
 )
 from vlmhyperbench.errors import InvalidInput
 
@@ -106,8 +108,17 @@ def test_a_json_schema_without_a_schema_is_that_of_the_sample() -> None:
     for written in (own, '{"type": "object"}'):
         made = format_of_sample({"type": "json_schema"}, {"json_schema": written}, key="k")
         assert made == {"type": "json_schema", "json_schema": {"name": "answer", "schema": own, "strict": True}}
-    for value in (None, {"type": "json_object"}, _schema()):
+    for value in (None, {"type": "json_object"}):
         assert format_of_sample(value, {}, key="k") is value
+
+
+def test_a_pinned_schema_keeps_the_order_of_its_members_although_keys_are_sorted_where_it_is_stored() -> None:
+    wanted = _schema(type="object", properties={"total": {}, "date": {}, "a": {}})
+    stored = json.loads(json.dumps(pinned_format(wanted), sort_keys=True))
+    sent = format_of_sample(stored, {}, key="k")
+    assert sent == wanted
+    assert list(sent["json_schema"]["schema"]["properties"]) == ["total", "date", "a"]  # type: ignore[index,call-overload]
+    assert pinned_format({"type": "text"}) is None
 
 
 def test_a_sample_without_a_schema_is_named(wording: Wording) -> None:

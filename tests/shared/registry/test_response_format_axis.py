@@ -24,10 +24,11 @@ def test_response_formats_are_an_axis_and_text_is_no_constraint(tmp_path: Path) 
         }
     )
     runs = resolve_experiment(catalogue, experiment, plugins=Shelf())
+    pinned = {"type": "json_schema", "json_schema": {"name": "total", "schema": '{"type": "object"}'}}
     assert {name: spec.response_format for name, spec in runs} == {
         "m · u · text": None,
         "m · u · json_object": {"type": "json_object"},
-        "m · u · json_schema total": named,
+        "m · u · json_schema total": pinned,
         "m · u · regex": regex,
     }
     assert len({digest_of(spec) for _, spec in runs}) == 4

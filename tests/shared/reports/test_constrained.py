@@ -48,14 +48,19 @@ def test_every_level_is_paired_with_the_free_answers_of_the_same_target() -> Non
         _run("a · own", MADE, wanted=OWN),
         _run("b · own", FREE, model="n", wanted=OWN),
     )
-    levels = _levels(document, "a · own against a")
+    levels = _levels(document, "m · json_schema")
     assert levels["L0"] == (1, 1)
     assert levels["L1"] == (16 / 24, 1)
     assert levels["L3"] == (8 / 24, 1)
     assert levels["L4r"] == (16 / 24, 1)
     assert levels["L6"] == (8 / 24, 1)
-    assert _levels(document, "b · own against b")["L3"] == (1, 8 / 24)
+    assert _levels(document, "n · json_schema")["L3"] == (1, 8 / 24)
     assert "constrained-figure" in figures_of(document)
+
+
+def test_runs_of_one_target_and_format_have_their_own_names() -> None:
+    runs = [_run("a", FREE), _run("a 1", MADE, wanted=OWN), _run("a 2", MADE, wanted=OWN)]
+    assert {row[0] for row in tables_of(_document(*runs))["constrained-levels"].rows} == {"a 1", "a 2"}
 
 
 def test_p_values_are_adjusted_over_the_levels_and_the_verdicts_are_said(wording: Wording) -> None:

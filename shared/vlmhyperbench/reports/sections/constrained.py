@@ -16,6 +16,7 @@ from vlmhyperbench.reports.sections.answers import measured
 from vlmhyperbench.reports.sections.differences import MAX_DRAWN_RUNS, delta_table
 from vlmhyperbench.reports.sections.ladder import LEVELS, counts_levels
 from vlmhyperbench.summaries.evidence import ScoredMetric
+from vlmhyperbench.summaries.headline import target_of
 
 _STATISTIC = "stat."
 _PART, _WHOLE = f"{_STATISTIC}part", f"{_STATISTIC}whole"
@@ -27,29 +28,29 @@ _EACH = frozenset({"count", "has_reference"})
 class _Constrained:
     """A run with constrained answers, compared level by level with the run without a constraint."""
 
-    name: str
+    run: ReportedRun
     deltas: list[Delta]
 
 
 def constrained_section(runs: Sequence[ReportedRun]) -> Section | None:
     """Return the section; None unless some run differs from another only by its response format and counts levels."""
     compared = [
-        _Constrained(name=f"{run.name} against {free.name}", deltas=deltas)
+        _Constrained(run=run, deltas=deltas)
         for run in runs
-        if run.summary.spec.response_format is not None
-        and (free := _free(run, runs)) is not None
-        and (deltas := _compare(free, run))
+        if _is_constrained(run) and (free := _free(run, runs)) is not None and (deltas := _compare(free, run))
     ]
     if not compared:
         return None
-    known = [(pair.name, delta) for pair in compared for delta in pair.deltas if delta.difference is not None]
+    names = _names([pair.run for pair in compared])
+    named = list(zip(names, compared, strict=True))
+    known = [(name, delta) for name, pair in named for delta in pair.deltas if delta.difference is not None]
     table = replace(delta_table(known, is_named=True), name="constrained-levels")
     figure = interval_figure(
         "constrained-figure",
         "Gain of each level by the constraint",
         axis=Axis(title="difference, percentage points"),
         groups="level",
-        series={pair.name: [_point(delta) for delta in pair.deltas] for pair in compared[:MAX_DRAWN_RUNS]},
+        series={name: [_point(delta) for delta in pair.deltas] for name, pair in named[:MAX_DRAWN_RUNS]},
         zero_line="no difference",
         note="Right of the line, constrained answers are better; lines are 95 % intervals.",
     )
@@ -58,6 +59,12 @@ def constrained_section(runs: Sequence[ReportedRun]) -> Section | None:
         "free, on the same samples. Levels are those of the answers as they stand, without repair."
     )
     return Section(name="constrained", title="What the response format changes", lead=lead, blocks=(table, figure))
+
+
+def _names(runs: Sequence[ReportedRun]) -> list[str]:
+    """Name runs by target and response format if that is distinct, else by their own names."""
+    short = [f"{target_of(run.summary.spec)} · {format_name(run.summary.spec.response_format)}" for run in runs]
+    return short if len(set(short)) == len(short) else [run.name for run in runs]
 
 
 def _free(run: ReportedRun, runs: Sequence[ReportedRun]) -> ReportedRun | None:
@@ -84,7 +91,11 @@ def _compare(free: ReportedRun, run: ReportedRun) -> list[Delta]:
 
 def _levels(run: ReportedRun) -> list[Measured]:
     scored = next((scored for scored in run.evidence.scored if counts_levels(scored)), None)
-    return [] if scored is None else [_level(run, scored, title, *unchanged) for title, unchanged, _ in LEVELS]
+    return (
+        []
+        if scored is None
+        else [_level(run, scored, title.partition(";")[0], *unchanged) for title, unchanged, _ in LEVELS]
+    )
 
 
 def _level(run: ReportedRun, scored: ScoredMetric, title: str, part: str, whole: str) -> Measured:
