@@ -33,6 +33,7 @@ PYTHON = PEERS / "sglang" / "bin" / "python"
 INSTALLED = next((PEERS / "sglang").glob("lib/python3*/site-packages/torch"), None)
 HERE = Path(__file__).parent
 START_S = 900.0
+pytestmark = pytest.mark.timeout(int(START_S))
 SCHEMA: JsonValue = {
     "type": "object",
     "properties": {"total": {"type": "integer", "minimum": 0, "maximum": 99}},

