@@ -25,6 +25,8 @@ from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_tiny_doc_vlm import path
 
+pytestmark = pytest.mark.timeout(900)  # an engine starts in it
+
 TYPED = {
     "type": "object",
     "properties": {"total": {"type": "integer", "minimum": 0, "maximum": 99}},
