@@ -4,6 +4,9 @@
 # adapter adds to its engine is mounted when a model is loaded.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 FROM ${BASE_IMAGE}
+# Libraries of the system that packages expect: llama.cpp that of OpenMP.
+ARG LIBRARIES=libgomp1
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends ${LIBRARIES} && rm -rf /var/lib/apt/lists/*
 ARG ENGINE=transformers
 RUN python3 -m venv /opt/engine
 RUN --mount=type=bind,target=/context \

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.containers.room import ARCHIVE, apptainer_spec, docker_spec, need
+from tests.containers.room import ARCHIVE, apptainer_spec, containers_and_networks, docker_spec, need
 from tests.support.wording import Wording
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
 from vlmhyperbench.environments.preparing import prepared
@@ -78,6 +78,7 @@ def test_an_image_without_the_declared_python_is_refused(tmp_path: Path) -> None
     error = refused(docker_spec(python="/opt/none/bin/python"), tmp_path)
     assert (type(error), error.code) == (InvalidInput, "no_python")
     assert "/opt/none/bin/python" in error.message
+    assert containers_and_networks()[0] == []
 
 
 def test_a_file_that_changed_since_it_was_pinned_is_refused(tmp_path: Path) -> None:

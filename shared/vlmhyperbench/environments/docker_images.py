@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,8 +14,8 @@ from typing import Any
 
 from vlmhyperbench.domain.environments import DockerSpec
 from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell
-from vlmhyperbench.environments.docker_daemon import docker_client, find_image
-from vlmhyperbench.environments.standing_in import ABOUT, Order, user
+from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, find_image
+from vlmhyperbench.environments.standing_in import ABOUT, Order, owner_of, user
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 
@@ -83,29 +84,36 @@ def _pulled(client: Any, spec: DockerSpec) -> Any:
 
 def _examine(spec: DockerSpec) -> Ready:
     """List the packages of an image in a container without rights and network."""
-    from docker.errors import APIError, ContainerError
+    from docker.errors import APIError
 
     started = time.monotonic()
     with docker_client() as client:
         image = _pulled(client, spec)
+        container = client.containers.create(
+            image.id,
+            entrypoint=[spec.python, "-I", "-c", ABOUT],
+            command=[],
+            network_mode="none",
+            user=user(),
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges:true"],
+            read_only=True,
+            labels={OWNER: owner_of(os.getpid())},
+        )
         try:
-            output = client.containers.run(
-                image.id,
-                entrypoint=[spec.python, "-I", "-c", ABOUT],
-                command=[],
-                network_mode="none",
-                user=user(),
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges:true"],
-                read_only=True,
-                remove=True,
-            )
-        except (ContainerError, APIError) as error:
+            container.start()
+            status = container.wait()["StatusCode"]
+            output = container.logs(stderr=status != 0).decode("utf-8", "replace")
+        except APIError as error:
+            status, output = 127, str(error.explanation or error)
+        finally:
+            container.remove(force=True)
+        if status != 0:
             raise InvalidInput(
-                f"The interpreter {spec.python} of the image {spec.image} does not run: {error}.",
+                f"The interpreter {spec.python} of the image {spec.image} does not run: {output.strip()[-1000:]}.",
                 cure="Write the path of the image's Python as python in the entry.",
                 code="no_python",
-            ) from error
+            )
         version, packages = json.loads(output.splitlines()[-1])
         return Ready(
             python_version=version,

@@ -167,7 +167,8 @@ def _options(spec: DockerSpec, paths: list[str]) -> dict[str, Any]:
         "pids_limit": spec.max_processes,
         "ulimits": [Ulimit(name="core", soft=0, hard=0)],
         "working_dir": "/tmp",  # noqa: S108
-        "environment": {"HOME": "/tmp", "TMPDIR": "/tmp"},  # noqa: S108
+        # Libraries ask for the user's name, and no file of the image has it.
+        "environment": {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "engine", "LOGNAME": "engine"},  # noqa: S108
         # The engine's output goes to the launcher only, which is where secrets are masked.
         "log_config": LogConfig(type=LogConfig.types.NONE),
         "mounts": [
