@@ -24,6 +24,7 @@ from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.roots import registry_roots
+from vlmhyperbench.registry.sources import GitSource
 from vlmhyperbench.settings import Settings
 
 _COMFORTABLE_BYTES = 2 * 1024**3
@@ -44,7 +45,7 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
-    registries, Docker and Apptainer, model files. The exit code is 3 if one fails.
+    registries, git, Docker and Apptainer, model files. The exit code is 3 if one fails.
     """
     checks = list(_checks())
     if output.json:
@@ -78,6 +79,7 @@ def _checks() -> Iterator[Check]:
         yield Check(name="registries", is_ok=False, detail=error.message, cure=error.cure)
         return
     yield _registries(catalogue)
+    yield _git(catalogue)
     yield _containers("docker", docker_version, catalogue)
     yield _containers("apptainer", apptainer_version, catalogue)
     yield _model_files(catalogue, settings)
@@ -123,6 +125,16 @@ def _uv() -> Check:
         "environments of engines can be built" if is_ok else "not installed: no environment of an engine can be built"
     )
     return Check(name="uv", is_ok=is_ok, detail=detail, cure="pip install 'vlmhyperbench[environments]'")
+
+
+def _git(catalogue: Catalogue) -> Check:
+    """Check what reads repositories; without it only packages from repositories cannot be had."""
+    wanting = sorted(name for name, package in catalogue.packages.items() if isinstance(package.source, GitSource))
+    program = shutil.which("git")
+    detail = program or ("not installed" if wanting else "not installed; no entry needs it")
+    needed = f", and needed by packages/{', packages/'.join(wanting)}" if wanting and program is None else ""
+    is_ok = program is not None or not wanting
+    return Check(name="git", is_ok=is_ok, detail=f"{detail}{needed}", cure="Install git: `apt-get install git`.")
 
 
 def _containers(kind: str, version: Callable[[], str], catalogue: Catalogue) -> Check:

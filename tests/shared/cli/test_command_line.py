@@ -183,6 +183,15 @@ def test_doctor_names_every_check_and_its_cure(tmp_path: Path) -> None:
     assert checks["python"]["is_ok"]
 
 
+def test_doctor_names_the_packages_that_need_git_where_there_is_none(tmp_path: Path) -> None:
+    entry = tmp_path / "registries" / "packages" / "theirs.yaml"
+    entry.parent.mkdir(parents=True)
+    entry.write_text(f"source: {{type: git, url: 'https://example.com/a.git', ref: main, commit: {'a' * 40}}}\n")
+    done = _run("doctor", "--json", home=tmp_path, PATH="/nonexistent", VLMHB_API_PORT="0")
+    [check] = [check for check in _envelope(done)["data"] if check["name"] == "git"]
+    assert (check["is_ok"], "packages/theirs" in check["detail"], "Install git" in check["cure"]) == (False, True, True)
+
+
 def test_a_port_in_use_is_named_with_its_cure_and_nothing_is_left(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
