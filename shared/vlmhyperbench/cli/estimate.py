@@ -74,7 +74,7 @@ def estimate(
     name = added.name if added is not None else model
     adapters = Settings.load().engine_environment.adapters
     target = resolve_model(name, backend, dict(map(read_param, engine_param)), adapters=adapters)
-    if target.adapter_environment is not None:
+    if target.brings_its_adapter:
         message = f"The adapter {target.backend_class!r} is in an environment of its own, where nothing is estimated."
         cure = "Load the model, and look at the peak memory of a run."
         raise NotFound(message, cure=cure, code="no_estimate")

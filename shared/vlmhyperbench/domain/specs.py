@@ -77,6 +77,11 @@ class ModelTarget(Spec):
         return self.environment is not None or self.adapter_environment is not None
 
     @property
+    def brings_its_adapter(self) -> bool:
+        """Whether the adapter is run from a package that the target pins, and not from beside the platform."""
+        return self.adapter_environment is not None
+
+    @property
     def packages(self) -> tuple[PackageSpec, ...]:
         """Packages of others that adapter and engine need."""
         environments = (self.adapter_environment, self.environment)
@@ -108,6 +113,11 @@ class EndpointTarget(Spec):
     adapter: SourceRef | None = Field(default=None, exclude_if=lambda adapter: adapter is None)
     """Only set for a dotted path; otherwise it is left out, so that digests of endpoints did not change."""
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def brings_its_adapter(self) -> bool:
+        """False: adapters of endpoints are installed beside the platform."""
+        return False
 
     @property
     def served_name(self) -> str:

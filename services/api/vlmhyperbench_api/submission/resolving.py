@@ -85,7 +85,7 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> PinnedRun:
     if body.run is not None:
         pinned = _pin_entry(submission, body.run, name)
         spec, origins = pinned.spec, pinned.origins
-    elif not isinstance(spec.target, ImportTarget):
+    elif not isinstance(spec.target, ImportTarget) and not spec.target.brings_its_adapter:
         problem = submission.plugins.problem_with("backends", spec.target.backend_class)
         if problem is not None:
             raise InvalidInput(f"The run cannot be asked again: {problem[0]}", cure=problem[1])

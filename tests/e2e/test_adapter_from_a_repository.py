@@ -1,0 +1,177 @@
+"""An adapter of somebody else, in a git repository: registered, pinned, and run from an environment of its own.
+
+The adapter is that of the guide, and the commands are those of the guide; nothing of it is installed beside the
+platform, and nobody has put its distribution on the list of allowed adapters.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.support.guides import read_guide
+from tests.support.repositories import commit
+from tests.support.stack import ROOT, running_stack
+
+FROM_PACKAGE = "default_adapter_package: my-bench\n"
+"""The line that the guide adds to the backend's entry."""
+APART = f"""\
+default_backend_class: llamacpp
+default_adapter_package: vlmhyperbench-llamacpp
+environment: {{virtualenv: {{requirements: [xllamacpp=={version("xllamacpp")}]}}}}
+"""
+BROKEN = "raise RuntimeError('this adapter needs a machine of 1988')\n"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A folder with the package of the guide, as its reader writes it."""
+    folder, guide = tmp_path_factory.mktemp("my-bench"), read_guide("adapter")
+    (folder / f"{guide.module}.py").write_text(guide.source)
+    project = read_guide("metric").project_text.partition("[project.entry-points")[0]
+    (folder / "pyproject.toml").write_text(project + guide.project_text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stack(registries):
+    with running_stack(registries) as found:
+        for path, text in read_guide("adapter").files.items():
+            file = found.home.root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{text}{FROM_PACKAGE}" if "backends" in path else text)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def command(stack):
+    """Give a command of vlmhyperbench, and return its exit code and what it printed as JSON."""
+
+    def give(*words, timeout_s=300):
+        done = subprocess.run(
+            [sys.executable, "-m", "vlmhyperbench.cli.main", *words, "--json"],
+            env={**os.environ, "VLMHB_HOME": str(stack.home.root)},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout.splitlines()[-1])["data"]
+
+    return give
+
+
+@pytest.fixture(scope="module")
+def first(repository, command):
+    """The commit that is registered first."""
+    pinned = commit(repository)
+    code, [added] = command("registry", "add", "package", "my-bench", "--git", repository.as_uri(), "--ref", "main")
+    assert (code, added["plugins"]) == (0, {"backends": ["calculator"]})
+    assert added["origin"] == f"git+{repository.as_uri()}@{pinned}"
+    return pinned
+
+
+def ask(command, *more):
+    return command("run", "--model", "calculator", "--task", "document-qa", "--limit", "4", *more)
+
+
+@pytest.fixture(scope="module")
+def run(stack, command, first):
+    code, found = ask(command)
+    assert (code, found["state"], found["failed"]) == (0, "SUCCEEDED", 0), stack.logs()
+    return found
+
+
+def engine_of(stack, run):
+    [(engine,)] = stack.query("SELECT engine FROM claim WHERE run_id = %s AND engine IS NOT NULL", run["id"])
+    return engine
+
+
+def test_gateway_and_engine_ran_where_the_package_is_and_the_platform_is_without_it(stack, run, repository, first):
+    engine = engine_of(stack, run)
+    environments = stack.home.root / "environments"
+    assert Path(engine["argv"][0]).is_relative_to(environments)
+    assert (engine["name"], engine["version"]) == ("calculator", "1.0.0")
+    assert engine["sources"] == {"my-bench": f"git+{repository.as_uri()}@{first}"}
+    assert {"my-bench", "vlmhyperbench-gateway", "vlmhyperbench-sdk"} <= engine["packages"].keys()
+    gateways = [
+        Path(file).read_bytes().split(b"\0")[0].decode()
+        for file in Path("/proc").glob("[0-9]*/cmdline")
+        if b"vlmhyperbench_gateway" in read(file) and str(stack.home.root).encode() in read(file)
+    ]
+    assert gateways
+    assert all(Path(python).is_relative_to(environments) for python in gateways)
+    done = subprocess.run([sys.executable, "-c", "import calculator"], capture_output=True, text=True)
+    assert "ModuleNotFoundError" in done.stderr
+
+
+def read(file):
+    try:
+        return Path(file).read_bytes()
+    except OSError:  # the process has ended meanwhile
+        return b""
+
+
+def test_the_commit_is_part_of_the_run_and_stands_in_its_report(stack, run, first):
+    [package] = stack.client.runs.get(run["id"]).spec.target.packages
+    assert (package.name, package.commit) == ("my-bench", first)
+    files = {file.name: file.id for file in stack.client.artifacts(run_id=run["id"]).items if file.kind == "report"}
+    assert first in stack.client.artifact_content(files["report.html"]).decode()
+
+
+@pytest.fixture(scope="module")
+def second(repository, command, run):
+    """A commit whose adapter cannot be imported, registered in place of the first."""
+    (repository / "calculator.py").write_text(BROKEN)
+    pinned = commit(repository)
+    code, [added] = command("registry", "add", "package", "my-bench")
+    assert (code, added["is_new"], added["origin"][-40:]) == (0, True, pinned)
+    return pinned
+
+
+def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stack, command, second):
+    code, found = ask(command)
+    assert (code, found["state"]) == (4, "FAILED")
+    [(outcome, attempts)] = stack.query(
+        "SELECT outcome, attempts FROM job WHERE run_id = %s AND kind = 'GENERATE'", found["id"]
+    )
+    assert (outcome["code"], attempts) == ("plugin_failure", 1)
+    assert "'calculator' (calculator:Calculator of my-bench 1.0.0)" in outcome["message"]
+    assert "RuntimeError: this adapter needs a machine of 1988" in outcome["message"]
+
+
+def test_the_first_run_is_repeated_with_the_commit_that_it_had(stack, command, run, first, second):
+    code, again = command("rerun", run["id"], "--force", "inference")
+    assert (code, again["state"]) == (0, "SUCCEEDED"), stack.logs()
+    assert engine_of(stack, again)["sources"]["my-bench"].endswith(first)
+
+
+def test_its_environments_are_listed_with_the_backend_and_removed_together(command, second):
+    _, rows = command("envs", "list")
+    assert [row["state"] for row in rows if "backends/calculator" in row["entries"]] == ["ready"]
+    code, removed = command("envs", "remove", "calculator")
+    assert code == 0, removed
+    _, rows = command("envs", "list")
+    assert [row["state"] for row in rows if "backends/calculator" in row["entries"]] == ["not built"]
+
+
+def test_adapter_and_engine_may_have_an_environment_each(stack, command):
+    """The adapter of llama.cpp from its folder, and llama.cpp itself elsewhere, read the tiny model's pages."""
+    folder = ROOT / "shared" / "plugins" / "llamacpp"
+    code, [added] = command("registry", "add", "package", "vlmhyperbench-llamacpp", "--path", str(folder))
+    assert (code, added["plugins"]) == (0, {"backends": ["llamacpp"]})
+    own = stack.home.root / "registries"
+    (own / "backends" / "apart.yaml").write_text(APART)
+    model = (ROOT / "registries" / "models" / "tiny-doc-vlm.yaml").read_text()
+    (own / "models" / "tiny-packaged.yaml").write_text(model.replace("[llamacpp]", "[apart]"))
+    code, found = command("run", "--model", "tiny-packaged", "--task", "document-qa", "--limit", "4")
+    assert (code, found["state"], found["failed"]) == (0, "SUCCEEDED", 0), stack.logs()
+    engine = engine_of(stack, found)
+    assert engine["packages"] == {"xllamacpp": version("xllamacpp")}
+    assert {"vlmhyperbench-llamacpp", "vlmhyperbench-gateway"} <= engine["adapter_packages"].keys()
+    assert "xllamacpp" not in engine["adapter_packages"]
+    assert engine["sources"]["vlmhyperbench-llamacpp"].startswith(f"{folder} sha256:")
