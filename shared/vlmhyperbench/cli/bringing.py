@@ -132,6 +132,9 @@ def hub_reference(path: str) -> HubReference:
 def _add_folder(shelf: Shelf, folder: Path, backend: str, output: OutputFlags) -> Added:
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", cure="Correct the path.", code="no_file")
+    if backend == GGUF_BACKEND:
+        cure = "Name the file, gguf:FILE; or register the folder for another backend, and convert it by a recipe."
+        raise InvalidInput(f"{backend} reads GGUF files, not folders such as {folder}.", cure=cure, code="usage")
     names = folder_files([path.name for path in folder.iterdir() if path.is_file()], str(folder))
     check_folder(folder, names)
     note(f"Hashing {len(names)} files of {folder} …", output)

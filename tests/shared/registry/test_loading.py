@@ -128,6 +128,13 @@ def test_the_name_in_a_file_is_the_name_of_the_file(tmp_path: Path, wording: Wor
         "backends: [engine]\npath: x\nfiles: {w: a}\nsha256: {w: abc}\n",
         "backends: []\n",
         "backends: [enigne]\n",
+        "backends: [engine]\ns3: {prefix: 's3://NO_BUCKET/reader/'}\n",
+        f"backends: [engine]\ns3: {{prefix: 's3://models/reader'}}\nfiles: {{w: a}}\nsha256: {{w: {SHA}}}\n",
+        "backends: [engine]\nrecipe: {source: other}\n",
+        "backends: [engine]\nrecipe: {source: other, quantize: Q9}\n",
+        "backends: [engine]\nrecipe: {source: other, quantize: Q8_0, pre_tokenizer: gpt-2}\n",
+        "backends: [engine]\nrecipe: {source: other, convert: Q8_0, quantize: Q4_0}\n",
+        "backends: [engine]\npath: x\nrecipe: {source: other, convert: F16}\n",
     ],
 )
 def test_a_model_s_files_are_pinned_and_stay_in_their_folder(tmp_path: Path, text: str, wording: Wording) -> None:
