@@ -200,6 +200,15 @@ def test_runs_are_compared_where_the_environment_is_and_means_also_where_it_is_n
     assert [deltas[name]["difference"] for name in ("share", "pooled_share")] == [0.0, 0.0]
 
 
+def test_a_stop_rule_looks_at_them(stack, run):
+    rule = {"metric": "share", "rule": "not_worse", "margin": 0.9, "baseline": str(run.id), "min_samples": 10}
+    stopped = RunEntry.model_validate({**entry("share").model_dump(exclude_unset=True), "stop": rule})
+    found = stack.wait(stack.client.runs.create(stopped).id, timeout_s=120)
+    assert found.state == "SUCCEEDED", stack.logs()
+    [(decision,)] = stack.query("SELECT stop_decision FROM run WHERE id = %s", found.id)
+    assert decision["state"] == "shown"
+
+
 def test_a_file_is_scored_by_its_name_in_the_registry(stack, run, command, tmp_path):
     results = stack.client.results(run_id=run.id, limit=100).items
     answers = tmp_path / "answers.jsonl"

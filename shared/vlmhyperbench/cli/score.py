@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -14,20 +14,11 @@ from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SCORING
-from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.cli.registry import open_catalogue
-from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.hosting import metric_hosts_here
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.lines import lines_of
-from vlmhyperbench.registry.metrics import pin_metrics
-from vlmhyperbench.registry.pins import errors_of
-from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench.registry.references import References
 from vlmhyperbench.scoring.measuring import measure_all
-from vlmhyperbench.scoring.metrics import host_of, open_metric
-from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk.discovery import construct_metric, names
 from vlmhyperbench_sdk.jsontext import compact_json, parse_json, parse_object
 from vlmhyperbench_sdk.protocols import Metric
@@ -125,34 +116,17 @@ def _opened(name: str, params: Sequence[str], output: OutputFlags) -> Iterator[M
                 cure="Give only one: --metric NAME@PROFILE, or --param profile=PROFILE.",
             )
         given["profile"] = profile
-    reference = f"{plain}@{given['profile']}" if "profile" in given else plain
-    spec = None if "." in plain or ":" in plain or plain in names("metrics") else _pinned(reference)
+    spec = None
+    if not ("." in plain or ":" in plain or plain in names("metrics")):
+        with suppress(ModuleNotFoundError):  # a small installation reads no registry
+            from vlmhyperbench.cli import registered_metric
+
+            spec = registered_metric.pinned(plain, given)
     if spec is None:
         yield construct_metric(plain, given, name=plain)
-        return
-    own = {param: value for param, value in given.items() if param != "profile"}
-    spec = spec.model_copy(update={"params": {**spec.params, **own}})
-    if spec.environment is not None:
-        note("Preparing the environment of the metric …", output)
-    with metric_hosts_here([spec], Settings.load()) as hosts:
-        yield open_metric(spec, host_of(spec, hosts))
-
-
-def _pinned(reference: str) -> MetricSpec | None:
-    """Pin a metric of the registry; None if it has no entry.
-
-    Raises:
-        RegistryErrors: the entry has no such profile, or its environment cannot be pinned.
-    """
-    catalogue = open_catalogue()
-    entry = catalogue.metrics.get(reference.partition("@")[0])
-    if entry is None:
-        return None
-    references = References(catalogue=catalogue, plugins=InstalledPlugins())
-    [spec] = pin_metrics(references, [reference], None, ("metric",))
-    if references.problems:
-        raise errors_of(references, "metrics", entry)
-    return spec
+    else:
+        with registered_metric.opened(spec, output) as metric:
+            yield metric
 
 
 def _param(text: str) -> tuple[str, JsonValue]:

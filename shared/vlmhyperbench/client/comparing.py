@@ -9,11 +9,10 @@ from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.analysis.gate_policy import GatePolicy, MetricRule
-from vlmhyperbench.environments.hosting import metric_hosts_here
 from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.extras import needed_for
 from vlmhyperbench.reports import comparing
 from vlmhyperbench.reports.samples import Samples
-from vlmhyperbench.settings import Settings
 
 if TYPE_CHECKING:
     import polars
@@ -30,6 +29,9 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
     apart = [spec for key, spec in baseline.combined_apart().items() if key in others]  # its code combines both sides
     if not apart:
         return comparing.compare(baseline, other, policy=policy)
+    with needed_for("The environment of a metric", extra="environments,platform"):
+        from vlmhyperbench.environments.hosting import metric_hosts_here
+        from vlmhyperbench.settings import Settings
     with metric_hosts_here(apart, Settings.load()) as hosts:
         return comparing.compare(baseline, other, policy=policy, hosts=hosts)
 

@@ -21,7 +21,7 @@ from vlmhyperbench.environments.own_wheels import installed_versions, own_wheels
 from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
 from vlmhyperbench.files import replacing
 
-CORRECT = "Correct requirements, packages and overrides of the environment in the entry of the backend or the model."
+CORRECT = "Correct requirements, packages and overrides of the environment in the entry that declares it."
 _NAMED = 3
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 _PINNED_WHEEL = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])? @ file://\S*/([^/\s]+\.whl)", re.MULTILINE)

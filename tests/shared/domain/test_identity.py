@@ -93,6 +93,13 @@ def test_the_environment_of_the_engine_is_part_of_the_identity_where_there_is_on
     assert [item.path for item in differences(one, two)] == ["engine.environment.requirements"]  # type: ignore[arg-type]
 
 
+def test_the_packages_of_a_metric_in_its_own_environment_are_part_of_the_identity() -> None:
+    old, new = (identity(packages={"numpy": number, "python": "3.11.7"}) for number in ("1.26.4", "2.4.6"))
+    assert [item.path for item in differences(old, new)] == ["metric.packages.numpy"]  # type: ignore[arg-type]
+    assert len({id_of(found) for found in (identity(), old, new)}) == 3  # type: ignore[arg-type]
+    assert "packages" not in identity()["metric"]  # type: ignore[operator]
+
+
 def test_a_prompt_plugin_is_identified_by_package_version_and_parameters() -> None:
     package = PackageRef(distribution="prompts", version="1")
     spec = PromptStrategySpec(name="steps", version="1.0.0", class_path="steps", package=package, params={"steps": 1})
