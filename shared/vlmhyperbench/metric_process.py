@@ -112,7 +112,7 @@ class MetricProcess:
         except TimeoutError as error:
             raise self._lost(f"The {what} did not reply within {within_s:g} s", _HANGS) from error
         except InvalidInput as error:
-            raise self._lost(f"The process of the {what} gave no valid reply ({error.message})", _NONSENSE) from error
+            raise self._lost(f"The process of the {what} gave no valid reply", _NONSENSE) from error
         if "raised" in reply:
             raise RaisedApart(str(reply["raised"]))
         refused = reply.get("error")

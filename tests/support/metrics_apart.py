@@ -91,6 +91,8 @@ class Wilful:
     def description(self):
         if self.breaks == "description":
             return None
+        if self.breaks == "title":
+            return describe(title=5)
         return describe(profile=self.profile, normaliser=f"{self.on_invalid} {Wilful.opened} {list(self.known)}")
 
     def measure(self, predictions, references, *, metadata=None):

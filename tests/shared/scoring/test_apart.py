@@ -200,6 +200,7 @@ def test_what_a_metric_started_ends_with_the_job(host: MetricHost, wilful: Open)
         (WILFUL, {"breaks": "refuse"}, InvalidInput),
         (WILFUL, {"breaks": "raise"}, PluginFailure),
         (WILFUL, {"breaks": "description"}, PluginFailure),
+        (WILFUL, {"breaks": "title"}, PluginFailure),
         ("antigravity_exit:Metric", {}, PluginFailure),
     ],
 )
@@ -248,6 +249,8 @@ def test_a_stored_metric_needs_no_environment_to_be_shown_and_only_a_pooled_one_
     hosts = {digest_of(ENVIRONMENT): host}
     stored = open_stored(SPEC, {**description, "range": [0.0, None]}, hosts, on_invalid="zero")
     assert stored.combine({"sum": 1.0, "of": 2.0}) == 0.5
+    plain = SPEC.model_copy(update={"environment": None})
+    assert open_stored(plain, None, {}, on_invalid="zero").combine({"sum": 1.0, "of": 2.0}) == 0.5
     with pytest.raises(InvalidInput) as refused:
         open_stored(SPEC, None, {}, on_invalid="zero")
     wording(refused.value)
