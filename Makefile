@@ -104,7 +104,11 @@ parity: $(VENV)/.dev  ## Ask every engine the same questions, as the experiment 
 	VLMHB_HOME=$(CURDIR)/.venvs/parity VLMHB_API_PORT=0 OMP_WAIT_POLICY=PASSIVE $(BIN)/vlmhyperbench demo --experiment engines --fresh \
 		--gate tests/engines/same_answers.yaml --out .venvs/parity/report
 
-clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang  ## Real engines, and other load generators against the gateway.
+# SkyPilot, for tests with machines that are rented from a provider on this one.
+.venvs/rented: shared/vlmhyperbench/environments/remote_end.py | $(VENV)/.dev
+	$(BIN)/python -m tests.engines.rented $(CURDIR)/$@
+
+clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang .venvs/rented  ## Real engines, and other load generators against the gateway.
 	@mkdir -p .venvs/engines/tokenizer && $(BIN)/python benchmarks/loadgen_conformance/tokenizer.py .venvs/engines/tokenizer
 	LOADGEN_PEERS=$(CURDIR)/.venvs/engines VLMHB_NEED_CLIENTS=$(NEED) $(BIN)/pytest -q -rs tests/engines
 

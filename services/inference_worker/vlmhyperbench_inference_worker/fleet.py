@@ -1,4 +1,7 @@
-"""The target that this worker keeps loaded: one at a time, replaced when a job wants another."""
+"""The target that this worker keeps loaded: one at a time, replaced when a job wants another.
+
+One on a rented machine is unloaded when no job has wanted it for some time, which returns the machine.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from vlmhyperbench.domain.environments import RemoteSpec
+from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.sources import require_source
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 
 
 class Fleet:
-    """Residency: one target stays loaded until another target is needed, or the worker ends."""
+    """Residency: one target stays loaded until another is needed, its rented machine is idle, or the worker ends."""
 
     def __init__(self) -> None:
         self._serving: Serving | None = None
         self._lock = asyncio.Lock()
+        self._idle: asyncio.Task[None] | None = None
+        """Waits to unload a target on a rented machine."""
 
     @property
     def resident(self) -> Sequence[str]:
@@ -34,6 +41,17 @@ class Fleet:
         """Log of the engine that is loaded now."""
         return self._serving.engine_log if self._serving is not None else None
 
+    async def loaded(self, wanted: WantedTarget) -> Serving | None:
+        """Return the serving of a target if it is loaded and healthy.
+
+        Raises:
+            Conflict: the code of the adapter is not the code that was pinned.
+        """
+        self._stop_waiting()
+        require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
+        async with self._lock:
+            return self._serving if await self._is_loaded(wanted) else None
+
     async def acquire(self, wanted: WantedTarget, options: GatewayOptions) -> Serving:
         """Return the serving of a target: the loaded one if it is the same and healthy; any other is unloaded first.
 
@@ -41,21 +59,41 @@ class Fleet:
             Conflict: the code of the adapter is not the code that was pinned.
             VlmHyperBenchError: it cannot be loaded, see `Serving.start`.
         """
+        self._stop_waiting()
         require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
         async with self._lock:
-            loaded = self._serving
-            is_wanted = loaded is not None and (loaded.wanted.digest, loaded.wanted.secrets) == (
-                wanted.digest,
-                wanted.secrets,
-            )
-            if loaded is not None and is_wanted and await loaded.is_alive():
-                return loaded
+            if self._serving is not None and await self._is_loaded(wanted):
+                return self._serving
             await self._unload()
             self._serving = await Serving.start(wanted, options)
             return self._serving
 
+    async def _is_loaded(self, wanted: WantedTarget) -> bool:
+        loaded = self._serving
+        if loaded is None or (loaded.wanted.digest, loaded.wanted.secrets) != (wanted.digest, wanted.secrets):
+            return False
+        return await loaded.is_alive()
+
+    def release(self) -> None:
+        """Note that no job asks the target any more."""
+        target = self._serving.wanted.target if self._serving is not None else None
+        spec = target.environment if isinstance(target, ModelTarget) else None
+        if isinstance(spec, RemoteSpec):
+            self._stop_waiting()
+            self._idle = asyncio.create_task(self._discard_after(spec.max_idle_minutes * 60), name="idle machine")
+
+    async def _discard_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.discard()
+
+    def _stop_waiting(self) -> None:
+        if self._idle is not None and self._idle is not asyncio.current_task():
+            self._idle.cancel()
+            self._idle = None
+
     async def discard(self) -> None:
-        """Unload the target, because it is broken or the worker ends."""
+        """Unload the target, because it is broken, its machine is idle, or the worker ends."""
+        self._stop_waiting()
         async with self._lock:
             await self._unload()
 

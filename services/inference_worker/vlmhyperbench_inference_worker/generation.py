@@ -51,6 +51,7 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
             await bench.fleet.discard()  # an engine that hangs still accepts connections
         raise
     finally:
+        bench.fleet.release()
         bench.standby.refill()
         await folder.close(job, is_needed=has_asked)
 

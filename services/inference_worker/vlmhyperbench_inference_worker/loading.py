@@ -29,7 +29,7 @@ from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
-from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget, is_rented
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue
@@ -69,19 +69,25 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
-    async with target_environment(job, target) as ready:
-        this_machine = machine(bench.devices)
-        check_driver(ready.used, this_machine)
+    this_machine, start_ns = machine(bench.devices), time.monotonic_ns()
+    serving = await bench.fleet.loaded(wanted)
+    if serving is not None and serving.prepared is not None:  # preparing an environment may mean to rent a machine
+        ready = serving.prepared
         certificate = _certificate(job, target, ready.used, this_machine)
-        options = _gateway_options(job.context, ready, folder.engine_log)
-        start_ns = time.monotonic_ns()
-        with job.loading(load_timeout_s):
-            serving = await bench.fleet.acquire(wanted, options)
+    else:
+        async with target_environment(job, target) as ready:
+            check_driver(ready.used, this_machine)
+            certificate = _certificate(job, target, ready.used, this_machine)
+            options, start_ns = _gateway_options(job.context, ready, folder.engine_log), time.monotonic_ns()
+            with job.loading(load_timeout_s):
+                serving = await bench.fleet.acquire(wanted, options)
+        serving.prepared = ready
     engine = ready.on_record(serving.engine)
-    if serving.engine_log == folder.engine_log and engine is not None and engine.pid is not None:
+    pid = engine.pid if engine is not None and not is_rented(engine) else None
+    if serving.engine_log == folder.engine_log and pid is not None:
         serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
     folder.note_engine(serving)
-    watch.engine_pid = engine.pid if engine is not None else None
+    watch.engine_pid = pid
     before_bytes = serving.memory_before_bytes
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,

@@ -7,6 +7,7 @@ import os
 from functools import partial
 
 from vlmhyperbench.environments.docker_daemon import remove_orphaned_containers
+from vlmhyperbench.environments.remote_end import return_forgotten
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
@@ -41,6 +42,8 @@ def serve(settings: Settings) -> None:
         standby.refill()
         for name in await asyncio.to_thread(remove_orphaned_containers):
             _LOG.warning("worker.orphaned_container_removed", container=name)
+        for name in await asyncio.to_thread(return_forgotten, settings.environments_dir):
+            _LOG.warning("worker.rented_machine_returned", machine=name)
         await evidence.recover(context.runtime)
 
     async def stop(_: WorkerContext) -> None:

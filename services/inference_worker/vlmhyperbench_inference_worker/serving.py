@@ -17,6 +17,7 @@ from vlmhyperbench.data import weights
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
+from vlmhyperbench.environments.adapters import PreparedTarget
 from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyWriter
@@ -54,7 +55,8 @@ class Measured:
     """Header → name under which `secrets` holds its value."""
     secrets: Mapping[str, str] = field(repr=False)
     """Name → value of a header; goes over the load generator's stdin only."""
-    through: Literal["engine", "gateway"]
+    through: Literal["engine", "gateway", "tunnel"]
+    """`tunnel`: at the engine's own URL, which leads to another machine, so that times include the network."""
 
 
 class Serving:
@@ -86,6 +88,8 @@ class Serving:
         """Length of that log when the engine was ready."""
         self.memory_before_bytes: int | None = None
         """Memory that the accelerators used before the load; None where it was not sampled."""
+        self.prepared: PreparedTarget | None = None
+        """Where it was started."""
         self.answered_options: set[str] = set()
         """Options of requests that the target has answered; `probing` does not probe them again."""
         self._gateway = gateway
@@ -145,7 +149,8 @@ class Serving:
         if self.status.measured_at == "engine" and self.status.engine_url is not None:
             headers = {name: name for name in self._headers}
             url = self.status.engine_url.rstrip("/") + _CHAT
-            return Measured(url=url, headers=headers, secrets=self._headers, through="engine")
+            through: Literal["engine", "tunnel"] = "tunnel" if is_rented(self.engine) else "engine"
+            return Measured(url=url, headers=headers, secrets=self._headers, through=through)
         return Measured(
             url=self._gateway.base_url + _CHAT,
             headers={"X-API-Key": "gateway"},
@@ -209,6 +214,11 @@ class Serving:
         self.status = await self._gateway.load(request)
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
+
+
+def is_rented(engine: EngineIdentity | None) -> bool:
+    """Return whether an engine runs on a rented machine; its process id here is then that of its launcher."""
+    return engine is not None and engine.environment.get("kind") == "remote"
 
 
 def _is_running(engine: EngineIdentity | None) -> bool:

@@ -148,7 +148,8 @@ class EngineHost:
         elif self._life is not None:
             await asyncio.wait([self._life])
         self._refuse_second(request)
-        await asyncio.to_thread(refuse_what_cannot_fit, adapter, request)
+        if not self._settings.environment.is_remote:
+            await asyncio.to_thread(refuse_what_cannot_fit, adapter, request)
         self._refuse_second(request)  # another load may have begun meanwhile
         self._move("load", ModelStatus(state="loading", model=request.model, backend_class=request.backend_class))
         outcome: asyncio.Future[ModelStatus] = asyncio.get_running_loop().create_future()

@@ -99,7 +99,8 @@ async def start(
         if not isinstance(planned, EngineLaunch):
             raise PluginFailure(f"The adapter {request.backend_class!r} plans another engine for another host.")
         variables = {**environment.variables, **request.env, **planned.env}
-        order = {"argv": planned.argv, "env": child_environment(variables, inherited=environment.inherited)}
+        engine = child_environment(variables, inherited=environment.inherited)
+        order = {"argv": planned.argv, "env": engine, "url": planned.url}
         child.stdin.write(json.dumps(order).encode() + b"\n")
         await child.stdin.drain()
     except TimeoutError as error:

@@ -62,9 +62,11 @@ class EngineEnvironment:
     It gets the paths of the files that the engine reads as further arguments. Its first line on stdout is a JSON object
     with `host`, on which the engine must listen, and may have `pid`, `packages` and `environment`, what is recorded of
     it; an object with `error` instead says why there is none. Then it reads one line from stdin, a JSON object with
-    `argv` and `env` of the engine, passes the engine's output on to stdout, ends as the engine ends, and ends the
-    engine on SIGTERM and when its stdin closes.
+    `argv`, `env` and `url` of the engine, passes the engine's output on to stdout, ends as the engine ends, and ends
+    the engine on SIGTERM and when its stdin closes.
     """
+    is_remote: bool = False
+    """Whether the launcher's engine runs on another machine, of whose memory this one knows nothing."""
 
     @property
     def is_gateway_apart(self) -> bool:
@@ -84,6 +86,7 @@ class EngineEnvironment:
             "variables": dict(self.variables),
             "inherited": self.inherited,
             "launcher": self.launcher,
+            "is_remote": self.is_remote,
         }
         return {**self.variables, ENVIRONMENT_VARIABLE: json.dumps(values)}
 

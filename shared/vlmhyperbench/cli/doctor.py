@@ -18,6 +18,7 @@ from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import cached_files, verify
 from vlmhyperbench.environments.apptainer_command import apptainer_version
 from vlmhyperbench.environments.docker_daemon import docker_version
+from vlmhyperbench.environments.ssh import programs
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
@@ -45,7 +46,8 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
-    registries, git, Docker and Apptainer, model files. The exit code is 3 if one fails.
+    registries, git, Docker, Apptainer, and programs for rented machines, model files. The exit code is 3 if one
+    fails.
     """
     checks = list(_checks())
     if output.json:
@@ -80,8 +82,9 @@ def _checks() -> Iterator[Check]:
         return
     yield _registries(catalogue)
     yield _git(catalogue)
-    yield _containers("docker", docker_version, catalogue)
-    yield _containers("apptainer", apptainer_version, catalogue)
+    yield _environments("docker", docker_version, "engines in containers", catalogue)
+    yield _environments("apptainer", apptainer_version, "engines in containers", catalogue)
+    yield _environments("remote", programs, "engines on rented machines", catalogue)
     yield _model_files(catalogue, settings)
 
 
@@ -137,15 +140,15 @@ def _git(catalogue: Catalogue) -> Check:
     return Check(name="git", is_ok=is_ok, detail=f"{detail}{needed}", cure="Install git: `apt-get install git`.")
 
 
-def _containers(kind: str, version: Callable[[], str], catalogue: Catalogue) -> Check:
-    """Check what runs containers of a kind; without it only engines that declare such a container cannot run."""
+def _environments(kind: str, version: Callable[[], str], what: str, catalogue: Catalogue) -> Check:
+    """Check what an environment of a kind needs; without it only engines that declare such a kind cannot run."""
     entries = {
         **{f"backends/{name}": backend.environment for name, backend in catalogue.backends.items()},
         **{f"models/{name}": model.environment for name, model in catalogue.models.items()},
     }
     wanting = sorted(name for name, choice in entries.items() if getattr(choice, kind, None) is not None)
     try:
-        return Check(name=kind, is_ok=True, detail=f"{version()}, for engines in containers")
+        return Check(name=kind, is_ok=True, detail=f"{version()}, for {what}")
     except VlmHyperBenchError as error:
         if not wanting:
             return Check(name=kind, is_ok=True, detail=f"no entry needs it. {error}")

@@ -14,12 +14,15 @@ from vlmhyperbench.cli.groups import TARGET
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
-from vlmhyperbench.domain.environments import EnvironmentSpec
+from vlmhyperbench.domain.environments import EnvironmentSpec, RemoteSpec
 from vlmhyperbench.environments.hosting import OWN as SDK
 from vlmhyperbench.environments.listing import Wanted, key_of, list_environments
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.remote_machines import plan_remote, remote_key
+from vlmhyperbench.environments.resolving import packages_of
 from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.packages import pin_environments, pin_metric_environment
 from vlmhyperbench.registry.pins import errors_of
@@ -90,6 +93,8 @@ def build(
 ) -> int:
     """Build the environment of a backend's engine or of a metric, unless it is there; a run that needs it does it, too.
 
+    For an engine on a rented machine, only what needs no machine is done.
+
     Args:
         backend: Name of the backend, or metrics/NAME.
         model: Model whose entry may declare an environment of its own.
@@ -112,6 +117,10 @@ def build(
         note(texts[step], output)
 
     async def prepare(spec: EnvironmentSpec, own: tuple[str, ...]) -> dict[str, object]:
+        if isinstance(spec, RemoteSpec):
+            workshop = Workshop(store=EnvironmentStore(folder), logs=logs, secrets_dir=settings.secrets_dir)
+            made = await plan_remote(spec, workshop, tell=tell)
+            return {"key": remote_key(spec, made), "packages": packages_of(made), "rented": spec.cloud}
         block = prepared(spec, folder, logs, secrets_dir=settings.secrets_dir, tell=tell, own=own)
         async with block as ready:
             return {
@@ -131,6 +140,9 @@ def build(
         emit("environments", made) if len(made) > 1 else emit("environment", made[0])
     else:
         for each in made:
+            if "rented" in each:
+                say(f"The packages of {backend} are resolved. The run that needs it rents a machine.")
+                continue
             say(f"The environment {each['key']} of {backend} is ready: {each['image'] or each['python']}")
     return exits.OK
 

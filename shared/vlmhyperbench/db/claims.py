@@ -173,7 +173,7 @@ class ClaimRecord:
     anchor_monotonic_ns: int | None = None
     anchor_wall_ns: int | None = None
     """The instant of `anchor_monotonic_ns` by the wall clock."""
-    measured_at: Literal["engine", "gateway"] | None = None
+    measured_at: Literal["engine", "gateway", "tunnel"] | None = None
     cores: Collection[int] | None = None
     sending_from_ns: int | None = None
     sending_until_ns: int | None = None

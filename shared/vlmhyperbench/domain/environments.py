@@ -180,5 +180,49 @@ class ApptainerSpec(ApptainerFields):
     kind: Literal["apptainer"] = "apptainer"
 
 
-EnvironmentSpec: TypeAlias = Annotated[VirtualenvSpec | DockerSpec | ApptainerSpec, Field(discriminator="kind")]
+Cloud: TypeAlias = Literal[
+    "aws", "azure", "cudo", "do", "fluidstack", "gcp", "lambda", "nebius", "oci", "paperspace", "runpod", "vast"
+]
+"""Providers of machines, by SkyPilot's names."""
+
+
+def _accelerators(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*:[1-9][0-9]?", text, re.ASCII) is None:
+        raise Refused("it names no accelerators", cure="Write NAME:NUMBER, such as L4:1 or H100:8.")
+    return text
+
+
+class RemoteFields(Spec):
+    """A machine that is rented for as long as the engine is loaded, and the packages of the engine on it."""
+
+    cloud: Cloud
+    region: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)] | None = None
+    """Region of the provider; None: the cheapest that has such a machine."""
+    accelerators: Annotated[str, Field(max_length=100), AfterValidator(_accelerators)]
+    """`NAME:NUMBER`."""
+    max_hourly_cost_usd: Annotated[float, Field(gt=0, le=1000)]
+    """A machine that costs more is not rented."""
+    image: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=500)] | None = None
+    """Image of the machine in the provider's words, such as `docker:NAME`; None: SkyPilot's choice."""
+    disk_gib: Annotated[int, Field(ge=20, le=10_000)] = 100
+    is_spot: bool = False
+    """Whether the provider may take the machine back at any time, for a lower price."""
+    max_idle_minutes: Annotated[int, Field(ge=2, le=600)] = 10
+    """After this time without a request the engine is unloaded; a machine that lost its worker ends itself."""
+    max_start_minutes: Annotated[float, Field(gt=0, le=240)] = 30
+    """How long the machine may take until it can be logged in to."""
+    python: Annotated[str, AfterValidator(_version)] = "3.11"
+    requirements: Annotated[tuple[Requirement, ...], Field(min_length=1, max_length=500)]
+    overrides: Annotated[tuple[Override, ...], Field(max_length=500)] = ()
+
+
+class RemoteSpec(RemoteFields):
+    """A pinned rented machine."""
+
+    kind: Literal["remote"] = "remote"
+
+
+EnvironmentSpec: TypeAlias = Annotated[
+    VirtualenvSpec | DockerSpec | ApptainerSpec | RemoteSpec, Field(discriminator="kind")
+]
 """Kinds of environments are told apart by `kind`."""

@@ -4,7 +4,8 @@ set up      `preparing.prepared(spec, …)` builds what the spec pins unless it 
 run         the gateway starts the engine with `Prepared.python`, or hands it to `Prepared.launcher`, which stands in
             for it: its output is the engine's log, SIGTERM and SIGKILL end the engine, and it ends as the engine ends.
             What the two exchange: `vlmhyperbench_sdk.gateway.EngineEnvironment.launcher`
-mount data  the launcher gets the paths of all files that the engine reads, and makes them readable at the same paths
+mount data  the launcher gets the paths of all files that the engine reads, and makes them readable at the same paths,
+            or replaces the paths in the engine's command line by those at which it put them
 limits      memory, processor and processes are in the spec; a launcher that cannot keep a declared limit refuses
 devices     the GPUs that `CUDA_VISIBLE_DEVICES` leaves to this process, as `standing_in.gpus` reads it
 clean up    what a launcher made ends with it, also when it is killed; what a killed one could not remove, the next
@@ -45,8 +46,8 @@ METRIC_VARIABLES = (*ENGINE_VARIABLES, "JAVA_HOME", "NLTK_DATA")
 """Variables that a metric in an environment of its own inherits, unless they look like credentials."""
 
 Tell = Callable[[str, int | None], Awaitable[None]]
-"""Receives a step of the preparation (`fetching`, `resolving`, `waiting`, `installing`) and the number of packages, if
-known."""
+"""Receives a step of the preparation (`fetching`, `resolving`, `waiting`, `renting`, `installing`), and the number of
+packages, if known."""
 
 
 async def tell_nobody(step: str, packages: int | None) -> None:
@@ -73,9 +74,18 @@ class Prepared:
     launcher: tuple[str, ...] = ()
     """Command that starts the engine in it; empty: the interpreter is started directly."""
 
+    is_remote: bool = False
+    """Whether the engine runs on another machine."""
+
     def engine(self, plain: EngineEnvironment) -> EngineEnvironment:
         """Return what a gateway is started with so that its engine runs in this environment."""
-        return replace(plain, python=self.python, inherited=self.inherited, launcher=self.launcher)
+        return replace(
+            plain,
+            python=self.python,
+            inherited=self.inherited,
+            launcher=self.launcher,
+            is_remote=self.is_remote,
+        )
 
 
 def disk_is_full(error: OSError, folder: Path) -> Unavailable | None:

@@ -18,6 +18,8 @@ _RUNTIMES = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-run
 def check_driver(used: Mapping[str, JsonValue] | None, machine: Mapping[str, JsonValue]) -> None:
     """Accept an environment unless its packages need a newer driver; without a driver nothing uses a GPU.
 
+    That of a rented machine is not known here.
+
     Args:
         used: The record of an environment (`used.record_prepared`), with its packages.
         machine: The record of the machine, with `driver` and `cuda`.
@@ -26,7 +28,7 @@ def check_driver(used: Mapping[str, JsonValue] | None, machine: Mapping[str, Jso
         Conflict: the driver is too old; code `driver_too_old`.
     """
     packages, cuda = (used or {}).get("packages"), machine.get("cuda")
-    if not isinstance(packages, Mapping) or not isinstance(cuda, str):
+    if (used or {}).get("kind") == "remote" or not isinstance(packages, Mapping) or not isinstance(cuda, str):
         return
     served = int(cuda.partition(".")[0])
     for name in _RUNTIMES:

@@ -26,6 +26,9 @@ INSTALLER_VARIABLES = (
 )
 """Variables of the caller that an installer inherits; index and folders of wheels come only from them."""
 
+RENTED_PLATFORM = "x86_64-unknown-linux-gnu"
+"""Platform of rented machines."""
+
 _QUIET = ("--no-progress", "--color", "never", "--no-python-downloads")
 
 
@@ -46,14 +49,21 @@ def find_python(version: str) -> list[str]:
 
 
 def resolve(
-    requirements: Path, overrides: Path | None, *, python: str, out: Path, python_version: str | None = None
+    requirements: Path,
+    overrides: Path | None,
+    *,
+    python: str,
+    out: Path,
+    python_version: str | None = None,
+    python_platform: str | None = None,
 ) -> list[str]:
     """Return the command that pins every package, with hashes, for one interpreter of this machine.
 
-    `python_version` is that of another interpreter, for which the packages are meant.
+    `python_version` and `python_platform` are those of another interpreter, for which the packages are meant.
     """
     override = ["--override", str(overrides)] if overrides is not None else []
     version = ["--python-version", python_version] if python_version is not None else []
+    version += ["--python-platform", python_platform] if python_platform is not None else []
     return [
         *(uv_program(), "pip", "compile", *_QUIET, "--python", python, *version, *_find_links(), *override),
         *("--generate-hashes", "--no-header", "--no-annotate", "--output-file", str(out), str(requirements)),

@@ -43,6 +43,9 @@ class Step:
     code: str
     cure: str
     program: str = "installer"
+    inherited: Sequence[str] = INSTALLER_VARIABLES
+    """Patterns of the variables of this process that it inherits."""
+    timeout_s: float = TIMEOUT_S
 
 
 async def run_step(step: Step) -> str:
@@ -52,7 +55,7 @@ async def run_step(step: Step) -> str:
         InvalidInput: it failed because of what it was asked to install; repeating it cannot help.
         Unavailable: the disk is full, an index cannot be reached, or it takes too long.
     """
-    variables = variables_like(INSTALLER_VARIABLES)
+    variables = variables_like(step.inherited)
     try:
         code, output = await run_logged(
             step.argv,
@@ -60,9 +63,10 @@ async def run_step(step: Step) -> str:
             cwd=step.cwd,
             variables=variables | {"PYTHONUNBUFFERED": "1"},
             secrets=_secrets(variables),
+            timeout_s=step.timeout_s,
         )
     except TimeoutError as error:
-        message = f"{step.what}: the {step.program} did not end within {TIMEOUT_S:g} s."
+        message = f"{step.what}: the {step.program} did not end within {step.timeout_s:g} s."
         raise Unavailable(message, cure=f"Read {step.log}.", code="environment_timeout") from error
     if code != 0:
         raise _failure(step, output)
@@ -77,19 +81,25 @@ def variables_like(patterns: Sequence[str]) -> dict[str, str]:
 
 
 async def run_logged(
-    argv: Sequence[str], *, log: Path, cwd: Path, variables: Mapping[str, str], secrets: Iterable[str] = ()
+    argv: Sequence[str],
+    *,
+    log: Path,
+    cwd: Path,
+    variables: Mapping[str, str],
+    secrets: Iterable[str] = (),
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[int, list[str]]:
     """Run a program with these variables only; append its output to a log, and return exit code and lines, masked.
 
     Raises:
-        TimeoutError: it takes longer than `TIMEOUT_S`.
+        TimeoutError: it takes longer than `timeout_s`.
     """
     masker = SecretMasker(secrets)
     output: list[str] = []
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as file:
         async with (
-            asyncio.timeout(TIMEOUT_S),
+            asyncio.timeout(timeout_s),
             await start_child(
                 argv,
                 env=variables,

@@ -25,6 +25,8 @@ class Interpreter:
 
     path: str
     version: str
+    is_elsewhere: bool = False
+    """Whether packages are resolved for an interpreter of this version on a rented machine."""
 
 
 OWN_INTERPRETER = Interpreter(path=os.path.realpath(sys.executable), version=platform.python_version())

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RemoteSpec
 from vlmhyperbench.environments.apptainer_images import apptainer_key
 from vlmhyperbench.environments.docker_images import docker_key
 from vlmhyperbench.environments.interpreters import find_interpreter
+from vlmhyperbench.environments.remote_end import machines_in
 from vlmhyperbench.environments.resolving import environment_key, spec_key
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import NotFound
 
-State = Literal["ready", "in use", "half-built", "not built", "no python"]
+State = Literal["ready", "in use", "half-built", "not built", "no python", "on demand", "not returned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,9 @@ class Listed:
     """An environment that is declared, or that is on this machine, or both."""
 
     key: str | None
-    """None if it was never resolved here."""
+    """None if it was never resolved here; the name of a rented machine."""
     kind: str
-    """`virtualenv`, `docker` or `apptainer`."""
+    """`virtualenv`, `docker`, `apptainer` or `remote`."""
     state: State
     entries: tuple[str, ...]
     """Empty: no entry declares it any more."""
@@ -48,7 +49,7 @@ class Listed:
 async def key_of(
     spec: EnvironmentSpec, store: EnvironmentStore, logs: Path, *, own: Collection[str] = ()
 ) -> str | None:
-    """Return the key of a spec's environment; None if it was never resolved on this machine.
+    """Return the key of a spec's environment; None if it was never resolved on this machine, or is rented on demand.
 
     `own` are distributions of the platform that it holds too.
 
@@ -60,6 +61,8 @@ async def key_of(
         return docker_key(spec)
     if isinstance(spec, ApptainerSpec):
         return apptainer_key(spec)
+    if isinstance(spec, RemoteSpec):
+        return None
     interpreter = await find_interpreter(spec, store, logs)
     file = store.resolved_file(spec_key(spec, interpreter, store, own=own))
     return environment_key(spec, interpreter, file.read_text(encoding="utf-8")) if file.is_file() else None
@@ -75,7 +78,7 @@ async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, l
     kinds: dict[str, str] = {}
     missing: list[Listed] = []
     for declared in wanted:
-        state: State = "not built"
+        state: State = "on demand" if isinstance(declared.spec, RemoteSpec) else "not built"
         try:
             key = await key_of(declared.spec, store, logs, own=declared.own)
         except NotFound:
@@ -98,7 +101,21 @@ async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, l
             kinds[key] = declared.spec.kind
     unused = [key for key in store.list_keys() if key not in entries]
     built = [_listed(key, names, kinds, store) for key, names in [*entries.items(), *((key, []) for key in unused)]]
-    return [*(row for row in built if row.entries), *missing, *(row for row in built if not row.entries)]
+    rented = [_rented(name, store) for name in machines_in(store.folder)]
+    return [*(row for row in built if row.entries), *missing, *(row for row in built if not row.entries), *rented]
+
+
+def _rented(name: str, store: EnvironmentStore) -> Listed:
+    is_busy = EnvironmentStore(store.folder / "machines").is_busy(name)
+    return Listed(
+        key=name,
+        kind="remote",
+        state="in use" if is_busy else "not returned",
+        entries=(),
+        python=None,
+        packages=None,
+        size_bytes=None,
+    )
 
 
 def _listed(key: str, entries: Sequence[str], kinds: Mapping[str, str], store: EnvironmentStore) -> Listed:

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RemoteSpec
 from vlmhyperbench.environments.apptainer_images import prepared_apptainer
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.docker_images import prepared_docker
 from vlmhyperbench.environments.local_venv import prepared_virtualenv
+from vlmhyperbench.environments.remote_machines import prepared_remote
 from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.environments.wheels import Workshop
 
@@ -54,4 +55,6 @@ def _prepared(
         return prepared_docker(spec, workshop.store.folder, tell=tell)
     if isinstance(spec, ApptainerSpec):
         return prepared_apptainer(spec, workshop.store.folder, workshop.logs, tell=tell)
+    if isinstance(spec, RemoteSpec):
+        return prepared_remote(spec, workshop, tell=tell)
     return prepared_virtualenv(spec, workshop, tell=tell, own=own)

@@ -31,7 +31,8 @@ def spec_key(
     spec: VirtualenvSpec, interpreter: Interpreter, store: EnvironmentStore, *, own: Collection[str] = ()
 ) -> str:
     """Return the name under which the resolution of a spec is kept; `own` are distributions of the platform."""
-    about = [digest_of(spec), interpreter.version, sysconfig.get_platform(), *own_requirements(own, store)]
+    platform = injection.RENTED_PLATFORM if interpreter.is_elsewhere else sysconfig.get_platform()
+    about = [digest_of(spec), interpreter.version, platform, *own_requirements(own, store)]
     return sha256(json.dumps(about).encode()).hexdigest()[:KEY_LENGTH]
 
 
@@ -131,6 +132,10 @@ async def _resolve(
         await run(injection.resolve_conda(spec.conda, spec.channels, python=interpreter.version, out=listed))
         conda = listed.read_text(encoding="utf-8")
         python, version = OWN_INTERPRETER.path, python_version(conda)
-    given = overrides if spec.overrides else None
-    await run(injection.resolve(requirements, given, python=python, out=out, python_version=version))
+    given, rented = overrides if spec.overrides else None, None
+    if interpreter.is_elsewhere:
+        version, rented = interpreter.version, injection.RENTED_PLATFORM
+    await run(
+        injection.resolve(requirements, given, python=python, out=out, python_version=version, python_platform=rented)
+    )
     return conda + out.read_text(encoding="utf-8")

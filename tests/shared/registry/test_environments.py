@@ -53,6 +53,15 @@ def test_a_model_runs_in_the_environment_of_its_backend_unless_it_has_its_own(tm
             "environment: {virtualenv: {requirements: [a==1], manager: conda, channels: ['https://h/c']}}\n",
             "environment.virtualenv.channels.0",
         ),
+        (
+            "environment: {remote: {cloud: moon, accelerators: 'L4:1', max_hourly_cost_usd: 1}}\n",
+            "cloud",
+        ),
+        (
+            "environment: {remote: {cloud: runpod, accelerators: L4, max_hourly_cost_usd: 1, requirements: [a==1]}}\n",
+            "accelerators",
+        ),
+        ("environment: {remote: {cloud: runpod, accelerators: 'L4:1', requirements: [a==1]}}\n", "max_hourly_cost_usd"),
         ("environment: {docker: {image: x}}\n", "environment.docker.image"),
         ("environment: {docker: {image: sha256:abc}}\n", "environment.docker.image"),
         pytest.param(PULLED_ID, "environment.docker", id="an id is pulled"),

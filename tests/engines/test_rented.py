@@ -1,0 +1,183 @@
+"""An engine on a rented machine: real SkyPilot, a provider on loopback, a machine with an sshd, a real llama.cpp.
+
+`make clients` installs SkyPilot into `.venvs/rented` and runs these tests, which need root for the machine. Without
+either they are skipped; with `VLMHB_NEED_CLIENTS` that is a failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from uv import find_uv_bin
+
+from tests.support.processes import eventually
+from tests.support.rented import KEY, Provider, may_make_machines, missing_programs
+from vlmhyperbench.domain.environments import RemoteSpec
+from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.remote_end import machines_in
+from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
+from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
+from vlmhyperbench_tiny_doc_vlm import path
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1200)]
+
+STORE = Path(__file__).parents[2] / ".venvs" / "rented"
+"""Environments of this test, kept because SkyPilot has 400 MB."""
+
+REQUIREMENTS = ("xllamacpp==2026.10.11549",)
+CATALOGUE = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Region,SpotPrice,Price,AvailabilityZone\n"
+    "1x_L4_SECURE,L4,1.0,4.0,24.0,\"{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1.0, "
+    "'MemoryInfo': {'SizeInMiB': 24576}}], 'TotalGpuMemoryInMiB': 24576}\",CA,0.2,0.43,CA-MTL-1\n"
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def store() -> Path:
+    if not may_make_machines():
+        pytest.skip("only root can make a machine, and not on every machine")
+    missing = None
+    if programs := missing_programs():
+        missing = f"a machine needs {', '.join(programs)}"
+    elif not STORE.is_dir():
+        missing = f"SkyPilot is not installed: there is no {STORE} (`make clients` installs it)"
+    if missing is not None:
+        if os.environ.get("VLMHB_NEED_CLIENTS"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return STORE
+
+
+@pytest.fixture
+def provider(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """RunPod on loopback, with a home folder that has its credentials and the catalogue of its prices."""
+    home = tmp_path / "home"
+    catalogue = home / ".sky" / "catalogs" / "v8"
+    for folder in (home / ".runpod", catalogue / "runpod", catalogue / "common"):
+        folder.mkdir(parents=True)
+    (home / ".runpod" / "config.toml").write_text(f'[default]\napi_key = "{KEY}"\n')
+    (catalogue / "runpod" / "vms.csv").write_text(CATALOGUE)
+    (catalogue / "common" / "accelerators.csv").write_text("AcceleratorName,Clouds\nL4,\"['RunPod']\"\n")
+    (catalogue / "common" / "metadata.csv").write_text("GPU,MemoryGB,Manufacturer\nL4,24,NVIDIA\n")
+    with Provider(tmp_path / "machines", uv=find_uv_bin()) as running:
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.setenv("RUNPOD_API_BASE_URL", running.url)
+        monkeypatch.setenv("SKYPILOT_DISABLE_USAGE_COLLECTION", "1")
+        yield running
+
+
+def sha256(path: Path | str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def contents(*folders: Path) -> bytes:
+    return b"".join(file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file())
+
+
+def wanted(**fields: object) -> RemoteSpec:
+    given = {"cloud": "runpod", "accelerators": "L4:1", "max_hourly_cost_usd": 1.0, "requirements": REQUIREMENTS}
+    return RemoteSpec(**{**given, **fields})
+
+
+async def returned(provider: Provider, store: Path) -> None:
+    """Wait until no machine is rented, and none is on record."""
+
+    async def is_gone() -> bool:
+        return not provider.machines and not machines_in(store)
+
+    await eventually(is_gone, "the return of the machine")
+
+
+async def test_an_engine_runs_on_a_rented_machine_which_is_returned(
+    provider: Provider, store: Path, tmp_path: Path
+) -> None:
+    secret = "a-word-that-nobody-may-read"
+    files = {"weights": str(path("tiny-doc-vlm-f16.gguf", "0.2"))}
+    load = LoadRequest(
+        model="tiny", backend_class="llamacpp", files=files, env={"HF_TOKEN": secret}, load_timeout_s=300
+    )
+    async with prepared(wanted(), store, tmp_path / "logs") as ready:
+        [machine] = provider.machines.values()
+        assert ready.packages["xllamacpp"] == "2026.10.11549"
+        environment = ready.engine(EngineEnvironment())
+        options = GatewayOptions(environment=environment, log=tmp_path / "gateway.log", lock_fds=(ready.lock_fd,))
+        gateway = await GatewayClient.start(options)
+        status = await gateway.load(load)
+    engine = status.engine
+    assert engine is not None
+    assert engine.environment == {
+        "kind": "remote",
+        "cloud": "runpod",
+        "region": "CA",
+        "instance_type": "1x_L4_SECURE",
+        "accelerators": "L4:1",
+    }
+    assert engine.packages == ready.packages
+    question = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        answer = await client.post(f"{status.engine_url}/v1/chat/completions", json=question, timeout=60)
+    assert answer.status_code == 200
+    assert answer.json()["usage"]["completion_tokens"] > 0
+    assert sha256(machine.folder / "upper/root/vlmhyperbench/files" / files["weights"][1:]) == sha256(files["weights"])
+    [name] = machines_in(store)
+    assert machine.name.startswith(name)
+    await gateway.close()
+    await returned(provider, store)
+    assert len(provider.rented) == 1
+    assert machine.process is not None
+    assert machine.process.poll() is not None
+    written = contents(tmp_path / "logs", store / "machines")
+    assert secret.encode() not in written
+    assert KEY.encode() not in written
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "named"),
+    [
+        ({"accelerators": "H100:1"}, "no_machine", "L4:1"),
+        ({"max_hourly_cost_usd": 0.1}, "too_expensive", "0.43"),
+        ({"region": "XX"}, "no_machine", "XX"),
+    ],
+)
+async def test_what_nobody_offers_is_said_before_anything_is_rented(
+    provider: Provider, store: Path, tmp_path: Path, fields: dict[str, object], code: str, named: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await prepared(wanted(**fields), store, tmp_path / "logs").__aenter__()
+    assert refused.value.code == code
+    assert named in str(refused.value)
+    await returned(provider, store)
+    assert not provider.rented
+
+
+async def test_without_credentials_the_error_says_where_they_belong(
+    provider: Provider, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "home" / ".runpod" / "config.toml").unlink()
+    with pytest.raises(InvalidInput) as refused:
+        await prepared(wanted(), store, tmp_path / "logs").__aenter__()
+    assert refused.value.code == "no_credentials"
+    assert "~/.runpod/config.toml" in refused.value.message
+    await returned(provider, store)
+
+
+async def test_a_machine_that_never_comes_up_is_given_up_and_returned(
+    provider: Provider, store: Path, tmp_path: Path
+) -> None:
+    provider.never_boots = True
+    with pytest.raises(Unavailable) as refused:
+        await prepared(wanted(max_start_minutes=1.5), store, tmp_path / "logs").__aenter__()
+    assert refused.value.code == "machine_timeout"
+    assert len(provider.rented) == 1
+    await returned(provider, store)
