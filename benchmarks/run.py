@@ -75,10 +75,10 @@ def main() -> None:
 
 
 @contextmanager
-def stack() -> Iterator[tuple[Home, Client]]:
+def stack(registries: Path = ROOT / "registries") -> Iterator[tuple[Home, Client]]:
     """Run an embedded stack in a new folder; yield its home and a client."""
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
-        os.environ.update({"VLMHB_HOME": folder, "VLMHB_REGISTRIES": str(ROOT / "registries")})
+        os.environ.update({"VLMHB_HOME": folder, "VLMHB_REGISTRIES": str(registries)})
         home = Home(Path(folder))
         control.up(home, host="127.0.0.1", port=0, is_tied=True)
         try:
