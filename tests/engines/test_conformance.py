@@ -70,6 +70,12 @@ def test_llama_cpp_gets_a_certificate_with_the_versions_that_it_holds_for(gatewa
     assert set(written["versions"]) == {"python", "system", "vlmhyperbench-sdk", "openai"}
 
 
+def test_the_simulated_engine_conforms_and_refuses_formats_by_name(gateway: GatewayProcess) -> None:
+    certificate = certified(gateway, simulated(context_tokens=CONTEXT))
+    expected = {**dict.fromkeys(CHECKS, "passed"), "json_schema": "refused", "regex": "refused"}
+    assert verdicts(certificate) == expected, certificate.to_json()
+
+
 def test_a_text_model_refuses_images_by_name(gateway: GatewayProcess) -> None:
     certificate = certified(gateway, llama("weights"))
     assert (certificate.check("image").verdict, certificate.check("text").verdict) == ("refused", "passed")
