@@ -50,7 +50,10 @@ def _envs(home: Path, *arguments: str) -> tuple[int, Any, str]:
 
 
 def _states(home: Path) -> dict[str, str]:
-    return {" ".join(row["entries"]) or row["key"]: row["state"] for row in _envs(home, "list")[1]}
+    """Return entries, or the key where there is none, → state; without the product's own entries."""
+    own = {f"backends/{file.stem}" for file in (home / "registries" / "backends").glob("*.yaml")}
+    rows = [row for row in _envs(home, "list")[1] if not row["entries"] or own.intersection(row["entries"])]
+    return {" ".join(row["entries"]) or row["key"]: row["state"] for row in rows}
 
 
 def test_an_environment_is_built_listed_and_removed(home: Path) -> None:
