@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.wording import Wording
 from vlmhyperbench_deepseek_ocr.adapter import END, NGRAMS, PROCESSOR, PROMPTS, SHIM, DeepSeekOcr
-from vlmhyperbench_deepseek_ocr.engine.deepseek_ngrams import banned_tokens
+from vlmhyperbench_deepseek_ocr.shim.deepseek_ngrams import banned_tokens
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import EngineLaunch

@@ -12,8 +12,8 @@ from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_vllm.adapter import Vllm
 
-SHIM = Path(__file__).parent / "engine" / "shim.py"
-PROCESSOR = "deepseek_processor_shim:NoRepeatedNgrams"
+SHIM = Path(__file__).parent / "shim" / "__main__.py"
+PROCESSOR = "deepseek_processor:NoRepeatedNgrams"
 
 OCR_TASK = "ocr_task"
 """Field of a request, or of its `model_params`, that chooses one of `PROMPTS` in place of the request's own text."""
