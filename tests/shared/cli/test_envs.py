@@ -68,7 +68,7 @@ def test_an_environment_is_built_listed_and_removed(home: Path) -> None:
     code, again, told = _envs(home, "build", "same")
     assert (code, again["key"], told) == (0, built["key"], "")
     assert again["seconds"] < 1
-    assert _envs(home, "remove", "built")[:2] == (0, {"key": built["key"]})
+    assert _envs(home, "remove", "built")[:2] == (0, {"key": built["key"], "keys": [built["key"]]})
     assert _states(home) == dict.fromkeys(declared, "not built")
 
 
