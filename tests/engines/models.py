@@ -1,7 +1,8 @@
 """Write small models with random weights: `models.py KIND FOLDER TOKENIZER`, in an engine's environment.
 
-Each kind keeps something else of its past: `llama` all keys, `sliding` those of a window, `hybrid` the state of a
-convolution in half of its layers. The tokenizer and its chat template come from a folder.
+Each kind keeps something else of its past: `llama` and `wide` all keys, `sliding` those of a window, `hybrid` the state
+of a convolution in half of its layers. Heads of `wide` have 32 values, since vLLM on a processor takes no 16. The
+tokenizer and its chat template come from a folder.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main(kind: str, folder: Path, tokenizer: Path) -> None:
     torch.manual_seed(1)
     config = {
         "llama": lambda: LlamaConfig(**SMALL),
+        "wide": lambda: LlamaConfig(**{**SMALL, "hidden_size": 128}),
         "sliding": lambda: MistralConfig(**SMALL, head_dim=16, sliding_window=8),
         "hybrid": lambda: Lfm2Config(
             **SMALL, layer_types=["conv", "full_attention", "conv", "full_attention"], block_auto_adjust_ff_dim=False

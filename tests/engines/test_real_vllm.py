@@ -9,17 +9,21 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 
 import psutil
 import pytest
 from PIL import Image
 
-from tests.engines.vllm import question, text_of, tiny_load, vllm_gateway
+from tests.engines.vllm import PYTHON, VERSION, question, text_of, tiny_load, vllm_gateway
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_tiny_doc_vlm import path
 
 pytestmark = pytest.mark.timeout(900)  # an engine starts in it
 
@@ -144,3 +148,15 @@ def test_an_unload_ends_every_process_and_the_model_loads_again(gateway: Gateway
     assert psutil.wait_procs(family, timeout=20)[1] == []
     assert gateway.load(load).status == 200
     assert text_of(gateway, question())
+
+
+def test_a_model_of_texts_alone_answers_and_refuses_images(gateway: GatewayProcess, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("models.py")
+    reader = path("config.json", VERSION).parent
+    subprocess.run([PYTHON, "-I", script, "wide", tmp_path, reader], check=True, capture_output=True, timeout=300)
+    load = tiny_load("vllm")
+    files = {file.name: str(file) for file in tmp_path.iterdir()}
+    answer = gateway.load(replace(load, files=files, replace=True))
+    assert answer.status == 200, answer.body[-2000:]
+    assert text_of(gateway, question())
+    assert gateway.chat(question(_page("white"))).status == 400
