@@ -4,10 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, RemoteSpec, VirtualenvSpec
 from vlmhyperbench.domain.specs import ModelTarget
 
 TARGET = {"model": "m", "version": "1.0.0", "backend": "b", "backend_class": "b"}
+MACHINE = {"cloud": "runpod", "accelerators": "L4:1", "max_hourly_cost_usd": 1, "requirements": ("a==1",)}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,36 @@ def test_an_override_may_have_a_marker_only():
     assert VirtualenvSpec(requirements=("a==1",), overrides=lines).overrides == lines
     with pytest.raises(ValidationError):
         VirtualenvSpec(requirements=("a==1",), overrides=("numpy>=2",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "cure"),
+    [
+        (VirtualenvSpec, {"manager": "uv", "conda": ("a==1",)}, "manager: conda"),
+        (VirtualenvSpec, {"manager": "conda", "channels": ("http://host/a",)}, "CONDA_CHANNEL_ALIAS"),
+        (DockerSpec, {"image": "engine:latest"}, "sha256:DIGEST"),
+        (DockerSpec, {"image": "sha256:" + "0" * 64, "pull": "missing"}, "NAME@sha256:DIGEST"),
+        (ApptainerSpec, {}, "file with its sha256"),
+        (ApptainerSpec, {"file": "/a.sif"}, "sha256sum"),
+        (ApptainerSpec, {"file": "/a.sif", "sha256": "0" * 64, "definition": "Bootstrap: x"}, "or definition"),
+        (RemoteSpec, {**MACHINE, "accelerators": "L4"}, "NAME:NUMBER"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_a_cure(kind, fields, cure):
+    with pytest.raises(ValidationError) as refused:
+        kind(**fields)
+    assert cure in refused.value.errors()[0]["ctx"]["error"].cure
+
+
+def test_each_kind_of_environment_is_read_again_as_it_was():
+    for spec in (
+        VirtualenvSpec(manager="conda", conda=("a==1",), channels=("robostack", "conda-forge"), python="3.12"),
+        DockerSpec(image="engine@sha256:" + "0" * 64, pull="missing"),
+        ApptainerSpec(file="/a.sif", sha256="0" * 64),
+        RemoteSpec(**MACHINE),
+    ):
+        target = ModelTarget(**TARGET, environment=spec)
+        assert ModelTarget.model_validate_json(target.model_dump_json()).environment == spec
 
 
 @pytest.mark.parametrize("python", ["3", "python3.12", "3.12;id", "/bin/sh", "4.1"])

@@ -119,6 +119,7 @@ def test_a_pinned_schema_keeps_the_order_of_its_members_although_keys_are_sorted
     assert sent == wanted
     assert list(sent["json_schema"]["schema"]["properties"]) == ["total", "date", "a"]  # type: ignore[index,call-overload]
     assert pinned_format({"type": "text"}) is None
+    assert pinned_format({"type": "json_object"}) == {"type": "json_object"}
 
 
 def test_a_sample_without_a_schema_is_named(wording: Wording) -> None:

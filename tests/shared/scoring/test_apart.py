@@ -166,7 +166,8 @@ def test_a_process_that_hangs_is_killed(host: MetricHost, wilful: Open, wording:
     assert not process.is_running
 
 
-def test_a_process_that_replies_nonsense_is_killed(wilful: Open, wording: Wording) -> None:
+def test_a_process_that_replies_nonsense_is_killed(host: MetricHost, wilful: Open, wording: Wording) -> None:
+    end_processes(host.mark)  # so that nothing was printed before
     metric = wilful("tests.support.metrics_apart:Forging")
     with pytest.raises(MetricLost) as lost:
         measured(metric, "a")

@@ -39,6 +39,13 @@ def test_the_resources_of_an_endpoint_are_unknown() -> None:
     assert performance_of(replace(run, spec=run.spec.model_copy(update={"target": ENDPOINT}))).peak_memory_bytes is None
 
 
+def test_memory_of_requests_is_unknown_where_it_was_not_read() -> None:
+    run = evidence([fact(0, "a", "a", vram_before_bytes=100, vram_peak_bytes=130)])
+    unread = replace(run, facts=run.facts.drop("vram_before_bytes", "vram_peak_bytes"))
+    rises = [resources.request_delta_bytes for each in (run, unread) if (resources := performance_of(each).resources)]
+    assert rises == [30, None]
+
+
 def test_claims_without_a_shared_clock_add_their_times() -> None:
     rows = [
         fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),

@@ -1,0 +1,15 @@
+"""The bytes of metadata: canonical, but a schema keeps its order."""
+
+from __future__ import annotations
+
+from vlmhyperbench.domain.digests import canonical_json, metadata_json
+from vlmhyperbench_sdk.types import JsonValue
+
+
+def test_metadata_is_canonical_but_for_its_schema() -> None:
+    schema: JsonValue = {"type": "object", "properties": {"total": {}, "date": {}}}
+    plain: dict[str, JsonValue] = {"b": {"d": 1, "c": 2}, "a": 0}
+    assert metadata_json(plain) == canonical_json(plain) == b'{"a":0,"b":{"c":2,"d":1}}'
+    written = metadata_json({"json_schema": schema, **plain})
+    assert written == (b'{"a":0,"b":{"c":2,"d":1},"json_schema":{"type":"object","properties":{"total":{},"date":{}}}}')
+    assert metadata_json({**plain, "json_schema": schema}) == written
