@@ -39,6 +39,7 @@ def main(folder: str, *points: str) -> None:
     torch.set_num_threads(1)
     loaded = load(
         Options(
+            host="127.0.0.1",
             port=0,
             name="m",
             folder=Path(folder),
@@ -47,6 +48,7 @@ def main(folder: str, *points: str) -> None:
             device_map="none",
             attention="sdpa",
             compile="off",
+            sampling_defaults="engine",
             trust_remote_code=False,
             max_context=512,
             max_batch=len(PROMPTS),

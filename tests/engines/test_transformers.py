@@ -6,6 +6,7 @@ The tests need the environment that `make clients` installs, and are skipped wit
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.engines.transformers_server import (
     PYTHON,
@@ -150,6 +152,34 @@ def test_several_images_are_read(server: RunningServer, questions: list[dict[str
     assert two.status == 200
     one = server.chat([first, _text("kind?")])
     assert two.json["usage"]["prompt_tokens"] > 1.5 * one.json["usage"]["prompt_tokens"]
+
+
+def test_a_transparent_page_is_read_over_white(server: RunningServer, questions: list[dict[str, Any]]) -> None:
+    image, question = questions[0]["messages"][0]["content"]
+    page = Image.open(io.BytesIO(base64.b64decode(image["image_url"]["url"].partition(",")[2]))).convert("L")
+    clear = Image.new("RGBA", page.size, (0, 0, 0, 0))  # black, and visible only where the page is dark
+    clear.putalpha(page.point(lambda value: 255 - value))
+    written = io.BytesIO()
+    clear.save(written, "PNG")
+    grey = io.BytesIO()
+    page.save(grey, "PNG")
+    expected = server.chat([_image(grey.getvalue()), question], max_tokens=60).text
+    assert server.chat([_image(written.getvalue()), question], max_tokens=60).text == expected
+
+
+def test_a_model_s_own_sampling_counts_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    need_engine()
+    write_model("llama", tmp_path)
+    request = {"content": "a word and a word and a word", "max_tokens": 60, "ignore_eos": True}
+    with serve(tmp_path) as running:
+        plain = running.chat(**request).text
+    config = tmp_path / "generation_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "repetition_penalty": 3.0}))
+    with serve(tmp_path) as running:
+        assert running.chat(**request).text == plain
+        asked = running.chat(**request, repetition_penalty=3.0).text
+    with serve(tmp_path, sampling_defaults="model") as running:
+        assert running.chat(**request).text == asked != plain
 
 
 def test_fields_have_their_effect(server: RunningServer) -> None:

@@ -82,6 +82,14 @@ def test_an_engine_in_its_own_environment_is_the_same_only_with_the_same_package
     assert _is_same({**RECORDED, "packages": {"torch": "2.13.0"}}, engine, is_apart=True)
 
 
+@pytest.mark.parametrize("name", ["adapter_packages", "sources"])
+def test_an_adapter_from_a_package_is_the_same_only_with_the_same_packages(name: str) -> None:
+    engine = replace(ENGINE, **{name: {"mine": "1.0"}})
+    assert _is_same({**RECORDED, name: {"mine": "1.0"}}, engine, is_apart=False)
+    for other in ({}, {name: {"mine": "1.1"}}):
+        assert not _is_same({**RECORDED, **other}, engine, is_apart=False)
+
+
 @pytest.mark.parametrize(
     ("row", "error_code"),
     [

@@ -82,7 +82,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
             with job.loading(load_timeout_s):
                 serving = await bench.fleet.acquire(wanted, options)
         serving.prepared = ready
-    engine = ready.on_record(serving.engine)
+    engine = serving.engine
     pid = engine.pid if engine is not None and not is_rented(engine) else None
     if serving.engine_log == folder.engine_log and pid is not None:
         serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)

@@ -164,7 +164,8 @@ def _is_same(recorded: JsonObject, engine: EngineIdentity, *, is_apart: bool) ->
     """Return whether an engine is the recorded one; an engine of unknown version is the same as no other.
 
     In an environment of its own (`is_apart`) all its packages must be equal too: the same requirements may have been
-    resolved to others on another machine, or on another day. In a container, its image must be equal.
+    resolved to others on another machine, or on another day. In a container, its image must be equal; and the packages
+    of an adapter that translates the requests in an environment of its own.
     """
     stated: JsonObject = {
         "name": engine.name,
@@ -172,6 +173,8 @@ def _is_same(recorded: JsonObject, engine: EngineIdentity, *, is_apart: bool) ->
         "weights_sha256": dict(engine.weights_sha256),
         **({"packages": dict(engine.packages)} if is_apart else {}),
         **({"environment": dict(engine.environment)} if engine.environment else {}),
+        **({"adapter_packages": dict(engine.adapter_packages)} if engine.adapter_packages else {}),
+        **({"sources": dict(engine.sources)} if engine.sources else {}),
     }
     return engine.version not in _UNKNOWN and all(recorded.get(name) == value for name, value in stated.items())
 

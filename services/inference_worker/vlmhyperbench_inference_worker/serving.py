@@ -130,8 +130,8 @@ class Serving:
 
     @property
     def engine(self) -> EngineIdentity | None:
-        """The identity of the engine, from the gateway."""
-        return self.status.engine
+        """The identity of the engine, from the gateway, with the packages of its adapter."""
+        return self.prepared.on_record(self.status.engine) if self.prepared is not None else self.status.engine
 
     @property
     def secret_values(self) -> list[str]:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import is_judge
+from vlmhyperbench.domain.packages import identity_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
     ANSWERS_DATASET,
@@ -144,7 +145,10 @@ def definition_of(metric: MetricSpec) -> str:
         name: value for name, value in metric.params.items() if not (is_judge(metric) and name in _NOT_THE_VERDICT)
     }
     source = {"source": metric.package.sha256} if isinstance(metric.package, SourceRef) else {}
-    return digest_of({"class_path": metric.class_path, "params": params, **source})
+    environment = metric.environment
+    packages: list[JsonValue] = [dict(identity_of(package)) for package in environment.packages] if environment else []
+    definition: dict[str, JsonValue] = {"class_path": metric.class_path, "params": params, **source}
+    return digest_of({**definition, "packages": packages} if packages else definition)
 
 
 def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[str | None, str | None]) -> bool:

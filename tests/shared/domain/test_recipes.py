@@ -32,9 +32,7 @@ def test_a_key_depends_on_content_tools_and_parameters_and_on_no_path() -> None:
         RECIPE.key,
         RECIPE.model_copy(update={"sources": (changed,)}).key,
         RECIPE.model_copy(update={"quantize": "Q4_0"}).key,
-        RECIPE.model_copy(
-            update={"quantizer": QUANTIZER.model_copy(update={"requirements": ("cyllama==0.2.17",)})}
-        ).key,
+        RECIPE.model_copy(update={"quantizer": older}).key,
     }
     assert len(keys) == 4
     assert RECIPE.made("weights") == CachedFile("made", RECIPE.key, "weights.gguf")

@@ -88,6 +88,13 @@ def test_missing_files_are_said(tmp_path: Path, wording: Wording) -> None:
     wording(refused.value)
 
 
+def test_what_a_request_that_samples_does_not_state_is_neutral() -> None:
+    request: dict[str, JsonValue] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "top_p": 0.5}
+    body = LlamaCpp().to_engine(request)
+    assert (body["temperature"], body["top_k"], body["top_p"], body["min_p"]) == (1.0, 0, 0.5, 0.0)
+    assert "top_k" not in LlamaCpp().to_engine({**request, "temperature": 0})
+
+
 def test_the_prompt_cache_is_off_in_every_request() -> None:
     request: dict[str, JsonValue] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
     assert LlamaCpp().to_engine(request)["cache_prompt"] is False

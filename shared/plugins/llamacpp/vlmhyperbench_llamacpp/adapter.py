@@ -45,6 +45,10 @@ SAMPLING = (
 """Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
 
 
+NEUTRAL: JsonObject = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+"""What a request that samples does not state; llama.cpp's own values would cut the distribution."""
+
+
 class LlamaCpp:
     """GGUF weights (role `weights`) and an optional image projector (role `mmproj`)."""
 
@@ -99,6 +103,8 @@ class LlamaCpp:
             vendor=SAMPLING,
         )
         body["cache_prompt"] = False
+        if body.get("temperature") != 0:
+            body = {**NEUTRAL, **body}
         return body
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:

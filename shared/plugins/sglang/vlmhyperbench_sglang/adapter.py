@@ -181,7 +181,7 @@ class SGLang:
 
 _ON_PROCESSOR = (
     *("--device", "cpu", "--attention-backend", "torch_native", "--disable-overlap-schedule"),
-    *("--max-total-tokens", "4096", "--model-impl", "transformers", "--enable-multimodal"),
+    *("--max-total-tokens", "4096", "--model-impl", "transformers"),
 )
 
 
@@ -219,6 +219,8 @@ def _arguments(params: Mapping[str, int | float | str], *, context_length: int) 
         *("--sampling-defaults", "openai" if params["sampling_defaults"] == "engine" else "model"),
         *("--log-level-http", "warning"),
         "--enable-cache-report",
+        # Without it SGLang serves some models, such as Gemma 3, without their images; text-only models ignore it.
+        "--enable-multimodal",
     ]
     if params["quantization"] != "none":
         argv += ["--quantization", str(params["quantization"])]

@@ -57,6 +57,7 @@ def test_every_parameter_that_varies_is_on_the_command_line(folder: Path) -> Non
         "--attention": "sdpa",
         "--compile": "off",
         "--device-map": "none",
+        "--sampling-defaults": "engine",
         "--trust-remote-code": "off",
         "--device": "cuda:1",
     }

@@ -30,6 +30,7 @@ PARAMS: EngineParams = {
     "compile": Choice(("off", "default", "max-autotune-no-cudagraphs")),
     "device": Pattern(default="auto", pattern=r"auto|cpu|cuda(:\d{1,3})?", form="auto, cpu, cuda or cuda:N"),
     "device_map": Choice(("none", "auto", "balanced", "balanced_low_0", "sequential")),
+    "sampling_defaults": Choice(("engine", "model")),
     "trust_remote_code": Flag(),
 }
 """All parameters; README.md says what each does. `dtype: auto` is that of the weights; 0 threads: half of the cores."""

@@ -12,7 +12,14 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    AutoTokenizer,
+    GenerationConfig,
+)
 
 from vlmhyperbench_transformers.shim.options import Options
 
@@ -85,6 +92,9 @@ def load(options: Options) -> Loaded:
     tokenizer = getattr(processor, "tokenizer", processor)
     text = config.get_text_config(decoder=True)
     longest = getattr(text, "max_position_embeddings", None) or options.max_context
+    eos = _eos(model, tokenizer)
+    if options.sampling_defaults == "engine":
+        model.generation_config = _neutral(model.generation_config)
     compiled = model.forward
     if options.compile != "off":
         compiled = torch.compile(model.forward, dynamic=True, mode=options.compile)
@@ -97,7 +107,7 @@ def load(options: Options) -> Loaded:
         device=model.device,
         vocabulary=int(model.get_output_embeddings().weight.shape[0]),
         max_context=min(options.max_context, longest),
-        eos=_eos(model, tokenizer),
+        eos=eos,
         accepts=frozenset(inspect.signature(model.forward).parameters),
     )
 
@@ -119,6 +129,7 @@ def properties(loaded: Loaded, options: Options) -> dict[str, object]:
         "max_context": loaded.max_context,
         "max_batch": options.max_batch,
         "threads": torch.get_num_threads(),
+        "sampling_defaults": options.sampling_defaults,
         "prefix_cache": False,
     }
 
@@ -139,6 +150,12 @@ def _has_head(kind: Any, config: Any) -> bool:
     """Return whether an auto class has a model for a configuration, in transformers or in the model's own code."""
     remote = getattr(config, "auto_map", None) or {}
     return type(config) in kind._model_mapping or kind.__name__ in remote  # noqa: SLF001 -- there is no public name
+
+
+def _neutral(own: Any) -> GenerationConfig:
+    """Return a generation config of which only the special tokens are the model's, so that engines are comparable."""
+    tokens = {name: getattr(own, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    return GenerationConfig(**tokens, do_sample=False, top_k=0, top_p=1.0)
 
 
 def _eos(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -20,6 +20,7 @@ class Options:
     compile: str
     device: str
     device_map: str
+    sampling_defaults: str
     trust_remote_code: bool
     max_context: int
     max_batch: int
@@ -30,7 +31,7 @@ class Options:
 def read_options(arguments: list[str]) -> Options:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="vlmhyperbench-transformers", description=__doc__)
-    for name in ("host", "name", "dtype", "attention", "compile", "device", "device-map"):
+    for name in ("host", "name", "dtype", "attention", "compile", "device", "device-map", "sampling-defaults"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("port", "max-context", "max-batch", "max-waiting", "threads"):
         parser.add_argument(f"--{name}", type=int, required=True)

@@ -56,6 +56,15 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "image", "image": read_image(part["image_url"]["url"])}
 
 
+def _over_white(image: Image.Image) -> Image.Image:
+    """Return the image in RGB, over white where it is transparent: its hidden colours are no page."""
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("RGB")
+    page = Image.new("RGBA", image.size, "white")
+    page.alpha_composite(image.convert("RGBA"))
+    return page.convert("RGB")
+
+
 def read_image(url: str) -> Image.Image:
     """Return the image of a data URL, in RGB.
 
@@ -69,6 +78,6 @@ def read_image(url: str) -> Image.Image:
         with Image.open(io.BytesIO(binascii.a2b_base64(data)), formats=_FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise invalid(f"An image has at most {MAX_PIXELS} pixels.", "invalid_image")
-            return image.convert("RGB")
+            return _over_white(image)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise invalid(f"An image cannot be read: {error}.", "invalid_image") from error

@@ -13,7 +13,7 @@ from vlmhyperbench_transformers.shim.loading import Loaded
 
 
 class Sampler:
-    """The choice of one answer's tokens; what a request leaves out is the model's generation config.
+    """The choice of one answer's tokens; what a request leaves out is the generation config's (`sampling_defaults`).
 
     Without a `temperature` anywhere it is 1, as OpenAI's API has it; 0 is greedy decoding.
     """
