@@ -22,7 +22,7 @@ def _estimate(device: float, host: float, *knobs: str) -> MemoryEstimate:
     return MemoryEstimate(device_bytes=int(device * GIB), host_bytes=int(host * GIB), source="static", knobs=knobs)
 
 
-def _free(device: float | None, host: float | None, devices: int = 1) -> FreeMemory:
+def _free(device: float | None, host: float | None, devices: int | None = 1) -> FreeMemory:
     return FreeMemory(
         device_bytes=None if device is None else int(device * GIB),
         host_bytes=None if host is None else int(host * GIB),
@@ -40,6 +40,8 @@ def _free(device: float | None, host: float | None, devices: int = 1) -> FreeMem
         (_estimate(8, 1), _free(None, 8.9, devices=0), False),
         (_estimate(8, 1), _free(None, 2, devices=2), True),  # the accelerators' memory is unknown
         (_estimate(8, 1), _free(None, None, devices=0), True),
+        (_estimate(8, 1), _free(None, 2, devices=None), True),  # there may be a part of an accelerator
+        (_estimate(8, 3), _free(None, 2, devices=None), False),
         (_estimate(0, 0), _free(0, 0), True),
     ],
 )
@@ -74,11 +76,11 @@ def test_the_free_memory_of_this_machine_is_that_of_its_processes() -> None:
         ("1", (2048, 1)),
         ("GPU-aaaa", (1024, 1)),
         ("", (None, 0)),
-        ("MIG-cccc", (None, 0)),
+        ("MIG-cccc", (None, None)),
     ],
 )
 def test_only_the_accelerators_that_a_process_may_use_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None, free: tuple[int | None, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None, free: tuple[int | None, int | None]
 ) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(SMI)

@@ -15,6 +15,8 @@ _MEMINFO: Final = Path("/proc/meminfo")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 _QUERY: Final = ("--query-gpu=index,uuid,memory.free", "--format=csv,noheader,nounits")
+_DRIVERS: Final = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
+"""Files of the drivers of NVIDIA and AMD."""
 _TIMEOUT_S: Final = 10.0
 _MIB: Final = 1024**2
 
@@ -27,8 +29,8 @@ class FreeMemory:
     """What processes may still use on the machine, or in this process's cgroup if that has less; None if unknown."""
     device_bytes: int | None
     """The sum over the accelerators that this process may use; None if there is none, or it is unknown."""
-    devices: int = 0
-    """Number of these accelerators."""
+    devices: int | None = 0
+    """Number of these accelerators; None if it is unknown, as for a part of a GPU or one that is not NVIDIA's."""
 
 
 def free_memory(environ: Mapping[str, str] = os.environ) -> FreeMemory:
@@ -39,7 +41,7 @@ def free_memory(environ: Mapping[str, str] = os.environ) -> FreeMemory:
     return FreeMemory(
         host_bytes=min(host, default=None),
         device_bytes=sum(devices) if devices else None,
-        devices=len(devices or ()),
+        devices=len(devices) if devices is not None else None,
     )
 
 
@@ -64,21 +66,23 @@ def _cgroup() -> int | None:
         return None
 
 
-def _devices() -> list[tuple[str, str, int]]:
-    """Return index, UUID and free bytes of every NVIDIA GPU, as the driver's own program states them."""
+def _devices() -> list[tuple[str, str, int]] | None:
+    """Return index, UUID and free bytes of every NVIDIA GPU, by the driver's own program; None if unknown."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return []
+        return None if any(file.exists() for file in _DRIVERS) else []
     try:
         done = subprocess.run([program, *_QUERY], check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
         rows = [[cell.strip() for cell in row] for row in csv.reader(done.stdout.splitlines()) if row]
         return [(index, uuid, int(free) * _MIB) for index, uuid, free in rows]
     except (OSError, ValueError, subprocess.SubprocessError):
-        return []
+        return None
 
 
-def _visible(devices: list[tuple[str, str, int]], chosen: str | None) -> list[int] | None:
+def _visible(devices: list[tuple[str, str, int]] | None, chosen: str | None) -> list[int] | None:
     """Return the free bytes of the chosen devices; None if the choice names something else, such as a part of one."""
+    if devices is None:
+        return None
     if chosen is None:
         return [free for _, _, free in devices]
     names = [name.strip() for name in chosen.split(",") if name.strip()]

@@ -37,7 +37,7 @@ class EstimatedModel:
     host_bytes: int
     free_device_bytes: int | None
     free_host_bytes: int | None
-    devices: int
+    devices: int | None
     source: str
     """How the adapter knows: `static` is computed from the files and parameters."""
     knobs: tuple[str, ...]
