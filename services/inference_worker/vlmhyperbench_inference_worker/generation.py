@@ -20,6 +20,7 @@ from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reuse import reuse_rows
+from vlmhyperbench_inference_worker.serving import is_rented
 from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
@@ -74,7 +75,7 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fol
             if not load.phases.requests:
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             driven = await drive(job, load, sink, watch)
-            await record_cost(job, driven, watch, neighbours)
+            await record_cost(job, driven, None if is_rented(serving.engine) else watch, neighbours)
             return await _close(job, work, load, sink, driven)
 
 

@@ -92,7 +92,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
         environment=ready.used and {**ready.used, "certificate": certificate},
-        machine=this_machine,
+        machine={**this_machine, "rented": dict(engine.environment)} if engine and is_rented(engine) else this_machine,
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
         resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},

@@ -170,7 +170,7 @@ def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[s
 
 
 def kind_of_machine(machine: Mapping[str, object]) -> str | None:
-    """Return the kind of a machine that a claim recorded: processor, threads and accelerators.
+    """Return the kind of a machine that a claim recorded: processor, threads and accelerators, and what was rented.
 
     None if the claim ended before it measured, or is older than the recording of devices.
     """
@@ -180,7 +180,11 @@ def kind_of_machine(machine: Mapping[str, object]) -> str | None:
     accelerators = sorted(
         str(device.get("name")) for device in devices if isinstance(device, dict) and device.get("kind") == "gpu"
     )
-    return ", ".join([str(machine["cpu_model"]), f"{machine.get('cpu_threads')} threads", *accelerators])
+    kind = ", ".join([str(machine["cpu_model"]), f"{machine.get('cpu_threads')} threads", *accelerators])
+    rented = machine.get("rented")
+    if not isinstance(rented, Mapping):
+        return kind
+    return f"{rented.get('instance_type')} with {rented.get('accelerators')}, through a tunnel from {kind}"
 
 
 def kinds_of_machines(machines: Iterable[Mapping[str, object]]) -> frozenset[str]:

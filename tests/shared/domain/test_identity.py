@@ -10,7 +10,15 @@ from tests.shared.domain.builders_of_jobs import judge_metric
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
-from vlmhyperbench.domain.identity import ABSENT, Difference, definition_of, differences, id_of, identify
+from vlmhyperbench.domain.identity import (
+    ABSENT,
+    Difference,
+    definition_of,
+    differences,
+    id_of,
+    identify,
+    kind_of_machine,
+)
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
@@ -157,3 +165,10 @@ def test_the_cost_of_a_judge_does_not_change_its_evaluation_id_and_definition() 
     )
     assert identity(metric=priced) == identity(metric=unpriced) == identity(metric=before)
     assert definition_of(priced) == definition_of(unpriced) == definition_of(before)
+
+
+def test_a_rented_machine_is_another_kind_than_the_one_that_asks_it() -> None:
+    own = {"cpu_model": "a processor", "cpu_threads": 2, "devices": [{"kind": "gpu", "name": "L4"}]}
+    rented = {**own, "rented": {"instance_type": "1x_H100", "accelerators": "H100:1"}}
+    assert kind_of_machine(own) == "a processor, 2 threads, L4"
+    assert kind_of_machine(rented) == "1x_H100 with H100:1, through a tunnel from a processor, 2 threads, L4"
