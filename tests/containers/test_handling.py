@@ -65,8 +65,13 @@ def test_an_image_is_listed_examined_and_forgotten(tmp_path: Path) -> None:
     assert docker_spec().image == image, "the image itself stays"
 
 
-def test_an_image_that_is_not_there_is_not_pulled_by_itself(tmp_path: Path, wording: Wording) -> None:
+@pytest.fixture
+def docker() -> None:
+    """Skip before the sentences of a test are expected."""
     need("docker")
+
+
+def test_an_image_that_is_not_there_is_not_pulled_by_itself(docker: None, tmp_path: Path, wording: Wording) -> None:
     error = refused(DockerSpec(image=f"sha256:{'0' * 64}"), tmp_path)
     assert (type(error), error.code) == (NotFound, "no_image")
     wording(error.message)
