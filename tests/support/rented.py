@@ -127,7 +127,10 @@ class Machine:
         argv = ["ip", "netns", "exec", self._link, *apart, "bash", "-c", _BOOT, "bash"]
         with (self.folder / "sshd.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [*argv, str(self.folder), uv, sys.executable], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [*argv, str(self.folder), uv, str(Path(sys.executable).resolve())],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
 
     def end(self) -> None:
