@@ -25,6 +25,7 @@ from vlmhyperbench.load.measure import Control, Target, measure
 from vlmhyperbench.processes import start_child
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.load import Endpoint
+from vlmhyperbench_sdk.types import JsonValue
 from vlmhyperbench_tiny_doc_vlm import names, path
 
 REQUESTS, TOKENS = 1000, 100
@@ -112,7 +113,7 @@ def requests_of(pythons: Mapping[str, str]) -> dict[str, tuple[LoadRequest, str]
     llama = LoadRequest(model="tiny", backend_class="llamacpp", files=files, engine_params={"n_ctx": 1024})
     found = {"llamacpp": (llama, sys.executable)}
     folder = {name: str(path(name, "0.2")) for name in names("0.2") if not name.endswith(".gguf")}
-    params: dict[str, dict[str, object]] = {
+    params: dict[str, dict[str, JsonValue]] = {
         "transformers": {"max_context": 1024, "threads": 1},
         "vllm": {"dtype": "float32", "kv_cache_gib": 1, "max_num_seqs": 8, "enforce_eager": True},
     }
@@ -121,7 +122,7 @@ def requests_of(pythons: Mapping[str, str]) -> dict[str, tuple[LoadRequest, str]
             model="tiny",
             backend_class=name,
             files=folder,
-            engine_params=params[name],  # type: ignore[arg-type]
+            engine_params=params[name],
             load_timeout_s=600,
         )
         found[name] = (request, python)

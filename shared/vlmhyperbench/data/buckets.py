@@ -130,8 +130,7 @@ class Bucket:
 
                 with ThreadPoolExecutor(MAX_RANGES) as pool:
                     try:
-                        for _ in pool.map(fetch, [start for start in starts if start not in done]):
-                            pass
+                        list(pool.map(fetch, [start for start in starts if start not in done]))  # raises what one did
                     except BaseException:
                         pool.shutdown(wait=False, cancel_futures=True)
                         raise

@@ -265,7 +265,7 @@ def _reporter(on_bytes: OnBytes) -> type[Any]:
     """Return a progress bar that draws nothing and reports the bytes that arrive."""
     from tqdm import tqdm
 
-    class Reporter(tqdm):  # type: ignore[misc]
+    class Reporter(tqdm):
         def __init__(self, *args: Any, **options: Any) -> None:
             options.pop("name", None)
             super().__init__(*args, **{**options, "disable": True})

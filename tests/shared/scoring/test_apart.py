@@ -158,6 +158,7 @@ def test_a_process_that_ends_fails_the_whole_and_the_next_question_starts_anothe
 
 
 def test_a_process_that_hangs_is_killed(host: MetricHost, wilful: Open, wording: Wording) -> None:
+    end_processes(host.mark)  # so that nothing was printed before
     metric = wilful()
     process = process_of(host)
     with pytest.raises(MetricLost) as lost:

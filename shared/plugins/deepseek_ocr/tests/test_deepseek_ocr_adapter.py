@@ -11,7 +11,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.testing.backends import PIXEL, check_translation
-from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_tiny_doc_vlm import names, path
 
 IMAGE: JsonValue = {"type": "image_url", "image_url": {"url": PIXEL}}
@@ -66,8 +66,9 @@ def test_a_request_gets_the_rule_the_stop_text_and_special_tokens() -> None:
 @pytest.mark.parametrize("task", PROMPTS)
 def test_a_task_puts_its_prompt_after_the_images(task: str) -> None:
     expected = [{"role": "user", "content": [IMAGE, {"type": "text", "text": PROMPTS[task]}]}]
-    for more in ({"ocr_task": task}, {"model_params": {"ocr_task": task}}):
-        body = DeepSeekOcr().to_engine({**PAGE, **more})  # type: ignore[arg-type]  # JSON
+    asked: tuple[JsonObject, ...] = ({"ocr_task": task}, {"model_params": {"ocr_task": task}})
+    for more in asked:
+        body = DeepSeekOcr().to_engine({**PAGE, **more})
         assert body["messages"] == expected
         assert "ocr_task" not in body
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from vlmhyperbench_sdk.errors import InvalidInput
 
@@ -78,13 +78,11 @@ class _Reader:
         step = alignment if isinstance(alignment, int) and alignment > 0 else 32
         data_bytes = size - -(-self._at // step) * step
         offsets.sort(key=lambda tensor: tensor[1])
-        ends = [offset for _, offset in offsets[1:]] + [max(data_bytes, 0)]
-        if any(end < offset for (_, offset), end in zip(offsets, ends)):  # noqa: B905 - both have one entry a tensor
+        bounds = [*(offset for _, offset in offsets), max(data_bytes, 0)]
+        sizes = {name: end - begin for (name, begin), end in zip(offsets, bounds[1:], strict=True)}
+        if any(size < 0 for size in sizes.values()):
             raise ValueError("its tensors reach beyond its end")
-        return GgufHeader(
-            values=read,
-            tensor_bytes={name: end - offset for (name, offset), end in zip(offsets, ends)},  # noqa: B905 - see above
-        )
+        return GgufHeader(values=read, tensor_bytes=sizes)
 
     def _tensor(self) -> tuple[str, int]:
         name = self._text()
@@ -118,7 +116,7 @@ class _Reader:
             raise ValueError("it ends in a text")
         return self._data[begin : self._at].decode("utf-8", "replace")
 
-    def _take(self, form: str) -> tuple:  # type: ignore[type-arg]  # its types are those of the form
+    def _take(self, form: str) -> tuple[Any, ...]:
         values = struct.unpack_from(f"<{form}", self._data, self._at)
         self._at += struct.calcsize(f"<{form}")
         return values

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-import xllamacpp  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import xllamacpp
 
 
 def main() -> int:

@@ -26,8 +26,8 @@ class OpenAICompatible:
         load: LoadRequest,
         *,
         port: int,  # noqa: ARG002 -- the contract
-        python: str,  # noqa: ARG002
-        host: str = LOOPBACK,  # noqa: ARG002
+        python: str,  # noqa: ARG002 -- the contract
+        host: str = LOOPBACK,  # noqa: ARG002 -- the contract
     ) -> EngineLaunch | RemoteEngine:
         """Return the URL and the headers; nothing is started.
 

@@ -153,8 +153,8 @@ def is_running(pid: object) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        pass
+    except PermissionError:  # it is another user's
+        return True
     return True
 
 

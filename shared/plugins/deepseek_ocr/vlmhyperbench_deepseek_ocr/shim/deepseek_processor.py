@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from deepseek_ngrams import banned_tokens  # type: ignore[import-not-found, unused-ignore]
-from vllm import SamplingParams  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from vllm.v1.sample.logits_processor import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import torch
+from deepseek_ngrams import banned_tokens
+from vllm import SamplingParams
+from vllm.v1.sample.logits_processor import (
     AdapterLogitsProcessor,
 )
 
@@ -18,7 +18,7 @@ Ban = Callable[[list[int], torch.Tensor], torch.Tensor]
 Rule = tuple[int, int, frozenset[int]]
 
 
-class NoRepeatedNgrams(AdapterLogitsProcessor):  # type: ignore[misc, unused-ignore]
+class NoRepeatedNgrams(AdapterLogitsProcessor):
     """Bans tokens by `ngram_size`, `window_size` and `whitelist_token_ids` of a request's `vllm_xargs`."""
 
     @classmethod

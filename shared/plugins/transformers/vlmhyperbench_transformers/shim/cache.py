@@ -25,7 +25,7 @@ class _Window:
     end: int = 0
 
 
-class _Rows(DynamicLayer):  # type: ignore[misc, unused-ignore]
+class _Rows(DynamicLayer):
     """One layer; its buffers have the shape (rows, heads, columns, head size).
 
     Each layer knows which column its buffers begin with. So memory that runs out between two layers leaves all of them

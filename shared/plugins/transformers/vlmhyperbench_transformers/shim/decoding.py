@@ -117,7 +117,7 @@ class Decoder:
                 self._batch.make_room()
                 mask = self._batch.mask(self._loaded.device)
                 logits = self._forward(together, self._batch.cache, mask)
-            except Exception as error:
+            except Exception as error:  # a model's code raises anything, and the engine decides who ends
                 raise StepFailed(together, is_repeatable=True) from error
             self._batch.advance()
             yield together, logits
@@ -126,7 +126,7 @@ class Decoder:
                 continue
             try:
                 logits = self._forward([choice], cache, None)
-            except Exception as error:
+            except Exception as error:  # a model's code raises anything, and the engine decides who ends
                 raise StepFailed([choice], is_repeatable=False) from error
             yield [choice], logits
 

@@ -54,7 +54,7 @@ async def serve(handler: Handler, *, host: str, port: int) -> asyncio.Server:
         try:
             await _Connection(handler, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+            return  # the client has left
         finally:
             writer.close()
 

@@ -33,7 +33,7 @@ def prepare(loaded: Loaded, messages: list[dict[str, Any]], template: Mapping[st
             return_tensors="pt",
             **template,
         )
-    except Exception as error:
+    except Exception as error:  # templates and processors of models raise anything
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise invalid(f"The model's template or processor refuses the messages: {reason[0][:500]}") from error
     return dict(inputs)
