@@ -190,6 +190,24 @@ def test_every_link_between_pages_leads_to_a_file():
     assert not dead
 
 
+def test_every_link_to_a_part_of_a_page_leads_to_a_heading():
+    dead = [
+        (str(path), link)
+        for path in _files("*.md")
+        for link in re.findall(r"\]\(((?![a-z]+:)[^)\s]*#[^)\s]+)\)", path.read_text())
+        if link.split("#")[1] not in _anchors(path.parent / link.split("#")[0] if link[0] != "#" else path)
+    ]
+    assert not dead
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as its viewers write them: lower case, no punctuation, hyphens."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ +(.+)$", text, flags=re.MULTILINE)
+    words = (re.sub(r"\]\([^)]*\)", "", heading.lower()) for heading in headings)
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in words}
+
+
 def test_every_page_stands_in_the_index_of_the_documentation():
     index = (ROOT / "docs/README.md").read_text()
     links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", index)}

@@ -101,7 +101,7 @@ class VirtualenvSpec(VirtualenvFields):
 
     kind: Literal["virtualenv"] = "virtualenv"
     packages: tuple[PackageSpec, ...] = Field(default=(), exclude_if=lambda packages: not packages)
-    """Packages of others, from repositories, folders or an index; left out if there are none, as it always was."""
+    """Packages of others, from repositories, folders or an index; left out of the digest if there are none."""
 
 
 def _by_digest(image: str) -> str:
@@ -208,7 +208,7 @@ class RemoteFields(Spec):
     is_spot: bool = False
     """Whether the provider may take the machine back at any time, for a lower price."""
     max_idle_minutes: Annotated[int, Field(ge=2, le=600)] = 10
-    """After this time without a request the engine is unloaded; a machine that lost its worker ends itself."""
+    """After this time without a job the machine is returned; one that lost its worker ends itself."""
     max_start_minutes: Annotated[float, Field(gt=0, le=240)] = 30
     """How long the machine may take until it can be logged in to."""
     python: Annotated[str, AfterValidator(_version)] = "3.11"
