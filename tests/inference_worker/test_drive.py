@@ -18,6 +18,7 @@ from tests.loadgen.driving import chat_body, respond, serving, write
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from tests.support.processes import eventually
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.runtime import Runtime, open_runtime
@@ -56,11 +57,13 @@ async def runtime(tmp_path: Path, fresh_database_url: str, redis_url: str) -> As
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
     started = []
 
+    cache = ModelCache(tmp_path / "models", max_bytes=2**30)
+
     async def start_serving(target: ModelTarget | EndpointTarget) -> Serving:
         options = GatewayOptions(
             environment=EngineEnvironment(), log=tmp_path / "gateway.log", policy=UrlPolicy(allow_loopback=True)
         )
-        served = await Serving.start(WantedTarget(digest="d", target=target, load_timeout_s=20), options)
+        served = await Serving.start(WantedTarget(digest="d", target=target, load_timeout_s=20, cache=cache), options)
         started.append(served)
         return served
 

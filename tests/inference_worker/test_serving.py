@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.support.processes import eventually
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
 from vlmhyperbench.worker.gateway import GatewayOptions
@@ -40,8 +41,14 @@ async def until_missed(serving):
             await asyncio.sleep(0.01)
 
 
-def wanted(target, digest="d1", **secrets):
-    return WantedTarget(digest=digest, target=target, secrets=secrets, load_timeout_s=20)
+@pytest.fixture
+def wanted(tmp_path):
+    cache = ModelCache(tmp_path / "models", max_bytes=2**30)
+
+    def want(target, digest="d1", **secrets):
+        return WantedTarget(digest=digest, target=target, secrets=secrets, load_timeout_s=20, cache=cache)
+
+    return want
 
 
 @pytest.fixture
@@ -54,7 +61,7 @@ def options(tmp_path):
 
 
 @pytest.fixture
-async def start(options):
+async def start(options, wanted):
     started = []
 
     async def start_serving(target, **secrets):
@@ -211,7 +218,7 @@ async def test_an_order_whose_child_was_killed_does_not_affect_the_next_one(star
     assert len(np.load(f"{out}.npy")) == 2
 
 
-async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(fleet, options):
+async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(fleet, options, wanted):
     first = await fleet.acquire(wanted(target(), "d1"), options)
     assert await fleet.acquire(wanted(target(), "d1"), options) is first
     second = await fleet.acquire(wanted(target(tokens=2), "d2"), options)
@@ -225,7 +232,7 @@ async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(fleet, opti
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["written over", "replaced"])
-async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(fleet, options, tmp_path, is_replaced):
+async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(fleet, options, wanted, tmp_path, is_replaced):
     path = tmp_path / "w.gguf"
     path.write_bytes(b"first")
     file = ModelFile(role="weights", location=str(path), sha256=hashlib.sha256(b"first").hexdigest())
@@ -239,7 +246,7 @@ async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(fleet, options
         await fleet.acquire(loaded, options)
 
 
-async def test_an_adapter_whose_code_was_edited_since_the_run_was_submitted_is_a_conflict(fleet, options):
+async def test_an_adapter_whose_code_was_edited_since_the_run_was_submitted_is_a_conflict(fleet, options, wanted):
     edited = SourceRef(module="vlmhyperbench_openai.adapter", sha256="0" * 64)
     endpoint = EndpointTarget(
         endpoint="http://127.0.0.1:1", model_name="m", backend_class="vlmhyperbench_openai.adapter:A", adapter=edited
@@ -249,7 +256,7 @@ async def test_an_adapter_whose_code_was_edited_since_the_run_was_submitted_is_a
     assert refused.value.code == "plugin_version"
 
 
-async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(fleet, options):
+async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(fleet, options, wanted):
     async def acquire(**secrets):
         return await fleet.acquire(wanted(target(), "d", **secrets), options)
 
@@ -260,7 +267,7 @@ async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_w
     assert fleet.resident == ["d"]
 
 
-async def test_a_target_whose_unload_was_cancelled_is_unloaded_for_the_next_target(fleet, options):
+async def test_a_target_whose_unload_was_cancelled_is_unloaded_for_the_next_target(fleet, options, wanted):
     first = await fleet.acquire(wanted(target()), options)
     ending = asyncio.create_task(fleet.discard())
     await asyncio.sleep(0)

@@ -42,8 +42,8 @@ class WantedTarget:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Name → present value."""
     load_timeout_s: float
-    cache: ModelCache | None = None
-    """Where the files of models from hubs lie."""
+    cache: ModelCache
+    """Where fetched and made files lie, and the folders that engines read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +109,11 @@ class Serving:
             Unavailable: gateway or engine did not come up.
         """
         with ExitStack() as files_in_use:
-            if wanted.cache is not None:
-                files_in_use.enter_context(wanted.cache.in_use(weights.cached_files(_files(wanted.target))))
-            paths = [weights.locate(file.location, wanted.cache) for file in _files(wanted.target)]
+            pinned = _files(wanted.target)
+            files_in_use.enter_context(wanted.cache.in_use(weights.cached_files(pinned)))
+            paths = [weights.locate(file.location, wanted.cache) for file in pinned]
             stamps = {path: _stamp(path) for path in paths}
-            files = await asyncio.to_thread(_verified, wanted)
+            files = await asyncio.to_thread(weights.files_for_engine, pinned, wanted.cache)
             gateway = await GatewayClient.start(options)
             serving = cls(wanted, gateway, BodyWriter(options.environment), stamps, files_in_use.pop_all())
         serving.engine_log = options.engine_log
@@ -258,7 +258,3 @@ def _stamp(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _verified(wanted: WantedTarget) -> dict[str, str]:
-    return {file.role: str(weights.verify(file, wanted.cache)) for file in _files(wanted.target)}

@@ -66,7 +66,7 @@ def load_request(target: ModelTarget, cache: ModelCache, load_timeout_s: float =
     return LoadRequest(
         model=target.model,
         backend_class=target.backend_class,
-        files={file.role: str(weights.verify(file, cache)) for file in target.files},
+        files=weights.files_for_engine(target.files, cache),
         engine_params=target.engine_params,
         load_timeout_s=load_timeout_s,
     )

@@ -2,7 +2,7 @@
 
 `FOLDER/ORG--NAME/COMMIT/` holds the files (of S3 `s3--BUCKET--PREFIX/VERSION/`), `COMMIT.json` beside it what was
 verified. `COMMIT.lock` is locked shared by every process that uses the files, so that none is evicted while an engine
-reads it; `COMMIT.fetch` is held by the one process that downloads.
+reads it; `COMMIT.fetch` is held by the one process that downloads. `linked/` has folders of links (`linking`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from vlmhyperbench.files import write_whole
 MAX_WORKERS = 8
 """Files that are downloaded at the same time."""
 _HALF_BUILT = ".making"
+_LINKED = "linked"
 SPARE_BYTES = 1024**3
 """What stays free on the disk beside the models."""
 
@@ -70,6 +71,11 @@ class ModelCache:
         self._folder = folder
         self._max_bytes = max_bytes
         self._spare_bytes = spare_bytes
+
+    @property
+    def links(self) -> Path:
+        """Folder of the folders of links to models' files."""
+        return self._folder / _LINKED
 
     def models(self) -> list[Fetched]:
         """List what is in the cache, the most recently used first."""
@@ -209,7 +215,7 @@ class ModelCache:
         Raises:
             Conflict: they do not fit even then.
         """
-        homes = (path for path in self._folder.glob("*/*") if path.is_dir())
+        homes = (path for path in self._folder.glob("*/*") if path.is_dir() and path.parent != self.links)
         candidates = sorted(homes, key=lambda home: _used_at(_manifest(home)))  # unfinished downloads first
         while size_bytes > 0 and (lack := self._lack(size_bytes)):
             if not candidates:

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Collection
 from pathlib import Path
 
+from vlmhyperbench.data.linking import link_files
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.cached_files import MADE, CachedFile, parse_cached_location
 from vlmhyperbench.domain.recipes import ModelFile
@@ -72,6 +73,23 @@ def verify(file: ModelFile, cache: ModelCache | None = None) -> Path:
             code="wrong_hash",
         )
     return path
+
+
+def files_for_engine(files: Collection[ModelFile], cache: ModelCache) -> dict[str, str]:
+    """Return role → path of a model's files, as an engine is given them, after their hashes were compared.
+
+    Files whose roles are their names are read as a folder: they are given as links in a folder that has no others, so
+    that nothing that lies beside them reaches the engine.
+
+    Raises:
+        InvalidInput: see `locate`.
+        NotFound: see `locate`.
+        Conflict: a file has another hash.
+    """
+    paths = {file.role: verify(file, cache) for file in files}
+    if paths and all(path.name == role for role, path in paths.items()):
+        paths = link_files(cache.links, paths)
+    return {role: str(path) for role, path in paths.items()}
 
 
 def cached_files(files: Collection[ModelFile]) -> list[CachedFile]:
