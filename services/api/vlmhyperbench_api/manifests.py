@@ -27,6 +27,9 @@ async def get_manifest(run_id: RunId, principal: Reader, session: Session) -> Ru
     """Return what a run really used: weights, engines, environments, machines, and its configuration with origins.
 
     It has what is recorded so far; the artifact `manifest.json` of a report has what was recorded until then.
+
+    Raises:
+        NotFound: there is no such run.
     """
     run = await runs.get(session, run_id, project_id=principal.project_id)
     if run is None:

@@ -130,8 +130,8 @@ async def _placed(child: Child) -> dict[str, Any]:
             return answer
         if isinstance(answer, dict) and isinstance(answer.get("error"), str):
             raise LoadFailed(process_masker.mask(answer["error"]), cure=answer.get("cure", ""), code=answer.get("code"))
-    said = process_masker.mask("\n".join(lines))[-4000:]
-    raise LoadFailed(f"The launcher of the engine's environment ended with status {await child.wait()}:\n{said}")
+    output = process_masker.mask("\n".join(lines))[-4000:]
+    raise LoadFailed(f"The launcher of the engine's environment ended with status {await child.wait()}:\n{output}")
 
 
 def _code_of(adapter: Backend) -> Path:

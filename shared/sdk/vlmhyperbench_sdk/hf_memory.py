@@ -1,7 +1,7 @@
 """Estimate the memory of a Hugging Face model from its configuration and its tensors; pure.
 
 need = weights + KV cache + activations of the vision tower. The memory of the engine itself (its process, the context
-of CUDA, captured graphs) is not in it; whoever compares it with free memory adds a margin.
+of CUDA, captured graphs) is not in it: a comparison with free memory needs a margin.
 """
 
 from __future__ import annotations

@@ -136,16 +136,16 @@ class CertificateStore:
     def find(self, subject: Subject) -> tuple[Path, BackendCertificate] | None:
         """Return the certificate of exactly this subject; None if there is none, or if it cannot be read."""
         path = self.folder / f"{subject.backend}-{subject.key}.json"
-        found = _read(path)
-        return (path, found) if found is not None and found.subject == subject else None
+        certificate = _read(path)
+        return (path, certificate) if certificate is not None and certificate.subject == subject else None
 
     def of_backend(self, backend: str | None = None) -> list[tuple[Path, BackendCertificate]]:
         """Return all readable certificates, or those of one backend, newest first."""
         pattern = "*.json" if backend is None else f"{backend}-*.json"
         read = [(path, _read(path)) for path in sorted(self.folder.glob(pattern))]
-        known = [(path, found) for path, found in read if found is not None]
-        known = [(path, found) for path, found in known if backend in {None, found.subject.backend}]
-        return sorted(known, key=lambda pair: pair[1].conformance.created_at, reverse=True)
+        known = [(path, certificate) for path, certificate in read if certificate is not None]
+        wanted = [pair for pair in known if backend in {None, pair[1].subject.backend}]
+        return sorted(wanted, key=lambda pair: pair[1].conformance.created_at, reverse=True)
 
 
 def require(

@@ -165,7 +165,7 @@ def remove(
         logs = settings.home / "logs"
         keys: list[str | None] = [backend]
         if backend not in store.list_keys():
-            keys = [await key_of(each.spec, store, logs, own=each.own) for each in _declared(backend, model)]
+            keys = [await key_of(wanted.spec, store, logs, own=wanted.own) for wanted in _declared(backend, model)]
         known = [key for key in keys if key is not None]
         if not known:
             raise NotFound(f"The environment of {backend} is not on this machine.", cure=_LIST, code="no_environment")

@@ -1,4 +1,4 @@
-"""Make the files of a model by its recipe: once on a machine, whoever asks, in an environment of the tools' own."""
+"""Make the files of a model by its recipe: once on a machine, in an environment of the tools' own."""
 
 from __future__ import annotations
 

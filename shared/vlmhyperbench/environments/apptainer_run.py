@@ -26,7 +26,7 @@ _PIECE = 65_536
 
 
 def launch(order: Order, paths: list[str]) -> int:
-    """Run the engine; return its exit status, or 128 and the number of the signal that killed it."""
+    """Run the engine; return its exit status, or 128 plus the number of the signal that killed it."""
     spec = ApptainerSpec(**order.spec)
     marker = json.loads(Path(order.marker).read_text(encoding="utf-8"))
     argv = execute(

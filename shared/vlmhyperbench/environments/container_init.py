@@ -1,4 +1,4 @@
-"""The first process of a container: starts the engine that it is told on stdin, and ends with whoever holds stdin.
+"""The first process of a container: starts the engine that stdin describes, and ends when stdin closes.
 
 It is run by path with the interpreter of the image, in which nothing of the platform is installed: standard library
 only, and no syntax newer than Python 3.9. Its stdin closes when the launcher dies, however it dies; then the engine is

@@ -2,8 +2,8 @@
 
 The container has a network of its own, by which this machine reaches the engine directly. Without `network` in the
 spec, it reaches no other machine through it; it does reach what listens on this machine's addresses other than
-loopback. When this process ends, however it
-ends, the container's stdin closes, its first process ends, and Docker removes the container.
+loopback. When this process ends, even by SIGKILL, the container's stdin closes, its first process ends, and Docker
+removes the container.
 """
 
 from __future__ import annotations

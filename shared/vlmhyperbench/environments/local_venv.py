@@ -1,4 +1,4 @@
-"""Virtual environments on this machine: resolved once, built once whoever asks, used under a shared lock."""
+"""Virtual environments on this machine: resolved once, built once, used under a shared lock."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ GATEWAY = ("vlmhyperbench-gateway", "vlmhyperbench", "vlmhyperbench-sdk")
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 """The time of every file, so that equal content gives an equal wheel."""
-_TOLD = ("METADATA", "WHEEL", "entry_points.txt")
+_METADATA = ("METADATA", "WHEEL", "entry_points.txt")
 
 
 def own_wheels(names: Iterable[str], store: EnvironmentStore) -> dict[str, Path]:
@@ -41,7 +41,7 @@ def own_wheels(names: Iterable[str], store: EnvironmentStore) -> dict[str, Path]
 @cache
 def installed_versions() -> dict[str, str]:
     """Return distribution → version of everything that the platform runs with."""
-    return {found.name: found.version for found in distributions() if not found.name.startswith("vlmhyperbench")}
+    return {dist.name: dist.version for dist in distributions() if not dist.name.startswith("vlmhyperbench")}
 
 
 @cache
@@ -60,8 +60,8 @@ def _content(name: str) -> tuple[str, dict[str, bytes], str]:
         cure = f"pip install {name}"
         raise NotFound(f"{name} is not installed, which an environment needs.", cure=cure, code="not_installed")
     base = f"{name.replace('-', '_')}-{about.version}"
-    told = {f"{base}.dist-info/{file}": (about.read_text(file) or "").encode() for file in _TOLD}
-    files = {**dict(_modules(Path(spec.origin).parent)), **{file: text for file, text in told.items() if text}}
+    metadata = {f"{base}.dist-info/{file}": (about.read_text(file) or "").encode() for file in _METADATA}
+    files = {**dict(_modules(Path(spec.origin).parent)), **{file: text for file, text in metadata.items() if text}}
     lines = "".join(f"{file}\0{hashlib.sha256(content).hexdigest()}\n" for file, content in files.items())
     return base, files, hashlib.sha256(lines.encode()).hexdigest()[:KEY_LENGTH]
 

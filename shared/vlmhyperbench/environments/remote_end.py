@@ -1,6 +1,6 @@
 """`python -m vlmhyperbench.environments.remote_end RECORD`: return a rented machine as soon as nobody uses it.
 
-It is started before the machine is rented, leaves the tree of processes of whoever started it, and waits for the
+It is started before the machine is rented, leaves the tree of processes of its starter, and waits for the
 machine's lock, which the worker and then the gateway hold. So the machine is returned however they end.
 
 Meanwhile it has a session with a terminal on the machine, the only sign by which SkyPilot there sees that it is in use.

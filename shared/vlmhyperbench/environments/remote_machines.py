@@ -1,7 +1,7 @@
 """Rented machines as environments: rented for one engine, its packages installed there, returned by `remote_end`.
 
 <environments>/machines/<name>.json    the record of a machine, written before it is rented and removed once it is gone
-<environments>/machines/<name>.lock    held shared by whoever prepares or uses it; once it is free, it is returned
+<environments>/machines/<name>.lock    held shared while it is prepared and used; once it is free, it is returned
 <environments>/machines/<name>.hosts   its host key
 """
 

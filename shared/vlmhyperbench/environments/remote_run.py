@@ -105,8 +105,8 @@ def _send(machine: Machine, hosts: Path, paths: Sequence[str]) -> None:
 
 def _check(machine: Machine, done: subprocess.CompletedProcess[bytes]) -> None:
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-_TAIL:]
-        message = f"The files of the model did not arrive whole at the machine {machine.name}: {said}"
+        output = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-_TAIL:]
+        message = f"The files of the model did not arrive whole at the machine {machine.name}: {output}"
         raise Unavailable(message, cure="Try again, or enlarge disk_gib in the entry.", code="transfer_failed")
 
 

@@ -23,7 +23,11 @@ class Failed(Exception):
 
 
 def rent(order: dict[str, Any]) -> dict[str, Any]:
-    """Rent a machine, or find the one of this name, and return how it is reached and what it is."""
+    """Rent a machine, or find the one of this name, and return how it is reached and what it is.
+
+    Raises:
+        Failed: there are no credentials, or no such machine.
+    """
     import sky
     from sky import exceptions, execution
     from sky.backends import backend_utils
@@ -52,7 +56,11 @@ def rent(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_credentials(cloud: str) -> None:
-    """Say what is missing before a machine of a provider can be rented."""
+    """Check that a machine of a provider can be rented.
+
+    Raises:
+        Failed: the credentials are missing or refused.
+    """
     from sky.clouds import CloudCapability
     from sky.utils import registry
 

@@ -2,7 +2,7 @@
 
 <folder>/<key>/            an environment; whole only if it has `ready.json`, which is written last
                            (of a container: only its marker, and the SIF that was built for it)
-<folder>/<key>.lock        held shared by users of the environment, exclusively by whoever builds or removes it
+<folder>/<key>.lock        held shared by users of the environment, exclusively for building and removing it
 <folder>/<spec>.resolved   the pinned packages, with hashes, to which a spec was resolved on this machine
 <folder>/wheels/<key>/     a wheel that was built of a repository or a folder
 """
@@ -184,7 +184,7 @@ class EnvironmentStore:
 
 
 def wheel_lock(key: str) -> str:
-    """Return the name of the lock of a wheel: shared by users, exclusive for whoever builds or removes it."""
+    """Return the name of the lock of a wheel: shared by users, exclusive for building and removing it."""
     return f"{key}.wheel"
 
 

@@ -37,7 +37,7 @@ def combined(used: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def record_platform() -> dict[str, JsonValue]:
     """Return the record of the platform's own interpreter; its key is a hash of what is installed."""
-    packages = {found.metadata["Name"]: found.version for found in distributions()}
+    packages = {installed.metadata["Name"]: installed.version for installed in distributions()}
     about = json.dumps([platform.python_version(), packages], sort_keys=True)
     return {
         "kind": PLATFORM,

@@ -66,6 +66,11 @@ class _Reader:
         self._data, self._at = data, 0
 
     def header(self, size: int) -> GgufHeader:
+        """Read the header of a file of `size` bytes.
+
+        Raises:
+            ValueError, KeyError, struct.error: the file is no GGUF file, or is cut off.
+        """
         magic, version, tensors, values = self._take("4sIQQ")
         if magic != b"GGUF" or version not in {2, 3}:
             raise ValueError("it does not begin as version 2 or 3 of the format does")

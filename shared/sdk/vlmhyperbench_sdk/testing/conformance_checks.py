@@ -70,7 +70,11 @@ def check_stream_equals_whole(session: Session) -> None:
 
 
 def check_stop(session: Session) -> None:
-    """An answer ends before the first stop string, which it does not contain."""
+    """An answer ends before the first stop string, which it does not contain.
+
+    Raises:
+        CheckNotRun: the whole answer is too short.
+    """
     whole = session.text()
     if len(whole) < 2:
         raise CheckNotRun(f"The answer {whole!r} is too short to stop inside of it.")
@@ -149,7 +153,11 @@ def check_overload(session: Session) -> None:
 
 
 def check_unload(session: Session) -> None:
-    """An unload ends the engine's process, and what accelerators hold after it does not grow from load to load."""
+    """An unload ends the engine's process, and what accelerators hold after it does not grow from load to load.
+
+    Raises:
+        CheckNotRun: the load request is not known.
+    """
     if session.target.load is None:
         raise CheckNotRun("The suite was not given the load request.")
     left = []
@@ -168,7 +176,11 @@ def check_unload(session: Session) -> None:
 
 
 def check_reload(session: Session) -> None:
-    """A model that is loaded again gives the same answer."""
+    """A model that is loaded again gives the same answer.
+
+    Raises:
+        CheckNotRun: the load request is not known.
+    """
     if session.target.load is None:
         raise CheckNotRun("The suite was not given the load request.")
     before, pid = session.text(), session.engine.get("pid")
