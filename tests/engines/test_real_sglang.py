@@ -58,7 +58,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def gateway(stub: Path) -> Iterator[GatewayProcess]:
     files = {name: str(path(name, "0.2")) for name in names("0.2") if not name.endswith(".gguf")}
-    params: JsonObject = {"dtype": "float32", "max_num_seqs": 4, "gpu_memory_share": 0.3, "images_per_prompt": 2}
+    params: JsonObject = {"max_num_seqs": 4, "gpu_memory_share": 0.3, "images_per_prompt": 2}
     load = LoadRequest(model="tiny", backend_class="sglang", files=files, engine_params=params, load_timeout_s=START_S)
     variables = {**EngineEnvironment(python=str(PYTHON)).to_variables(), CPU_STUB: str(stub)}
     with GatewayProcess(env=variables) as process:
@@ -82,6 +82,7 @@ def test_it_says_that_it_is_no_measurement_of_sglang(gateway: GatewayProcess) ->
     assert isinstance(engine, dict)
     assert (engine["name"], engine["version"]) == (CPU_ENGINE, "0.5.23")
     assert engine["warnings"] == [CPU_WARNING]
+    assert " --dtype float32 " in " ".join(map(str, engine["argv"]))  # type: ignore[union-attr]  # a list
 
 
 def test_the_record_of_its_options_is_what_it_takes(stub: Path) -> None:

@@ -14,11 +14,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from PIL import Image
 
+from tests.engines.transformers_server import need_engine as need_transformers
+from tests.engines.transformers_server import serve
 from tests.engines.vllm import PYTHON, VERSION, question, text_of, tiny_load, vllm_gateway
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
@@ -68,6 +71,22 @@ def test_its_identity_states_version_arguments_and_hashes_without_a_warning(gate
     assert engine["warnings"] == []
     assert len(str(dict(engine["weights_sha256"])["model.safetensors"])) == 64  # type: ignore[arg-type]  # an object
     assert {"--no-enable-prefix-caching", "--mm-processor-cache-gb"} <= set(engine["argv"])  # type: ignore[arg-type]  # a list
+
+
+def test_weights_in_32_bits_are_computed_in_32_bits_as_by_transformers(gateway: GatewayProcess) -> None:
+    """Neither load states a type: in 16 bits the logarithms would differ by hundredths."""
+    need_transformers()
+    with serve(path("config.json", VERSION).parent) as transformers:
+        for content in ("Hello there", _page("white")):
+            asked = question(content, logprobs=True, top_logprobs=5, ignore_eos=True)
+            body = json.dumps({**asked, "model": "m"}).encode()
+            expected = transformers.call("POST", "/v1/chat/completions", body).json
+            assert _logprobs(gateway.chat(asked).json()) == pytest.approx(_logprobs(expected), abs=1e-3)
+
+
+def _logprobs(answer: Any) -> list[float]:
+    entries = answer["choices"][0]["logprobs"]["content"]
+    return [best["logprob"] for entry in entries for best in entry["top_logprobs"]]
 
 
 def test_a_stream_has_the_text_of_the_whole_answer(gateway: GatewayProcess) -> None:

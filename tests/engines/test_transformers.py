@@ -268,6 +268,17 @@ def test_the_server_states_what_it_serves(server: RunningServer) -> None:
     assert server.call("GET", "/health").status == 200
 
 
+@pytest.mark.parametrize("stated", ["bfloat16", "float16"])
+def test_a_model_computes_in_the_type_of_its_configuration(stated: str, tmp_path: Path) -> None:
+    need_engine()
+    shutil.copytree(TINY, tmp_path, dirs_exist_ok=True)
+    config = json.loads((TINY / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": stated}))
+    with serve(tmp_path) as running:
+        assert running.call("GET", "/props").json["dtype"] == stated
+        assert running.chat().status == 200
+
+
 def test_a_stream_that_is_left_frees_its_place(server: RunningServer) -> None:
     for _ in range(20):
         with server.open_stream(max_tokens=900, ignore_eos=True) as stream:

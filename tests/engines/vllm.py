@@ -25,7 +25,6 @@ def tiny_load(backend: str) -> LoadRequest:
         pytest.skip(message)
     files = {name: str(path(name, VERSION)) for name in names(VERSION) if not name.endswith(".gguf")}
     params: JsonObject = {
-        "dtype": "float32",
         "kv_cache_gib": 1,
         "gpu_memory_share": 0.2,
         "max_num_seqs": 8,

@@ -82,17 +82,17 @@ def test_weights_take_the_type_of_the_load_and_quantised_ones_keep_theirs() -> N
     elements = {"F32": 10, "BF16": 10, "U8": 10}
     sizes = {
         dtype: estimate_hf_memory({}, elements, tokens=0, dtype=dtype).weights_bytes
-        for dtype in ("auto", "float32", "bfloat16")
+        for dtype in ("float32", "bfloat16")
     }
-    assert sizes == {"auto": 70, "float32": 90, "bfloat16": 50}
-    assert estimate_hf_memory({}, elements, tokens=0, weights_dtype="fp8").weights_bytes == 30
+    assert sizes == {"float32": 90, "bfloat16": 50}
+    assert estimate_hf_memory({}, elements, tokens=0, dtype="float32", weights_dtype="fp8").weights_bytes == 30
 
 
 def test_a_cache_holds_keys_and_values_of_each_layer_for_each_token() -> None:
-    config: JsonObject = {"text_config": TEXT, "dtype": "bfloat16"}
-    assert estimate_hf_memory(config, {}, tokens=10).kv_bytes == 10 * 32 * 2
-    assert estimate_hf_memory(config, {}, tokens=10, kv_dtype="fp8").kv_bytes == 10 * 32
-    assert estimate_hf_memory(TEXT, {"F32": 1, "BF16": 2, "U8": 9}, tokens=10).kv_bytes == 10 * 32 * 2
+    config: JsonObject = {"text_config": TEXT}
+    assert estimate_hf_memory(config, {}, tokens=10, dtype="bfloat16").kv_bytes == 10 * 32 * 2
+    assert estimate_hf_memory(config, {}, tokens=10, dtype="bfloat16", kv_dtype="fp8").kv_bytes == 10 * 32
+    assert estimate_hf_memory(TEXT, {}, tokens=10, dtype="float32").kv_bytes == 10 * 32 * 4
     windowed = {**TEXT, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}
     assert estimate_hf_memory(windowed, {}, tokens=10, dtype="fp8").kv_bytes == 16 * (10 + 4)
     latent = {**TEXT, "kv_lora_rank": 6, "qk_rope_head_dim": 2}

@@ -42,6 +42,7 @@ _KNOWN = frozenset((*_OWN, *_NUMBERS, *_INTEGERS, *_BOOLEANS, *_PASSED_ON))
 
 Optional = Literal["n", "ignore_eos", "min_tokens"]
 """Fields that only some engines support: several choices, ignoring the end-of-sequence token, a minimum length."""
+OPTIONAL: tuple[Optional, ...] = ("n", "ignore_eos", "min_tokens")
 
 _ASKS_FOR_NOTHING: Mapping[str, JsonValue] = {"n": 1, "ignore_eos": False, "min_tokens": 0}
 """Default values of optional fields: with them a field requests nothing special."""
@@ -91,6 +92,12 @@ def translate(
             raise InvalidInput(f"This engine takes no model parameter {name!r}.", cure=cure, code="unsupported")
         body[name] = value
     return body
+
+
+def greeting(model: str, **more: JsonValue) -> JsonObject:
+    """Return a chat body that warms an engine up: a short greedy answer."""
+    messages: JsonValue = [{"role": "user", "content": "Hello"}]
+    return {"model": model, "messages": messages, "max_tokens": 1, "temperature": 0, **more}
 
 
 def asked_choices(request: JsonObject) -> int:

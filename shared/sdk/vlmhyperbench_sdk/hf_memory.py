@@ -50,8 +50,8 @@ def estimate_hf_memory(
     elements: Mapping[str, int],
     *,
     tokens: int,
+    dtype: str,
     images: int = 1,
-    dtype: str = "auto",
     weights_dtype: str | None = None,
     kv_dtype: str = "auto",
 ) -> HfMemory:
@@ -61,8 +61,8 @@ def estimate_hf_memory(
         config: The content of `config.json`.
         elements: Type of tensors → number of their elements (`hf_folder.count_elements`).
         tokens: Tokens that the KV cache must hold, of all answers at a time.
+        dtype: Type in which the model computes (`hf_server.resolve_dtype`).
         images: Images that the vision tower encodes at a time.
-        dtype: Type in which the model computes; `auto` is the configuration's, else that of most weights.
         weights_dtype: Type of the weights where the engine quantises them at the load; None: `dtype`.
         kv_dtype: Type of the KV cache; `auto` is `dtype`.
 
@@ -71,11 +71,9 @@ def estimate_hf_memory(
     2.1; layers with a sliding window hold at most its length. Vision tower: patches x (4 x hidden + intermediate) x
     bytes, the activations of one layer: attention keeps no matrix (Dao et al. 2022, arXiv:2205.14135).
     """
-    compute = DTYPE_BYTES.get(dtype) or _own_bytes(config, elements)
-    stored = DTYPE_BYTES.get(weights_dtype or dtype)
+    compute, stored = DTYPE_BYTES[dtype], DTYPE_BYTES[weights_dtype or dtype]
     weights = sum(
-        count * (stored if stored and kind in FLOAT_TENSORS else TENSOR_BYTES.get(kind, 1))
-        for kind, count in elements.items()
+        count * (stored if kind in FLOAT_TENSORS else TENSOR_BYTES.get(kind, 1)) for kind, count in elements.items()
     )
     return HfMemory(
         weights_bytes=weights,
@@ -92,14 +90,6 @@ def text_config(config: JsonObject) -> JsonObject:
 def context_tokens(config: JsonObject) -> int | None:
     """Return the model's own maximum of tokens in a prompt and its answer; None if it states none."""
     return _whole(text_config(config), "max_position_embeddings") or _whole(config, "max_position_embeddings") or None
-
-
-def _own_bytes(config: JsonObject, elements: Mapping[str, int]) -> int:
-    for stated in (config, text_config(config)):
-        if size := DTYPE_BYTES.get(str(stated.get("dtype") or stated.get("torch_dtype"))):
-            return size
-    floats = {kind: count for kind, count in elements.items() if kind in FLOAT_TENSORS}
-    return TENSOR_BYTES[max(floats, key=lambda kind: floats[kind])] if floats else 2
 
 
 def _kv_values(text: JsonObject, tokens: int) -> int:

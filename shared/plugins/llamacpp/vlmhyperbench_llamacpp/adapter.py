@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
-from vlmhyperbench_sdk.chat import translate
+from vlmhyperbench_sdk.chat import greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
@@ -73,19 +73,13 @@ class LlamaCpp:
             argv += ["--mmproj", str(_file(load, "mmproj"))]
         for name, value in params.items():
             argv += [f"--{name.replace('_', '-')}", str(value)]
-        warmup: JsonObject = {
-            "model": load.model,
-            "messages": [{"role": "user", "content": "Hello"}],
-            "max_tokens": 1,
-            "cache_prompt": False,
-        }
         return EngineLaunch(
             argv=tuple(argv),
             url=f"http://{host}:{port}",
             engine="llama.cpp",
             distribution="xllamacpp",
             tried=TRIED,
-            warmup=warmup,
+            warmup=greeting(load.model, cache_prompt=False),
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:

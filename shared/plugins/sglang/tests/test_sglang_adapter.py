@@ -13,11 +13,12 @@ from benchmarks.loadgen_conformance.clients import PEERS
 from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.hf_server import MAX_SEED
 from vlmhyperbench_sdk.params import Choice
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.testing.backends import check_translation
 from vlmhyperbench_sdk.types import JsonValue
-from vlmhyperbench_sglang.adapter import CPU_ENGINE, CPU_STUB, CPU_WARNING, MAX_SEED, PARAMS, SAMPLING, TRIED, SGLang
+from vlmhyperbench_sglang.adapter import CPU_ENGINE, CPU_STUB, CPU_WARNING, PARAMS, SAMPLING, TRIED, SGLang
 from vlmhyperbench_tiny_doc_vlm import names, path
 
 FILES = {name: str(path(name)) for name in names() if not name.endswith(".gguf")}
@@ -52,7 +53,7 @@ def test_every_default_that_varies_is_on_the_command_line() -> None:
     launch = _launch()
     assert launch.argv == (
         *("/engine/python", "-I", "-m", "sglang.launch_server", "--model-path", str(Path(FILES["config.json"]).parent)),
-        *("--served-model-name", "m", "--host", "127.0.0.1", "--port", "4321", "--tp-size", "1", "--dtype", "auto"),
+        *("--served-model-name", "m", "--host", "127.0.0.1", "--port", "4321", "--tp-size", "1", "--dtype", "float32"),
         *("--kv-cache-dtype", "auto", "--context-length", "1024", "--max-running-requests", "64"),
         *("--mem-fraction-static", "0.85", "--limit-mm-data-per-request", '{"image": 8, "video": 0, "audio": 0}'),
         *("--random-seed", "0", "--grammar-backend", "xgrammar", "--sampling-defaults", "openai"),

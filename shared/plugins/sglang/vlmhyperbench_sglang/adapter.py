@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from vlmhyperbench_sdk.chat import FORMATS, translate
+from vlmhyperbench_sdk.chat import FORMATS, OPTIONAL, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
-from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
-from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
+from vlmhyperbench_sdk.hf_memory import estimate_hf_memory
+from vlmhyperbench_sdk.hf_server import DTYPE, OFFLINE, check_seed, read_server_params, take_pattern
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -21,7 +22,7 @@ TRIED = ("0.5.23",)
 
 PARAMS: EngineParams = {
     "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
-    "dtype": Choice(("auto", "bfloat16", "float16", "float32")),
+    "dtype": DTYPE,
     "quantization": Choice(
         (
             *("none", "fp8", "awq", "awq_marlin", "gptq", "gptq_marlin", "compressed-tensors", "modelopt"),
@@ -42,9 +43,6 @@ PARAMS: EngineParams = {
 }
 """All parameters; README.md says what each does. 0 of `max_model_len` lets the adapter choose."""
 
-DEFAULT_CONTEXT_TOKENS = 8192
-"""Largest `max_model_len` that the adapter chooses by itself: longer contexts of models often fit into no memory."""
-
 SAMPLING = (
     *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "stop_regex", "no_stop_trim", "skip_special_tokens"),
     *("ebnf", "regex", "separate_reasoning", "custom_params", "custom_logit_processor", "images_config"),
@@ -63,19 +61,6 @@ CPU_WARNING = (
     "neither its speed nor its memory is that of SGLang."
 )
 
-MAX_SEED = 2**63 - 1
-
-ENV: Mapping[str, str] = {
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DO_NOT_TRACK": "1",
-    "OTEL_SDK_DISABLED": "true",
-    "TOKENIZERS_PARALLELISM": "false",
-}
-"""Offline, and without telemetry or tracing."""
-
-_CONSTRAINTS = ("regex", "ebnf")
 _PROCESS_BYTES = 4 * 1024**3
 
 
@@ -90,16 +75,16 @@ class SGLang:
         """Start SGLang's server on loopback with the interpreter of its environment.
 
         Raises:
-            InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
+            InvalidInput: a parameter is unknown or out of range, the files are not in one folder, or state no type.
             NotFound: a model file is missing.
         """
-        params = read_engine_params("SGLang", PARAMS, load.engine_params)
-        folder, stub = model_folder(load), os.environ.get(CPU_STUB)
+        folder, params = model_folder(load), read_server_params("SGLang", PARAMS, load)
+        stub = os.environ.get(CPU_STUB)
         argv = [python, "-I", "-m", "sglang.launch_server", "--model-path", str(folder)]
         argv += ["--served-model-name", load.model, "--host", host, "--port", str(port)]
-        argv += _arguments(params, context_length=_context(params, read_config(load)))
+        argv += _arguments(params)
         # Encoded images are kept beside the prefix cache: both would shorten the first token of a repeated page.
-        env = {**ENV} if params["prefix_cache"] else {**ENV, "SGLANG_VLM_CACHE_SIZE_MB": "0"}
+        env = {**OFFLINE} if params["prefix_cache"] else {**OFFLINE, "SGLANG_VLM_CACHE_SIZE_MB": "0"}
         if stub:
             argv += _ON_PROCESSOR
             env |= {"SGLANG_USE_CPU_ENGINE": "1", "LD_LIBRARY_PATH": stub}
@@ -111,12 +96,7 @@ class SGLang:
             distribution="sglang",
             tried=TRIED,
             warnings=(CPU_WARNING,) if stub else (),
-            warmup={
-                "model": load.model,
-                "messages": [{"role": "user", "content": "Hello"}],
-                "max_tokens": 1,
-                "temperature": 0,
-            },
+            warmup=greeting(load.model),
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
@@ -129,26 +109,16 @@ class SGLang:
             InvalidInput: the request is malformed, has a field or a seed that SGLang does not support, or two
                 constraints.
         """
-        body = translate(
-            request,
-            formats=FORMATS,
-            model_params=SAMPLING,
-            optional=("n", "ignore_eos", "min_tokens"),
-            vendor=SAMPLING,
-        )
-        _check_seed(body)
-        wanted = body.get("response_format")
-        if isinstance(wanted, Mapping) and wanted["type"] != "text":
-            for name in _CONSTRAINTS:
-                if name in body:
-                    raise InvalidInput(
-                        f"Both response_format and {name} constrain the answer.", cure="Leave out one of them."
-                    )
-        if isinstance(wanted, Mapping) and wanted["type"] == "regex":
-            del body["response_format"]
-            body["regex"] = wanted["regex"]
-        elif isinstance(wanted, Mapping) and isinstance(schema := wanted.get("json_schema"), Mapping):
-            body["response_format"] = {"type": wanted["type"], "json_schema": {"name": "answer", **schema}}
+        body = translate(request, formats=FORMATS, model_params=SAMPLING, optional=OPTIONAL, vendor=SAMPLING)
+        check_seed("SGLang", body)
+        if "seed" in body and body.get("temperature") != 0 and body.get("top_k") != 1:
+            raise InvalidInput(
+                "SGLang draws answers from no seed of a request.",
+                cure="Leave seed out, or set temperature to 0.",
+                code="unsupported",
+            )
+        if (pattern := take_pattern(body, constraints=("regex", "ebnf"))) is not None:
+            body["regex"] = pattern
         if body.get("top_k") == 0:
             body["top_k"] = -1
         return body
@@ -161,11 +131,11 @@ class SGLang:
         """
         if CONFIG not in load.files:
             return None
-        params, config = read_engine_params("SGLang", PARAMS, load.engine_params), read_config(load)
+        params = read_server_params("SGLang", PARAMS, load)
         memory = estimate_hf_memory(
-            config,
+            read_config(load),
             count_elements(load.files),
-            tokens=_context(params, config),
+            tokens=int(params["max_model_len"]),
             dtype=str(params["dtype"]),
             weights_dtype="fp8" if params["quantization"] == "fp8" else None,
             kv_dtype="fp8" if str(params["kv_cache_dtype"]).startswith("fp8") else str(params["kv_cache_dtype"]),
@@ -185,32 +155,13 @@ _ON_PROCESSOR = (
 )
 
 
-def _check_seed(body: Mapping[str, JsonValue]) -> None:
-    seed = body.get("seed")
-    if not isinstance(seed, int):
-        return
-    if seed > MAX_SEED:
-        raise InvalidInput(f"SGLang's seed must be at most {MAX_SEED}.", cure="Choose a smaller seed.")
-    if body.get("temperature") != 0 and body.get("top_k") != 1:
-        raise InvalidInput(
-            "SGLang draws answers from no seed of a request.",
-            cure="Leave seed out, or set temperature to 0.",
-            code="unsupported",
-        )
-
-
-def _context(params: Mapping[str, int | float | str], config: JsonObject) -> int:
-    own = context_tokens(config) or DEFAULT_CONTEXT_TOKENS
-    return int(params["max_model_len"]) or min(own, DEFAULT_CONTEXT_TOKENS)
-
-
-def _arguments(params: Mapping[str, int | float | str], *, context_length: int) -> list[str]:
+def _arguments(params: Mapping[str, int | float | str]) -> list[str]:
     limits = {"image": params["images_per_prompt"], "video": 0, "audio": 0}
     argv = [
         *("--tp-size", str(params["tensor_parallel"])),
         *("--dtype", str(params["dtype"])),
         *("--kv-cache-dtype", str(params["kv_cache_dtype"])),
-        *("--context-length", str(context_length)),
+        *("--context-length", str(params["max_model_len"])),
         *("--max-running-requests", str(params["max_num_seqs"])),
         *("--mem-fraction-static", str(params["gpu_memory_share"])),
         *("--limit-mm-data-per-request", json.dumps(limits)),

@@ -53,7 +53,7 @@ def test_every_parameter_that_varies_is_on_the_command_line(folder: Path) -> Non
         "--max-batch": "3",
         "--max-waiting": "256",
         "--threads": "0",
-        "--dtype": "auto",
+        "--dtype": "bfloat16",
         "--attention": "sdpa",
         "--compile": "off",
         "--device-map": "none",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from vlmhyperbench_sdk.chat import translate
+from vlmhyperbench_sdk.chat import FORMATS, OPTIONAL, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
 from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
-from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Pattern, read_engine_params
+from vlmhyperbench_sdk.hf_server import DTYPE, OFFLINE, read_server_params
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Pattern
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -25,7 +25,7 @@ PARAMS: EngineParams = {
     "max_batch": Integer(default=8, minimum=1, maximum=1024),
     "max_waiting": Integer(default=256, minimum=0, maximum=100_000),
     "threads": Integer(default=0, minimum=0, maximum=1024),
-    "dtype": Choice(("auto", "float32", "bfloat16", "float16")),
+    "dtype": DTYPE,
     "attention": Choice(("sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention")),
     "compile": Choice(("off", "default", "max-autotune-no-cudagraphs")),
     "device": Pattern(default="auto", pattern=r"auto|cpu|cuda(:\d{1,3})?", form="auto, cpu, cuda or cuda:N"),
@@ -33,18 +33,12 @@ PARAMS: EngineParams = {
     "sampling_defaults": Choice(("engine", "model")),
     "trust_remote_code": Flag(),
 }
-"""All parameters; README.md says what each does. `dtype: auto` is that of the weights; 0 threads: half of the cores."""
+"""All parameters; README.md says what each does. 0 threads: half of the cores."""
 
 VENDOR = ("top_k", "min_p", "repetition_penalty", "skip_special_tokens")
 """Fields beyond OpenAI's that the server supports, in a request or its `model_params`."""
 
 _REFUSED = ("tools", "tool_choice", "parallel_tool_calls", "reasoning_effort")
-_ENV = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DO_NOT_TRACK": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-}
 
 
 class Transformers:
@@ -58,30 +52,23 @@ class Transformers:
         """Start the server in `shim` with the engine's interpreter.
 
         Raises:
-            InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
+            InvalidInput: a parameter is unknown or out of range, the files are not in one folder, or state no type.
             NotFound: a model file is missing.
         """
-        params = _read(load.engine_params)
+        folder, params = model_folder(load), _read(load)
         argv = [python, "-I", str(SHIM), "--host", host, "--port", str(port), "--name", load.model]
-        argv += ["--folder", str(model_folder(load))]
+        argv += ["--folder", str(folder)]
         for name, value in params.items():
             written = ("on" if value else "off") if isinstance(value, bool) else str(value)
             argv += [f"--{name.replace('_', '-')}", written]
-        warmup: JsonObject = {
-            "model": load.model,
-            "messages": [{"role": "user", "content": "Hello"}],
-            "max_tokens": 2,
-            "ignore_eos": True,
-            "temperature": 0,
-        }
         return EngineLaunch(
             argv=tuple(argv),
             url=f"http://{host}:{port}",
-            env=_ENV,
+            env=OFFLINE,
             engine="transformers",
             distribution="transformers",
             tried=TRIED,
-            warmup=warmup,
+            warmup=greeting(load.model, max_tokens=2, ignore_eos=True),
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
@@ -90,13 +77,7 @@ class Transformers:
         Raises:
             InvalidInput: the request is malformed, has a field that the server does not support, or has tools.
         """
-        body = translate(
-            request,
-            formats=("text", "json_object", "json_schema", "regex"),
-            model_params=VENDOR,
-            optional=("n", "ignore_eos", "min_tokens"),
-            vendor=VENDOR,
-        )
+        body = translate(request, formats=FORMATS, model_params=VENDOR, optional=OPTIONAL, vendor=VENDOR)
         for name in _REFUSED:
             if name in body:
                 raise InvalidInput(
@@ -112,7 +93,7 @@ class Transformers:
         """
         if CONFIG not in load.files:
             return None
-        params, config = _read(load.engine_params), read_config(load)
+        params, config = _read(load), read_config(load)
         wanted = int(params["max_context"])
         memory = estimate_hf_memory(
             config,
@@ -134,13 +115,15 @@ _PROCESS_BYTES = 400 * 1024**2
 """A process with torch and transformers, without any model, measured on a processor."""
 
 
-def _read(given: JsonObject) -> Mapping[str, int | float | str]:
+def _read(load: LoadRequest) -> dict[str, int | float | str]:
     """Return every parameter, given or default.
 
     Raises:
-        InvalidInput: a parameter is unknown or out of range, or both device and device_map are given.
+        InvalidInput: a parameter is unknown or out of range, both device and device_map are given, or the model states
+            no type.
+        NotFound: the model has no `config.json`.
     """
-    params = read_engine_params("transformers", PARAMS, given)
+    params = read_server_params("transformers", PARAMS, load)
     if params["device_map"] != "none" and params["device"] != "auto":
         raise InvalidInput("transformers takes either device or device_map.", cure="Leave one of them out.")
     return params

@@ -10,11 +10,12 @@ import pytest
 from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.hf_server import MAX_SEED
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.testing.backends import check_translation
 from vlmhyperbench_sdk.types import JsonValue
 from vlmhyperbench_tiny_doc_vlm import names, path
-from vlmhyperbench_vllm.adapter import MAX_SEED, Vllm
+from vlmhyperbench_vllm.adapter import Vllm
 
 FILES = {name: str(path(name)) for name in names() if not name.endswith(".gguf")}
 QUESTION: dict[str, JsonValue] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
@@ -34,7 +35,7 @@ def test_every_default_that_varies_is_on_the_command_line() -> None:
     assert _launch().argv == (
         *("/engine/python", "-I", "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(Path(FILES["config.json"]).parent), "--served-model-name", "m"),
-        *("--host", "127.0.0.1", "--port", "4321", "--tensor-parallel-size", "1", "--dtype", "auto"),
+        *("--host", "127.0.0.1", "--port", "4321", "--tensor-parallel-size", "1", "--dtype", "float32"),
         *("--kv-cache-dtype", "auto", "--max-model-len", "1024", "--max-num-seqs", "64"),
         *("--max-num-batched-tokens", "8192", "--gpu-memory-utilization", "0.9"),
         *("--limit-mm-per-prompt", '{"image": 8, "video": 0, "audio": 0}', "--seed", "0", "--max-logprobs", "20"),

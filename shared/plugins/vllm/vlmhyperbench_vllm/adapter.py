@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
-from vlmhyperbench_sdk.chat import FORMATS, translate
-from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.chat import FORMATS, OPTIONAL, greeting, translate
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
-from vlmhyperbench_sdk.hf_memory import context_tokens, estimate_hf_memory
-from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number, read_engine_params
+from vlmhyperbench_sdk.hf_memory import estimate_hf_memory
+from vlmhyperbench_sdk.hf_server import DTYPE, OFFLINE, check_seed, read_server_params, take_pattern
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -20,7 +20,7 @@ TRIED = ("0.32",)
 
 PARAMS: EngineParams = {
     "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
-    "dtype": Choice(("auto", "bfloat16", "float16", "float32")),
+    "dtype": DTYPE,
     "quantization": Choice(
         (
             *("none", "fp8", "int8_per_channel_weight_only", "awq", "awq_marlin", "gptq", "gptq_marlin"),
@@ -44,9 +44,6 @@ PARAMS: EngineParams = {
 }
 """All parameters; README.md says what each does. 0 of `max_model_len` and `kv_cache_gib` lets the adapter choose."""
 
-DEFAULT_CONTEXT_TOKENS = 8192
-"""Largest `max_model_len` that the adapter chooses by itself: longer contexts of models often fit into no memory."""
-
 SAMPLING = (
     *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "include_stop_str_in_output", "skip_special_tokens"),
     *("spaces_between_special_tokens", "truncate_prompt_tokens", "allowed_token_ids", "bad_words", "vllm_xargs"),
@@ -54,20 +51,12 @@ SAMPLING = (
 )
 """Fields beyond OpenAI's that its server supports, in a request or its `model_params`; it ignores unknown ones."""
 
-MAX_SEED = 2**63 - 1
-
 ENV: Mapping[str, str] = {
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DO_NOT_TRACK": "1",
+    **OFFLINE,
     "VLLM_NO_USAGE_STATS": "1",
-    "OTEL_SDK_DISABLED": "true",
-    "TOKENIZERS_PARALLELISM": "false",
     # On a processor vLLM would otherwise bind all of its threads to one core.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
-"""Offline, and without telemetry or tracing."""
 
 
 class Vllm:
@@ -81,14 +70,13 @@ class Vllm:
         """Start vLLM's server on loopback with the interpreter of its environment.
 
         Raises:
-            InvalidInput: a parameter is unknown or out of range, or the files are not in one folder.
+            InvalidInput: a parameter is unknown or out of range, the files are not in one folder, or state no type.
             NotFound: a model file is missing.
         """
-        params = read_engine_params("vLLM", PARAMS, load.engine_params)
-        folder = model_folder(load)
+        folder, params = model_folder(load), read_server_params("vLLM", PARAMS, load)
         argv = [python, "-I", "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
         argv += ["--served-model-name", load.model, "--host", host, "--port", str(port)]
-        argv += _arguments(params, max_model_len=_context(params, read_config(load)))
+        argv += _arguments(params)
         return EngineLaunch(
             argv=tuple(argv),
             url=f"http://{host}:{port}",
@@ -96,12 +84,7 @@ class Vllm:
             engine="vllm",
             distribution="vllm",
             tried=TRIED,
-            warmup={
-                "model": load.model,
-                "messages": [{"role": "user", "content": "Hello"}],
-                "max_tokens": 1,
-                "temperature": 0,
-            },
+            warmup=greeting(load.model),
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
@@ -111,27 +94,10 @@ class Vllm:
             InvalidInput: the request is malformed, has a field that vLLM does not support, a seed beyond its range, or
                 two constraints.
         """
-        body = translate(
-            request,
-            formats=FORMATS,
-            model_params=SAMPLING,
-            optional=("n", "ignore_eos", "min_tokens"),
-            vendor=SAMPLING,
-        )
-        seed = body.get("seed")
-        if isinstance(seed, int) and seed > MAX_SEED:
-            raise InvalidInput(f"vLLM's seed must be at most {MAX_SEED}.", cure="Choose a smaller seed.")
-        wanted = body.get("response_format")
-        if isinstance(wanted, Mapping) and wanted["type"] != "text" and "structured_outputs" in body:
-            raise InvalidInput(
-                "Both response_format and structured_outputs constrain the answer.", cure="Leave out one of them."
-            )
-        if isinstance(wanted, Mapping) and wanted["type"] == "regex":
-            del body["response_format"]
-            body["structured_outputs"] = {"regex": wanted["regex"]}
-        elif isinstance(wanted, Mapping) and isinstance(schema := wanted.get("json_schema"), Mapping):
-            body["response_format"] = {"type": wanted["type"], "json_schema": {"name": "answer", **schema}}
-        return body
+        body = translate(request, formats=FORMATS, model_params=SAMPLING, optional=OPTIONAL, vendor=SAMPLING)
+        check_seed("vLLM", body)
+        pattern = take_pattern(body, constraints=("structured_outputs",))
+        return body if pattern is None else {**body, "structured_outputs": {"regex": pattern}}
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
         """Estimate the least memory with which vLLM loads the model, on all of its devices together.
@@ -142,12 +108,12 @@ class Vllm:
         """
         if CONFIG not in load.files:
             return None
-        params, config = read_engine_params("vLLM", PARAMS, load.engine_params), read_config(load)
+        params = read_server_params("vLLM", PARAMS, load)
         quantised = params["quantization"] in {"fp8", "int8_per_channel_weight_only"}
         memory = estimate_hf_memory(
-            config,
+            read_config(load),
             count_elements(load.files),
-            tokens=_context(params, config),
+            tokens=int(params["max_model_len"]),
             dtype=str(params["dtype"]),
             weights_dtype="fp8" if quantised else None,
             kv_dtype=str(params["kv_cache_dtype"]),
@@ -169,19 +135,14 @@ _PROCESS_BYTES = 3 * 1024**3
 _GIB = 1024**3
 
 
-def _context(params: Mapping[str, int | float | str], config: JsonObject) -> int:
-    own = context_tokens(config) or DEFAULT_CONTEXT_TOKENS
-    return int(params["max_model_len"]) or min(own, DEFAULT_CONTEXT_TOKENS)
-
-
-def _arguments(params: Mapping[str, int | float | str], *, max_model_len: int) -> list[str]:
+def _arguments(params: Mapping[str, int | float | str]) -> list[str]:
     caches = bool(params["prefix_cache"])
     limits = {"image": params["images_per_prompt"], "video": 0, "audio": 0}
     argv = [
         *("--tensor-parallel-size", str(params["tensor_parallel"])),
         *("--dtype", str(params["dtype"])),
         *("--kv-cache-dtype", str(params["kv_cache_dtype"])),
-        *("--max-model-len", str(max_model_len)),
+        *("--max-model-len", str(params["max_model_len"])),
         *("--max-num-seqs", str(params["max_num_seqs"])),
         *("--max-num-batched-tokens", str(params["max_num_batched_tokens"])),
         *("--gpu-memory-utilization", str(params["gpu_memory_share"])),

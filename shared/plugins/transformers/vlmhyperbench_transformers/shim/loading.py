@@ -77,7 +77,7 @@ def load(options: Options) -> Loaded:
     model, report = kind.from_pretrained(
         options.folder,
         config=config,
-        dtype=options.dtype if options.dtype == "auto" else getattr(torch, options.dtype),
+        dtype=getattr(torch, options.dtype),
         attn_implementation=options.attention,
         output_loading_info=True,
         **placed,
