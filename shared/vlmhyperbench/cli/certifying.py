@@ -120,7 +120,7 @@ def _small_model(catalogue: Catalogue, backend: str) -> str:
     fitting = [
         name
         for name, entry in sorted(catalogue.models.items())
-        if backend in entry.backends and (entry.remote, entry.recipe, entry.path) == (None, None, None)
+        if backend in entry.backends and not entry.is_brought and entry.path is None
     ]
     if not fitting:
         cure = "Give --model, for example --model folder:FOLDER; `vlmhyperbench models list` lists the registered ones."

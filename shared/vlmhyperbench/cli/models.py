@@ -85,9 +85,9 @@ def show(name: str, /, *, output: OutputFlags = TEXT) -> int:
         output: How the output is printed.
     """
     entry = open_catalogue().get("models", name) if reference_of(name) is None else None
-    is_remote = not isinstance(entry, ModelEntry) or entry.remote is not None or entry.recipe is not None
+    is_brought = not isinstance(entry, ModelEntry) or entry.is_brought
     try:
-        fetched = _fetched(open_cache(), name) if is_remote else None
+        fetched = _fetched(open_cache(), name) if is_brought else None
     except NotFound:
         if entry is None:
             raise
@@ -100,7 +100,7 @@ def show(name: str, /, *, output: OutputFlags = TEXT) -> int:
         _say_entry(entry)
     if fetched is not None:
         _say_fetched(fetched)
-    elif is_remote:
+    elif is_brought:
         does = "makes" if isinstance(entry, ModelEntry) and entry.recipe is not None else "fetches"
         say(f"not here: `vlmhyperbench models fetch {name}` {does} it")
     return exits.OK
@@ -216,7 +216,7 @@ def _fetched(cache: ModelCache, name: str) -> Fetched:
         repo, revision = wanted.repo, wanted.revision
     else:
         entry = open_catalogue().get("models", name)
-        if not isinstance(entry, ModelEntry) or (entry.remote is None and entry.recipe is None):
+        if not isinstance(entry, ModelEntry) or not entry.is_brought:
             cure = "`vlmhyperbench registry show models NAME` shows the others."
             raise NotFound(f"The files of {name!r} are neither fetched nor made.", cure=cure, code="not_fetched")
         recipe = _recipe(open_catalogue(), entry)

@@ -98,9 +98,14 @@ class FilesOfModel(Strict):
         return (self.s3.prefix, self.s3.version or LATEST) if self.s3 is not None else None
 
     @property
+    def is_brought(self) -> bool:
+        """Whether its files are fetched or made, and so may not be on this machine yet."""
+        return self.remote is not None or self.recipe is not None
+
+    @property
     def is_unpinned(self) -> bool:
         """Whether its files are still to be fetched or made, so that nobody knows their hashes."""
-        return (self.remote is not None or self.recipe is not None) and not self.sha256
+        return self.is_brought and not self.sha256
 
     @model_validator(mode="after")
     def _files_are_pinned(self) -> FilesOfModel:
