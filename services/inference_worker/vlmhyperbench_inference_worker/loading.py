@@ -19,6 +19,7 @@ from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
 from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
+from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_S
 from vlmhyperbench.errors import Conflict
@@ -115,16 +116,13 @@ async def bring_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache)
     if await asyncio.to_thread(is_complete, target.files, cache):
         return
 
-    async def tell(step: str, packages: int | None) -> None:
-        await job.announce(f"recipe: {step}", done=0, total=packages)
-
-    async def bring() -> None:
+    async def bring(tell: Tell) -> None:
         await asyncio.to_thread(fetch_missing, target.files, cache, sources_of(job.settings), arrival)
         if recipe is not None:
             await make(recipe, job.settings, arrival, tell=tell)
 
-    with job.loading(MAX_FETCH_S):
-        bringing = asyncio.ensure_future(bring())
+    with job.preparing("recipe", MAX_FETCH_S) as tell:
+        bringing = asyncio.ensure_future(bring(tell))
         try:
             while not bringing.done():
                 await asyncio.wait({bringing}, timeout=PROGRESS_S)
@@ -160,13 +158,8 @@ async def target_environment(job: ClaimedJob, target: ModelTarget | EndpointTarg
         VlmHyperBenchError: it cannot be prepared, see `prepared_target`.
     """
     settings = job.settings
-
-    async def tell(step: str, packages: int | None) -> None:
-        _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
-        await job.announce("environment", done=0, total=packages)
-
     async with AsyncExitStack() as held:
-        with job.loading(2 * INSTALLER_TIMEOUT_S):
+        with job.preparing("environment", 2 * INSTALLER_TIMEOUT_S) as tell:
             ready = await held.enter_async_context(
                 prepared_target(
                     target,

@@ -16,7 +16,7 @@ from vlmhyperbench.cli.bringing import bring_model
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import SELECTION, TARGET, WORKLOAD
-from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.output import emit, note, say, table, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.resolving import load_request, resolve_model
@@ -85,14 +85,13 @@ async def _certify(
     def report(line: str) -> None:
         note(f"{target.backend}: {line}", output)
 
-    if target.is_apart:
-        report("preparing the environment")
     block = prepared_target(
         target,
         settings.engine_environment,
         settings.environments_dir,
         logs,
         secrets_dir=settings.secrets_dir,
+        tell=teller(output, target.backend),
     )
     with cache.in_use(cached_files(target.files)):
         async with block as ready:

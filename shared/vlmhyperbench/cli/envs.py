@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.certifying import check
 from vlmhyperbench.cli.groups import TARGET
-from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.output import emit, say, table, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.domain.environments import EnvironmentSpec, RemoteSpec
@@ -102,19 +102,7 @@ def build(
     """
     settings, wanted = Settings.load(), _declared(backend, model)
     folder, logs = settings.environments_dir, settings.home / "logs"
-    started = time.monotonic()
-
-    async def tell(step: str, packages: int | None) -> None:
-        installing = f"Installing {packages} package{'' if packages == 1 else 's'} …"
-        if packages is None:
-            installing = "Preparing the image …"
-        texts = {
-            "fetching": "Building the wheel of a package …",
-            "resolving": "Resolving …",
-            "waiting": "Another process builds it. Waiting …",
-            "installing": installing,
-        }
-        note(texts[step], output)
+    started, tell = time.monotonic(), teller(output, backend)
 
     async def prepare(spec: EnvironmentSpec, own: tuple[str, ...]) -> dict[str, object]:
         if isinstance(spec, RemoteSpec):

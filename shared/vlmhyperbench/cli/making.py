@@ -6,7 +6,7 @@ import asyncio
 
 from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.fetching import open_cache, showing_bytes
-from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.output import teller
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.data.making import make
 from vlmhyperbench.data.model_cache import Fetched
@@ -58,12 +58,7 @@ def pinned_recipe(shelf: Shelf, entry: ModelEntry) -> RecipeSpec:
 
 
 def _make(name: str, recipe: RecipeSpec, output: OutputFlags) -> Fetched:
-    async def tell(step: str, packages: int | None) -> None:
-        if step != "waiting":
-            count = f" {packages} packages" if packages else ""
-            note(f"{name}: {step}{count} …", output)
-
     if (made := open_cache().get_made(recipe.key, ())) is not None:
         return made
     with showing_bytes(name, output) as arrival:
-        return asyncio.run(make(recipe, Settings.load(), arrival, tell=tell))
+        return asyncio.run(make(recipe, Settings.load(), arrival, tell=teller(output, name)))

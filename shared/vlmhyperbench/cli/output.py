@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vlmhyperbench.domain.visible import visible
 from vlmhyperbench.errors import VlmHyperBenchError
@@ -19,8 +19,19 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from vlmhyperbench.cli.output_flags import OutputFlags
+    from vlmhyperbench.environments.base import PreparationStep, Tell
 
 SCHEMA = "vlmhb/v1"
+
+_STEPS: Final[dict[PreparationStep, str]] = {
+    "fetching": "Building the wheel of a package",
+    "resolving": "Resolving packages",
+    "waiting": "Another process builds it. Waiting",
+    "renting": "Renting a machine",
+    "installing": "Preparing the image",
+    "converting": "Converting the weights",
+    "quantizing": "Quantising the weights",
+}
 
 
 def emit(
@@ -49,6 +60,18 @@ def note(text: str, flags: OutputFlags | None = None) -> None:
     """Print a line of progress on stderr, unless the flags ask for none."""
     if flags is None or not flags.quiet:
         print(visible(text), file=sys.stderr, flush=True)
+
+
+def teller(output: OutputFlags, name: str) -> Tell:
+    """Return what prints the steps of a preparation as progress, after the name of what is prepared."""
+
+    async def tell(step: PreparationStep, packages: int | None) -> None:
+        text = _STEPS[step]
+        if packages is not None:
+            text = f"Installing {packages} package{'' if packages == 1 else 's'}"
+        note(f"{name}: {text} …", output)
+
+    return tell
 
 
 def print_error(error: VlmHyperBenchError, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.groups import ENTRY
-from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.output import emit, note, say, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.environments.pinning import PinnedSource, pin_source
@@ -83,12 +83,8 @@ def package(
     workshop = Workshop(
         store=EnvironmentStore(settings.environments_dir), logs=settings.home / "logs", secrets_dir=settings.secrets_dir
     )
-
-    async def tell(step: str, packages: int | None) -> None:  # noqa: ARG001 - the only step is the wheel's
-        note("Building its wheel …", output)
-
     base = shelf.catalogue.folder_of("packages", name)
-    pinned = asyncio.run(pin_source(name, entry.source, base, workshop, tell=tell))
+    pinned = asyncio.run(pin_source(name, entry.source, base, workshop, tell=teller(output, name)))
     source = pinned.source.model_dump(mode="json", exclude_none=True)
     added = shelf.add_package(name, source, plugins=pinned.plugins, extras=extra)
     _print(added, pinned, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.output import teller
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.domain.specs import MetricSpec
@@ -46,7 +46,5 @@ def opened(spec: MetricSpec, output: OutputFlags) -> Iterator[Metric]:
     Raises:
         VlmHyperBenchError: the metric cannot be opened, or its environment cannot be prepared.
     """
-    if spec.environment is not None:
-        note("Preparing the environment of the metric …", output)
-    with metric_hosts_here([spec], Settings.load()) as hosts:
+    with metric_hosts_here([spec], Settings.load(), tell=teller(output, spec.name)) as hosts:
         yield open_metric(spec, host_of(spec, hosts))

@@ -20,7 +20,7 @@ from vlmhyperbench.cli.bringing import GGUF_SCHEME, bring_model, reference_of
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import SERVER, TARGET
-from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.output import emit, note, say, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.resolving import load_request, resolve_model
@@ -184,9 +184,9 @@ async def _serve_in(
     """Serve in the environments of the target, which are built if they are missing."""
     if target is None or not target.is_apart:
         return await _serve(request, options, own_key, output)
-    note("Preparing the environment of the engine …", output)
     folder, logs = settings.environments_dir, settings.home / "logs"
-    block = prepared_target(target, options.environment, folder, logs, secrets_dir=settings.secrets_dir)
+    tell = teller(output, target.backend)
+    block = prepared_target(target, options.environment, folder, logs, secrets_dir=settings.secrets_dir, tell=tell)
     async with block as ready:
         options = replace(options, environment=ready.environment, lock_fds=ready.lock_fds)
         return await _serve(request, options, own_key, output)

@@ -82,7 +82,8 @@ async def _making(recipe: RecipeSpec, cache: ModelCache, tell: Tell) -> AsyncIte
         # Each step writes at most what the sources take, but for a conversion to 32 bits.
         steps = 2 * (recipe.convert == "F32") + (recipe.convert is not None) + (recipe.quantize is not None)
         size_bytes = steps * sum(path.stat().st_size for path in sources)
-        await tell("waiting", None)
+        if cache.is_being_made(recipe.key):
+            await tell("waiting", None)
         yield await asyncio.to_thread(held.enter_context, cache.making(recipe.key, size_bytes))
 
 

@@ -157,6 +157,14 @@ class ModelCache:
         os.utime(_manifest(home))
         return made
 
+    def is_being_made(self, key: str) -> bool:
+        """Return whether a process is in `making` for a recipe now."""
+        try:
+            with _locked(self._home_of(MADE, key).with_suffix(".fetch"), fcntl.LOCK_SH | fcntl.LOCK_NB):
+                return False
+        except BlockingIOError:
+            return True
+
     @contextmanager
     def making(self, key: str, size_bytes: int) -> Iterator[Path]:
         """Yield an empty folder in which the files of a recipe are made, to one process at a time.

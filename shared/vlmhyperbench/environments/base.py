@@ -18,6 +18,7 @@ import errno
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.errors import Unavailable
@@ -45,12 +46,14 @@ CONTAINER_VARIABLES = (
 METRIC_VARIABLES = (*ENGINE_VARIABLES, "JAVA_HOME", "NLTK_DATA")
 """Variables that a metric in an environment of its own inherits, unless they look like credentials."""
 
-Tell = Callable[[str, int | None], Awaitable[None]]
-"""Receives a step of the preparation (`fetching`, `resolving`, `waiting`, `renting`, `installing`), and the number of
-packages, if known."""
+PreparationStep = Literal["fetching", "resolving", "waiting", "renting", "installing", "converting", "quantizing"]
+"""What takes time while an environment is prepared, or the files of a model are made in one."""
+
+Tell = Callable[[PreparationStep, int | None], Awaitable[None]]
+"""Receives a step of the preparation, and the number of packages, if known."""
 
 
-async def tell_nobody(step: str, packages: int | None) -> None:
+async def tell_nobody(step: PreparationStep, packages: int | None) -> None:
     """Receive a step and do nothing."""
 
 

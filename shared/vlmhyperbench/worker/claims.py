@@ -19,6 +19,7 @@ from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, 
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
+from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
@@ -26,11 +27,14 @@ from vlmhyperbench_sdk.types import JsonObject
 if TYPE_CHECKING:
     from vlmhyperbench.db.engine import AsyncSession
     from vlmhyperbench.db.views import JobView, NewChunk, NewFact, ReusedFactView
+    from vlmhyperbench.environments.base import PreparationStep, Tell
     from vlmhyperbench.runtime import Runtime
     from vlmhyperbench.settings import Settings
     from vlmhyperbench.worker.children import CpuChildren
 
 __all__ = ["ClaimedJob", "Complete", "Failed", "Fenced", "Handler", "Outcome", "Preempted", "Stopped", "WorkerContext"]
+
+_LOG = get_logger(__name__)
 
 RETRY_S = 0.5
 """Pause between two tries while the database is not available; the self-fence ends them."""
@@ -113,6 +117,17 @@ class ClaimedJob:
             yield
         finally:
             self.committed_at = time.monotonic()
+
+    @contextmanager
+    def preparing(self, stage: str, limit_s: float) -> Iterator[Tell]:
+        """Extend the stall limit by `limit_s`, and yield what logs and publishes the steps of a preparation."""
+
+        async def tell(step: PreparationStep, packages: int | None) -> None:
+            _LOG.info(stage, job_id=str(self.job.id), step=step, packages=packages)
+            await self.announce(f"{stage}: {step}", done=0, total=packages)
+
+        with self.loading(limit_s):
+            yield tell
 
     @property
     def interruption(self) -> Preempted | Stopped | None:

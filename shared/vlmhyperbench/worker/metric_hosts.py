@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 
-from vlmhyperbench.bus import Progress
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import Prepared
@@ -33,15 +31,10 @@ async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncItera
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
 
-    async def tell(step: str, packages: int | None) -> None:
-        _LOG.info("environment", job_id=str(job.job.id), step=step, packages=packages)
-        progress = Progress(run_id=job.stream_id, stage="environment", done=0, total=packages, at=datetime.now(UTC))
-        await job.runtime.bus.publish_progress(job.stream_id, progress)
-
     @asynccontextmanager
     async def prepare(spec: VirtualenvSpec) -> AsyncIterator[Prepared]:
         async with AsyncExitStack() as held:
-            with job.loading(2 * TIMEOUT_S):
+            with job.preparing("environment", 2 * TIMEOUT_S) as tell:
                 ready = await held.enter_async_context(prepared_for_metrics(spec, job.settings, tell=tell))
             _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
             yield ready

@@ -124,6 +124,20 @@ def test_two_processes_make_it_once(settings: Settings) -> None:
     assert [step for steps in told for step in steps].count("quantizing") == 1
 
 
+def test_a_process_that_waits_for_another_says_so_and_makes_it_if_the_other_dies(settings: Settings) -> None:
+    with start(recipe(), settings, "stops") as builder:
+        assert builder.stdout is not None
+        for line in builder.stdout:
+            if line == "quantizing\n":
+                break
+        with start(recipe(), settings) as waiting:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == "waiting\n"
+            builder.kill()
+            steps = waiting.communicate(timeout=120)[0].split()
+    assert "quantizing" in steps
+
+
 def test_what_a_killed_process_left_is_never_used(settings: Settings) -> None:
     cache = open_cache(settings)
     with start(recipe(), settings, "stops") as builder:
