@@ -59,3 +59,34 @@ def test_a_malformed_environment_is_refused_at_the_start(module: str, text: str)
     assert ended.returncode == 2
     assert ENVIRONMENT_VARIABLE in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("inherited", "expected"),
+    [
+        (None, {"CUBLAS_WORKSPACE_CONFIG": ":16:8", "OMP_NUM_THREADS": "1", "VLLM_ATTENTION_BACKEND": "TORCH_SDPA"}),
+        (("OMP_*", "VLLM_*", "HOME"), {"OMP_NUM_THREADS": "1", "VLLM_ATTENTION_BACKEND": "TORCH_SDPA"}),
+    ],
+)
+def test_the_settings_that_an_engine_takes_from_its_worker_s_environment_are_stated(
+    inherited: tuple[str, ...] | None, expected: dict[str, str]
+) -> None:
+    of_worker = {
+        "OMP_NUM_THREADS": "1",
+        "VLLM_ATTENTION_BACKEND": "TORCH_SDPA",
+        "CUBLAS_WORKSPACE_CONFIG": ":16:8",
+        "OMP_PLACES": "cores",  # the environment of the engines sets it itself
+        "VLLM_CACHE_ROOT": "/cache",
+        "CUDA_VISIBLE_DEVICES": "",
+        "VLLM_API_KEY": "a-credential",
+        "HOME": "/home",
+    }
+    environment = EngineEnvironment(variables={"OMP_PLACES": "threads"}, inherited=inherited)
+    with GatewayProcess(env={**of_worker, **environment.to_variables()}) as process:
+        answer = process.load(LoadRequest(model="m", backend_class="simulated"))
+        assert answer.status == 200, answer.body
+        engine = answer.json()["engine"]  # type: ignore[index, call-overload]
+        stated = {name: value for name, value in engine["variables"].items() if name in of_worker}
+        assert stated == expected
+        started_with = psutil.Process(engine["pid"]).environ()
+        assert {name: started_with.get(name) for name in expected} == expected

@@ -21,7 +21,13 @@ def _identify(
 ) -> EngineIdentity:
     launch = EngineLaunch(argv=("engine",), url="http://127.0.0.1:1", engine="vllm", tried=tried, warnings=warns)
     return identify_launched(
-        launch, pid=1, packages=packages or {}, weights_sha256={}, properties=properties or {}, environment={}
+        launch,
+        pid=1,
+        packages=packages or {},
+        weights_sha256={},
+        properties=properties or {},
+        environment={},
+        variables={},
     )
 
 

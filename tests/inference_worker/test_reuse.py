@@ -82,6 +82,14 @@ def test_an_engine_in_its_own_environment_is_the_same_only_with_the_same_package
     assert _is_same({**RECORDED, "packages": {"torch": "2.13.0"}}, engine, is_apart=True)
 
 
+def test_an_engine_is_the_same_only_with_the_same_settings_of_its_worker_s_environment() -> None:
+    engine = replace(ENGINE, variables={"OMP_NUM_THREADS": "1"})
+    assert _is_same({**RECORDED, "variables": {"OMP_NUM_THREADS": "1"}}, engine, is_apart=False)
+    for other in ({}, {"variables": {}}, {"variables": {"OMP_NUM_THREADS": "2"}}):
+        assert not _is_same({**RECORDED, **other}, engine, is_apart=False)
+    assert not _is_same({**RECORDED, "variables": {"OMP_NUM_THREADS": "1"}}, ENGINE, is_apart=False)
+
+
 @pytest.mark.parametrize("name", ["adapter_packages", "sources"])
 def test_an_adapter_from_a_package_is_the_same_only_with_the_same_packages(name: str) -> None:
     engine = replace(ENGINE, **{name: {"mine": "1.0"}})

@@ -9,6 +9,7 @@ from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.gateway import is_rented
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.cost import record_cost, sending
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
@@ -20,7 +21,6 @@ from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reuse import reuse_rows
-from vlmhyperbench_inference_worker.serving import is_rented
 from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work

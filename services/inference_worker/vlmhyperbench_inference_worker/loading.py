@@ -26,11 +26,11 @@ from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import PROGRESS_S, ClaimedJob, WorkerContext
-from vlmhyperbench.worker.gateway import GatewayOptions
+from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
-from vlmhyperbench_inference_worker.serving import Serving, WantedTarget, is_rented
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue

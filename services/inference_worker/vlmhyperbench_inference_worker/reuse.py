@@ -40,7 +40,7 @@ class Reason(StrEnum):
     OTHER_REQUEST = "other_request"
     FAILED = "failed"
     OTHER_ENGINE = "other_engine"
-    """The engine or its weights differ, or its version is unknown."""
+    """The engine, its settings or its weights differ, or its version is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,8 @@ def _is_same(recorded: JsonObject, engine: EngineIdentity, *, is_apart: bool) ->
 
     In an environment of its own (`is_apart`) all its packages must be equal too: the same requirements may have been
     resolved to others on another machine, or on another day. In a container, its image must be equal; and the packages
-    of an adapter that translates the requests in an environment of its own.
+    of an adapter that translates the requests in an environment of its own. The settings that it takes from its
+    worker's environment are equal; one that was recorded without them had none that anybody knows.
     """
     stated: JsonObject = {
         "name": engine.name,
@@ -176,6 +177,8 @@ def _is_same(recorded: JsonObject, engine: EngineIdentity, *, is_apart: bool) ->
         **({"adapter_packages": dict(engine.adapter_packages)} if engine.adapter_packages else {}),
         **({"sources": dict(engine.sources)} if engine.sources else {}),
     }
+    if recorded.get("variables", {}) != dict(engine.variables):
+        return False
     return engine.version not in _UNKNOWN and all(recorded.get(name) == value for name, value in stated.items())
 
 

@@ -19,7 +19,7 @@ from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.adapters import PreparedTarget
 from vlmhyperbench.logs.bounded import log_length
-from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions
+from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions, is_rented
 from vlmhyperbench_inference_worker.bodies import BodyWriter
 from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus, request_headers
@@ -214,11 +214,6 @@ class Serving:
         self.status = await self._gateway.load(request)
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
-
-
-def is_rented(engine: EngineIdentity | None) -> bool:
-    """Return whether an engine runs on a rented machine; its process id here is then that of its launcher."""
-    return engine is not None and engine.environment.get("kind") == "remote"
 
 
 def _is_running(engine: EngineIdentity | None) -> bool:

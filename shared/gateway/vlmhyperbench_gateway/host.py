@@ -26,6 +26,7 @@ from vlmhyperbench_gateway.memory import VramWatch
 from vlmhyperbench_gateway.output import EngineOutput
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_gateway.transport import EngineClient
+from vlmhyperbench_gateway.variables import settings_of
 from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS, EngineIdentity, LoadRequest, ModelState, ModelStatus
 from vlmhyperbench_sdk.net import parse_url, resolve
 from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
@@ -317,6 +318,7 @@ class EngineHost:
                     environment=engine.placement.environment,
                     weights_sha256=await hashes,
                     properties=await ask_properties(client),
+                    variables=settings_of(self._settings.environment, given={*request.env, *launch.env}),
                 )
         except TimeoutError as error:
             tail = engine.output.tail()

@@ -78,6 +78,7 @@ def identify_launched(
     weights_sha256: Mapping[str, str],
     properties: Mapping[str, JsonValue],
     environment: JsonObject,
+    variables: Mapping[str, str],
 ) -> EngineIdentity:
     """Return the identity of an engine that this gateway started."""
     named = {name.lower().replace("_", "-"): version for name, version in packages.items()}
@@ -96,6 +97,7 @@ def identify_launched(
         properties=properties,
         environment=environment,
         warnings=warnings,
+        variables=variables,
     )
 
 

@@ -212,6 +212,8 @@ class EngineIdentity:
     """Distribution → version where the adapter runs, if it comes from a package and the engine runs elsewhere."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Distribution → where it comes from, by commit or content, for packages of others in both environments."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Settings that the engine takes from the environment of its worker, such as `OMP_NUM_THREADS`; masked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

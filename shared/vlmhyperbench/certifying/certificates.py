@@ -69,7 +69,7 @@ class Level:
     failed_gates: Sequence[str]
     """Those that it did not keep."""
     measured_at: str
-    """`engine` or `gateway`."""
+    """`engine`, `gateway`, or `tunnel`: at the engine's URL, which leads to a rented machine."""
     ttft_ms: Measured
     """Median of a repeat."""
     tpot_ms: Measured

@@ -15,7 +15,7 @@ from vlmhyperbench.certifying.certificates import BackendCertificate, subject_of
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.load.measure import Target
-from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
+from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions, is_rented
 from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
 from vlmhyperbench_sdk.load import Endpoint
 from vlmhyperbench_sdk.testing.certificates import Certificate
@@ -71,12 +71,8 @@ async def certify(
         levels = []
         if with_baseline and conformance.is_conforming:
             status = await gateway.status()  # the suite has loaded the model again, at another address
-            measuring = Measuring(
-                target=_measured(status, gateway),
-                model=candidate.request.model,
-                measured_at=status.measured_at,
-                report=report,
-            )
+            target, measured_at = _measured(status, gateway)
+            measuring = Measuring(target=target, model=candidate.request.model, measured_at=measured_at, report=report)
             levels = await measure_baseline(measuring, concurrency=concurrency)
     finally:
         await gateway.close()
@@ -90,12 +86,16 @@ async def certify(
     )
 
 
-def _measured(status: ModelStatus, gateway: GatewayClient) -> Target:
-    """Return where requests are timed: at the engine's own URL, unless the adapter is measured at the gateway."""
+def _measured(status: ModelStatus, gateway: GatewayClient) -> tuple[Target, str]:
+    """Return where requests are timed: at the engine's own URL, unless the adapter is measured at the gateway.
+
+    The URL of an engine on a rented machine leads through a tunnel, so that times include the network.
+    """
     if status.measured_at == "engine" and status.engine_url is not None:
-        return Target(endpoint=Endpoint(url=status.engine_url.rstrip("/") + _CHAT, headers={}))
+        target = Target(endpoint=Endpoint(url=status.engine_url.rstrip("/") + _CHAT, headers={}))
+        return target, "tunnel" if is_rented(status.engine) else "engine"
     endpoint = Endpoint(url=gateway.base_url + _CHAT, headers={"Authorization": "key"})
-    return Target(endpoint=endpoint, secrets={"key": f"Bearer {gateway.key}"})
+    return Target(endpoint=endpoint, secrets={"key": f"Bearer {gateway.key}"}), "gateway"
 
 
 def _context(target: ModelTarget) -> int | None:

@@ -36,6 +36,9 @@ def show_manifest(manifest: RunManifest, output: OutputFlags) -> int:
 def _show_engine(used: UsedEngine) -> None:
     engine, environment, machine = used.engine or {}, used.environment or {}, used.machine
     say(f"engine: {engine.get('name', 'unknown')} {engine.get('version', '')}, measured at the {used.measured_at}")
+    variables = engine.get("variables")
+    if isinstance(variables, dict) and variables:
+        say(f"taken from the worker's environment: {', '.join(f'{name}={value}' for name, value in variables.items())}")
     if environment:
         named = f"{environment.get('kind')} {environment.get('key')}, Python {environment.get('python_version')}"
         say(f"environment: {named}")

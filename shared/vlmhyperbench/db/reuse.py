@@ -180,7 +180,7 @@ JOIN phase part ON part.run_id = :run AND part.no = counting.own_phase AND part.
 """
 
 _CACHED = """
-SELECT DISTINCT ON (fact.request_sha256, fact.repeat, claim.engine ->> 'version')
+SELECT DISTINCT ON (fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.engine -> 'variables')
        fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.ordinal,
        fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
 FROM fact
@@ -190,5 +190,6 @@ JOIN job ON job.id = claim.job_id
 WHERE fact.request_sha256 = ANY(CAST(:requests AS varchar[])) AND fact.status = 'ok' AND fact.origin = 'live'
   AND phase.kind = :kind AND phase.state IN ('COMPLETE', 'STOPPED')
   AND job.project_id = :project AND job.target_digest = :target
-ORDER BY fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.started_at, fact.run_id
+ORDER BY fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.engine -> 'variables', claim.started_at,
+  fact.run_id
 """

@@ -59,6 +59,8 @@ class Measurement:
     """Hash of the samples that were asked."""
     machines: frozenset[str]
     """Kinds of the machines that measured; empty if unknown."""
+    variables: frozenset[frozenset[tuple[str, str]]] = frozenset()
+    """Settings that engines took from their workers' environments, name and value; empty if unknown."""
 
 
 def identify(
@@ -192,6 +194,19 @@ def kinds_of_machines(machines: Iterable[Mapping[str, object]]) -> frozenset[str
     return frozenset(kind for machine in machines if (kind := kind_of_machine(machine)) is not None)
 
 
+def variables_of(engines: Iterable[Mapping[str, object] | None]) -> frozenset[frozenset[tuple[str, str]]]:
+    """Return the distinct settings of engines from their workers' environments.
+
+    An engine that no worker started, or that is older than their recording, adds none.
+    """
+    recorded = (engine.get("variables") for engine in engines if engine and engine.get("argv"))
+    return frozenset(
+        frozenset((str(name), str(value)) for name, value in variables.items())
+        for variables in recorded
+        if isinstance(variables, Mapping)
+    )
+
+
 def measured_apart(first: Measurement, second: Measurement) -> list[str]:
     """Return the differences between two runs because of which their speeds cannot be compared; empty if they can."""
     a, b = (
@@ -201,6 +216,10 @@ def measured_apart(first: Measurement, second: Measurement) -> list[str]:
     apart = [difference.path for difference in differences(a, b, path="scenario")]
     if first.machines and second.machines and first.machines != second.machines:
         apart.insert(0, "their machines")
+    if first.variables and second.variables and first.variables != second.variables:
+        different = frozenset().union(*first.variables) ^ frozenset().union(*second.variables)
+        names = sorted({name for name, _ in different})
+        apart.insert(0, "the variables of their engines" + (f" ({', '.join(names)})" if names else ""))
     return apart if first.manifest_id == second.manifest_id else ["their samples", *apart]
 
 

@@ -15,7 +15,9 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 NAME = "manifest.json"
 SCHEMA = "vlmhb/run-manifest/v1"
-_ENGINE = ("name", "version", "argv", "packages", "adapter_packages", "sources", "environment", "warnings")
+_ENGINE = (
+    *("name", "version", "argv", "packages", "adapter_packages", "sources", "environment", "variables", "warnings"),
+)
 UNKNOWN = "not recorded"
 """Origin of values of runs that were submitted before origins were stored."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vlmhyperbench.domain.failure_groups import FailureGroup
-from vlmhyperbench.domain.identity import Measurement, kinds_of_machines
+from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, variables_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.domain.steps import asks_the_run
@@ -118,6 +118,7 @@ class RunSummary:
             scenario=self.spec.scenario,
             manifest_id=self.manifest_id,
             machines=kinds_of_machines(claim.machine for claim in self.generating),
+            variables=variables_of(claim.engine for claim in self.generating),
         )
 
     def identity(self, key: str) -> MetricIdentity:

@@ -23,7 +23,7 @@ class UsedEngine(Output):
     """Processor, memory, accelerators, driver, CUDA, distribution and kernel."""
     host: str
     measured_at: str | None
-    """`engine` or `gateway`: which URL was measured."""
+    """`engine`, `gateway` or `tunnel`: which URL was measured."""
 
 
 class UsedFile(Output):

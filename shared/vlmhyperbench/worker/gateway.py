@@ -161,6 +161,11 @@ class GatewayClient:
             self._child.send_signal(signal.SIGKILL)
 
 
+def is_rented(engine: EngineIdentity | None) -> bool:
+    """Return whether an engine runs on a rented machine; its process id here is then that of its launcher."""
+    return engine is not None and engine.environment.get("kind") == "remote"
+
+
 async def _port(child: Child, log: Path) -> int:
     """Read the port on which a gateway listens from its stdout; a gateway that does not print it is ended."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from vlmhyperbench.analysis.comparison import Delta, Verdict
 from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.analysis.gates import Check, Side, WholeRun, check, is_met
 from vlmhyperbench.analysis.parity import Divergence, Parity
-from vlmhyperbench.domain.identity import Measurement
+from vlmhyperbench.domain.identity import Measurement, variables_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 
 DELTA = Delta(
@@ -254,6 +255,24 @@ def test_speeds_of_two_kinds_of_machine_decide_nothing(wording: Wording) -> None
     wording(result.message)
     unknown = replace(SIDE, measurement=replace(MEASUREMENT, machines=frozenset()))
     assert status(rule, other=unknown) == "passed"
+
+
+def test_speeds_of_engines_with_other_settings_of_their_workers_decide_nothing(wording: Wording) -> None:
+    rule = {"speed": "latency_p50_ms", "max_increase": 1}
+
+    def measured(*engines: Mapping[str, object]) -> Side:
+        return replace(SIDE, measurement=replace(MEASUREMENT, variables=variables_of(engines)))
+
+    one, two = ({"argv": ["engine"], "variables": {"OMP_NUM_THREADS": number, "A": "1"}} for number in "12")
+    for other in (measured(two), measured(one, two)):
+        (result,) = run(rule, baseline=measured(one), other=other)
+        assert result.status == "inconclusive"
+        wording(result.message)
+    none, endpoint, older = {"argv": ["engine"], "variables": {}}, {"argv": [], "variables": {}}, {"argv": ["engine"]}
+    (result,) = run(rule, baseline=measured(one), other=measured(one, none))
+    assert result.status == "inconclusive"
+    for other in (measured(one), measured(endpoint), measured(older)):
+        assert status(rule, baseline=measured(one), other=other) == "passed"
 
 
 def test_a_share_of_the_requests_may_be_lost(wording: Wording) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,11 @@ from vlmhyperbench.certifying.certificates import (
     require,
     subject_of,
 )
+from vlmhyperbench.certifying.checking import _measured
 from vlmhyperbench.domain.specs import ModelTarget, PackageRef
 from vlmhyperbench.errors import Conflict
+from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
+from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.testing.certificates import CHECK_NAMES, Certificate, CheckResult
 from vlmhyperbench_sdk.testing.conformance_checks import CHECKS
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -176,3 +180,30 @@ def test_a_missing_certificate_is_refused_with_what_to_type(subject: Subject, wo
 
 def test_a_target_that_requires_nothing_has_the_digest_that_it_always_had() -> None:
     assert "requires_certificate" not in target().model_dump(mode="json")
+
+
+REMOTE = """
+import json, os, sys
+environment = {"kind": sys.argv[1]}
+print(json.dumps({"host": "127.0.0.1", "packages": {}, "environment": environment}), flush=True)
+order = json.loads(sys.stdin.readline())
+os.execvpe(order["argv"][0], order["argv"], {**os.environ, **order["env"]})
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "measured_at"), [("remote", "tunnel"), ("docker", "engine")])
+async def test_a_baseline_says_whether_it_was_measured_through_the_tunnel_to_a_rented_machine(
+    kind: str, measured_at: str, tmp_path: Path
+) -> None:
+    (tmp_path / "launcher.py").write_text(REMOTE)
+    launcher = (sys.executable, str(tmp_path / "launcher.py"), kind)
+    options = GatewayOptions(environment=EngineEnvironment(launcher=launcher), log=tmp_path / "gateway.log")
+    gateway = await GatewayClient.start(options)
+    try:
+        status = await gateway.load(LoadRequest(model="m", backend_class="simulated"))
+        measured, where = _measured(status, gateway)
+    finally:
+        await gateway.close()
+    assert status.measured_at == "engine"
+    assert (measured.endpoint.url, where) == (f"{status.engine_url}/v1/chat/completions", measured_at)

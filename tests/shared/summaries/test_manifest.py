@@ -21,13 +21,15 @@ def test_claims_that_used_the_same_stand_once_and_others_apart() -> None:
         claim(id="first", environment=used),
         claim(id="second", environment=used),
         claim(id="third", environment={**used, "key": "other"}),
+        claim(id="fourth", environment=used, engine={**ENGINE, "variables": {"OMP_NUM_THREADS": "1"}}),
         claim(id="scoring", job="SCORE", engine=None),
     ]
     manifest = manifest_of(SPEC, claims, run=ABOUT, origins={})
     assert manifest["schema"] == SCHEMA
     engines = manifest["engines"]
     assert isinstance(engines, list)
-    assert [used["claims"] for used in engines] == [["first", "second"], ["third"]]
+    assert [used["claims"] for used in engines] == [["first", "second"], ["third"], ["fourth"]]
+    assert [used["engine"]["variables"] for used in engines] == [None, None, {"OMP_NUM_THREADS": "1"}]
     assert (engines[0]["environment"], engines[0]["certificate"]) == (
         {"kind": "virtualenv", "key": "k"},
         {"file": "f"},

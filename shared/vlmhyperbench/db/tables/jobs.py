@@ -99,7 +99,7 @@ class ClaimRow(SQLModel, table=True):
     anchor_monotonic_ns: int | None = bigint_column()
     anchor_wall_ns: int | None = bigint_column()
     measured_at: str | None = None
-    """`engine` or `gateway`: which URL was measured."""
+    """`engine`, `gateway` or `tunnel`: which URL was measured."""
     started_at: datetime = now_column()
     ended_at: datetime | None = instant_column()
     machine_id: str | None = None
