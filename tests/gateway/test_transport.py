@@ -69,12 +69,12 @@ COUNTED = b"HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nabc"
 
 
 @pytest.mark.anyio
-async def test_chunks_arrive_singly_and_the_connection_persists() -> None:
+async def test_chunks_that_arrive_together_are_one_piece_and_the_connection_persists() -> None:
     script = _Script(CHUNKED, COUNTED, CHUNKED)
     async with _client(script) as client:
-        assert await _ask(client, b"{}") == (200, [b"abc", b"de"])
+        assert await _ask(client, b"{}") == (200, [b"abcde"])
         assert await _ask(client) == (201, [b"abc"])
-        assert await _ask(client) == (200, [b"abc", b"de"])
+        assert await _ask(client) == (200, [b"abcde"])
     assert script.connections == 1
     assert script.requests[0].startswith(b"POST /base/path HTTP/1.1\r\nhost: 127.0.0.1:")
     assert b"\r\nx-key: k\r\n" in script.requests[0]
@@ -123,6 +123,8 @@ async def test_an_answer_that_is_not_read_to_its_end_closes_its_connection() -> 
         b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\nabc",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabc",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nabc",
+        COUNTED + COUNTED,
+        CHUNKED + b"HTTP/1.1 200 OK\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"a" * 2_000_000 + b"\r\n\r\n",
     ],
 )

@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Self
+
+import httptools
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_gateway.errors import EngineFailed
@@ -35,43 +38,94 @@ class _Connection:
 class EngineResponse:
     """Status and headers of an answer; its body is read once, by `pieces` or `read`."""
 
-    def __init__(self, connection: _Connection, status: int, headers: Mapping[str, str]) -> None:
+    def __init__(self, connection: _Connection) -> None:
         self._connection = connection
-        self.status = status
-        self.headers = headers
+        self._parser = httptools.HttpResponseParser(self)
+        self._has_head = False
+        self._has_ended = False
+        self._may_persist = False
+        self._arrived: list[bytes] = []
+        self.status = 0
+        self.headers: dict[str, str] = {}
         """Names in lower case."""
         self.is_complete = False
         """Whether the whole body was read, so that the connection can be used again."""
 
+    def on_message_begin(self) -> None:
+        """Refuse a second answer to one request, which would be taken for the answer to the next one."""
+        if self._has_ended:
+            raise ValueError("it answers one request twice")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header from the parser; those behind a body mean nothing here."""
+        if not self._has_head:
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_headers_complete(self) -> None:
+        """Take the end of a head from the parser; the one of an interim answer is skipped."""
+        self.status = self._parser.get_status_code()
+        if self.status >= 200:
+            self._has_head = True
+        else:
+            self.headers.clear()
+
+    def on_body(self, piece: bytes) -> None:
+        """Take a piece of the body from the parser."""
+        self._arrived.append(piece)
+
+    def on_message_complete(self) -> None:
+        """Take the end of an answer from the parser."""
+        self._has_ended = self._has_head
+        self._may_persist = self._parser.should_keep_alive()
+
+    async def with_head(self) -> Self:
+        """Read until the headers have arrived, perhaps with a part of the body, and return this.
+
+        Raises:
+            EngineFailed: what arrives is no answer in HTTP.
+            EOFError: the connection ended before a byte arrived.
+        """
+        size = 0
+        while not self._has_head:
+            arrived = await self._connection.reader.read(_PIECE_BYTES)
+            if not arrived:
+                if size:
+                    raise EngineFailed("The engine ended its answer within the headers.")
+                raise EOFError
+            size += len(arrived)
+            try:
+                self._parser.feed_data(arrived)
+            except httptools.HttpParserError as error:
+                raise EngineFailed("The engine does not speak HTTP/1.1.") from error
+            if not self._has_head and size > MAX_HEAD_BYTES:
+                raise EngineFailed("The engine's headers are too long.")
+        return self
+
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives, chunk by chunk if the engine sends chunks.
+        """Yield the body as it arrives; what arrived together is one piece.
 
         Raises:
             EngineFailed: the connection ended before the body did.
         """
-        reader = self._connection.reader
-        length = self.headers.get("content-length")
+        reader, arrived = self._connection.reader, self._arrived
+        is_open_ended = not self.headers.keys() & {"content-length", "transfer-encoding"}
         try:
-            if "chunked" in self.headers.get("transfer-encoding", "").lower():
-                while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-                    yield (await reader.readexactly(size + 2))[:-2]
-                while await reader.readuntil(b"\r\n") != b"\r\n":
-                    pass
-            elif length is not None:
-                left = int(length)
-                while left:
-                    piece = await reader.read(min(left, _PIECE_BYTES))
-                    if not piece:
-                        raise EngineFailed("The engine ended its answer early.")
-                    left -= len(piece)
+            while True:
+                if arrived:
+                    piece = arrived[0] if len(arrived) == 1 else b"".join(arrived)
+                    arrived.clear()
                     yield piece
-            else:
-                while piece := await reader.read(_PIECE_BYTES):
-                    yield piece
-                return
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            raise EngineFailed(f"The engine ended its answer early: {error}.") from error
-        self.is_complete = self.headers.get("connection", "").lower() != "close"
+                if self._has_ended:
+                    break
+                if data := await reader.read(_PIECE_BYTES):
+                    self._parser.feed_data(data)
+                elif is_open_ended:
+                    return
+                else:
+                    raise EngineFailed("The engine ended its answer early.")
+        except (OSError, httptools.HttpParserError) as error:
+            raise EngineFailed(f"The engine broke its answer off: {error}.") from error
+        self.is_complete = self._may_persist
 
     async def read(self, limit: int = 256 * 1024 * 1024) -> bytes:
         """Return the whole body.
@@ -149,7 +203,7 @@ class EngineClient:
                 if len(body) >= _PIECE_BYTES:
                     connection.writer.write(body)
                 await connection.writer.drain()
-                return await _read_head(connection)
+                return await EngineResponse(connection).with_head()
             except (OSError, EOFError) as error:
                 connection.close()
                 if not connection.is_used:
@@ -182,27 +236,3 @@ class EngineClient:
         except OSError as error:  # TimeoutError and SSLError are among them
             return error
         return _Connection(reader, writer)
-
-
-async def _read_head(connection: _Connection) -> EngineResponse:
-    while True:
-        try:
-            head = await connection.reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError as error:
-            if error.partial:
-                raise EngineFailed("The engine ended its answer within the headers.") from error
-            raise
-        except asyncio.LimitOverrunError as error:
-            raise EngineFailed("The engine's headers are too long.") from error
-        lines = head.decode("latin-1").split("\r\n")
-        version, _, rest = lines[0].partition(" ")
-        status = 0
-        with suppress(ValueError):
-            status = int(rest[:3])
-        if not version.startswith("HTTP/1.") or not 100 <= status <= 599:
-            raise EngineFailed("The engine does not speak HTTP/1.1.")
-        if status >= 200:
-            headers = (line.partition(":") for line in lines[1:] if line)
-            return EngineResponse(
-                connection, status, {name.strip().lower(): value.strip() for name, _, value in headers}
-            )

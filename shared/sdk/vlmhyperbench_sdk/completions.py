@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, Never
 
 Part = Literal["delta", "message"]
 
@@ -189,37 +189,61 @@ def parse_document(data: bytes) -> Parsed:
     """
     data = data.removeprefix(BOM)
     text = data.decode("utf-8", "replace")
-    replaced: list[str] = []
-
-    def to_float(digits: str) -> float | None:
-        value = float(digits)
-        if math.isfinite(value):
-            return value
-        replaced.append(digits)
-        return None
-
-    def to_int(digits: str) -> int | None:
-        if len(digits) <= _MAX_DIGITS:
-            return int(digits)
-        replaced.append(digits)
-        return None
-
+    is_exact = "\N{REPLACEMENT CHARACTER}" not in text or _is_unicode(data)
     try:
-        document = json.loads(text, parse_constant=replaced.append, parse_float=to_float, parse_int=to_int)
+        try:
+            document = _EXACT.decode(text)
+        except _ImpossibleNumber:
+            document, is_exact = _LENIENT.decode(text), False
         if b"\\ud" in data or b"\\uD" in data:
             # An escaped lone surrogate is valid JSON, but not valid Unicode.
             written = json.dumps(document, ensure_ascii=False)
             whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             if whole != written:
-                document = json.loads(whole)
-                replaced.append(whole)
+                document, is_exact = json.loads(whole), False
     except RecursionError:
         raise BadAnswer("it is nested too deeply") from None
     except ValueError:
         raise BadAnswer("it is not JSON") from None
-    return Parsed(
-        as_document(document), not replaced and ("\N{REPLACEMENT CHARACTER}" not in text or _is_unicode(data))
-    )
+    return Parsed(as_document(document), is_exact)
+
+
+class _ImpossibleNumber(Exception):
+    """A number that becomes null."""
+
+
+def _exact_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise _ImpossibleNumber
+    return int(digits)
+
+
+def _exact_float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise _ImpossibleNumber
+    return value
+
+
+def _or_null(read: Callable[[str], float]) -> Callable[[str], float | None]:
+    def read_or_null(digits: str) -> float | None:
+        try:
+            return read(digits)
+        except _ImpossibleNumber:
+            return None
+
+    return read_or_null
+
+
+def _refuse(_: str) -> Never:
+    raise _ImpossibleNumber
+
+
+# Built once: an event of a stream takes as long to parse as a decoder takes to be built.
+_EXACT = json.JSONDecoder(parse_constant=_refuse, parse_float=_exact_float, parse_int=_exact_int)
+_LENIENT = json.JSONDecoder(
+    parse_constant=lambda _: None, parse_float=_or_null(_exact_float), parse_int=_or_null(_exact_int)
+)
 
 
 def as_document(parsed: object) -> dict[str, Any]:
