@@ -60,7 +60,7 @@ def verdicts(certificate: Certificate) -> dict[str, str]:
 
 def test_llama_cpp_gets_a_certificate_with_the_versions_that_it_holds_for(gateway: GatewayProcess) -> None:
     certificate = certified(gateway, llama("weights", "mmproj"))
-    assert verdicts(certificate) == {**dict.fromkeys(CHECKS, "passed"), "regex": "refused"}, certificate.to_json()
+    assert verdicts(certificate) == dict.fromkeys(CHECKS, "passed"), certificate.to_json()
     assert certificate.is_conforming
     written = json.loads(certificate.to_json())
     assert written["schema"] == "vlmhb/certificate/v1"

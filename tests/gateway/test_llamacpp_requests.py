@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from io import BytesIO
 
+import jsonschema
 import pytest
 from PIL import Image
 
@@ -90,12 +92,82 @@ def test_formats_are_kept_and_several_images_are_read(gateway: GatewayProcess) -
     assert _text(gateway, [*images, {"type": "text", "text": "kind?"}], ignore_eos=True)
 
 
+NULL: JsonObject = {"type": "null"}
+DATE: JsonObject = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
+ENFORCED: dict[str, JsonObject] = {
+    "pattern in anyOf": {
+        "type": "object",
+        "properties": {"date": {"anyOf": [DATE, NULL]}, "total": {"anyOf": [{"type": "number", "minimum": 3}, NULL]}},
+        "required": ["date", "total"],
+        "additionalProperties": False,
+    },
+    "pattern without anchors": {"type": "string", "pattern": "[0-9]{3}", "maxLength": 9},
+    "pattern of what is not": {"type": "string", "pattern": "^[^0-9A-Z]{3}$"},
+    "$ref": {"$ref": "#/$defs/short", "$defs": {"short": {"type": "string", "minLength": 2, "maxLength": 5}}},
+    "bounds": {"type": "number", "exclusiveMinimum": 0.5, "maximum": 0.75},
+    "counts": {"type": "array", "items": {"enum": ["a", 1, None]}, "minItems": 2, "maxItems": 3},
+    "allOf": {"allOf": [{"type": "string", "maxLength": 4}, {"type": "string", "pattern": "^[a-c]+$"}]},
+}
+
+
+@pytest.mark.parametrize("name", ENFORCED)
+def test_a_schema_is_enforced_whole(gateway: GatewayProcess, name: str) -> None:
+    wanted: JsonValue = {"type": "json_schema", "json_schema": {"schema": ENFORCED[name]}}
+    for seed in range(6):
+        answer = _text(gateway, response_format=wanted, temperature=2, seed=seed, max_tokens=200)
+        jsonschema.validate(json.loads(answer), ENFORCED[name])
+
+
+@pytest.mark.parametrize("pattern", [r"\d{3}-(yes|no)", r"[^a-z\s]{4}", 'a/b\n"c"', ".{5}"])
+def test_an_answer_matches_its_pattern_as_a_whole(gateway: GatewayProcess, pattern: str) -> None:
+    wanted: JsonValue = {"type": "regex", "regex": pattern}
+    for seed in range(4):
+        answer = _text(gateway, response_format=wanted, temperature=2, seed=seed, max_tokens=60)
+        assert re.fullmatch(pattern, answer), answer
+
+
+REFUSED: dict[str, JsonObject] = {
+    "uniqueItems": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    "propertyNames": {"type": "object", "propertyNames": {"enum": ["a"]}},
+    "not": {"anyOf": [{"type": "object", "properties": {"a": {"not": {"type": "string"}}}}, NULL]},
+    "oneOf": {"oneOf": [{"type": "string"}, {"type": "string", "minLength": 3}]},
+    "contains": {"type": "array", "contains": {"type": "string"}},
+    "dependentRequired": {"type": "object", "dependentRequired": {"a": ["b"]}},
+    "look-around": {"anyOf": [{"type": "string", "pattern": "^(?=a)[a-z]$"}, NULL]},
+    "Unknown format": {"type": "string", "format": "invoice-number"},
+    "Invalid type": {"type": "sonnet"},
+    "has a character that JSON escapes": {"anyOf": [{"type": "string", "pattern": '^"[ab]"$'}, NULL]},
+}
+"""What llguidance cannot enforce → such a schema; llama.cpp by itself would answer most of them freely."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_schema_that_cannot_be_enforced_whole_is_refused_by_name(gateway: GatewayProcess, name: str) -> None:
+    wanted: JsonValue = {"type": "json_schema", "json_schema": {"schema": REFUSED[name]}}
+    refused = gateway.chat({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "response_format": wanted})
+    assert (refused.status, refused.error_code()) == (400, "unsupported")
+    assert name in refused.body.decode()
+
+
 @pytest.mark.parametrize(
-    "fields", [{"response_format": {"type": "regex", "regex": "[0-9]+"}}, {"min_tokens": 3}, {"guided_regex": "x"}]
+    "fields",
+    [
+        {"response_format": {"type": "regex", "regex": "a(?=b)"}},
+        {"response_format": {"type": "regex", "regex": "["}},
+        {"grammar": "%llguidance {}\nstart: nothing"},
+        {"grammar": "root ::= ["},
+        {"grammar": 'root ::= "a"', "response_format": {"type": "json_object"}},
+    ],
 )
+def test_a_grammar_that_would_have_no_effect_is_refused(gateway: GatewayProcess, fields: JsonObject) -> None:
+    refused = gateway.chat({"model": "m", "messages": [{"role": "user", "content": "Hi"}], **fields})
+    assert refused.status == 400, refused.body
+
+
+@pytest.mark.parametrize("fields", [{"min_tokens": 3}, {"guided_regex": "x"}])
 def test_what_llama_cpp_cannot_do_is_refused_by_name(gateway: GatewayProcess, fields: JsonObject) -> None:
     request: JsonObject = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **fields}
     refused = gateway.chat(request)
     assert refused.status == 400
     assert refused.error_code() in {"unsupported", "unknown_field"}
-    assert any(name in refused.body.decode() for name in (*fields, "regex"))
+    assert any(name in refused.body.decode() for name in fields)

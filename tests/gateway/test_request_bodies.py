@@ -112,8 +112,8 @@ def test_every_body_is_at_the_offset_of_the_table(tmp_path: Path) -> None:
 def test_a_request_that_cannot_be_translated_leaves_nothing_behind(tmp_path: Path) -> None:
     out = tmp_path / "bodies.bin"
     out.write_bytes(b"before")
-    requests = _lines(tmp_path, _request("a"), _request("b", response_format={"type": "regex", "regex": "x"}))
-    with pytest.raises(RequestRefused, match="regex") as caught:
+    requests = _lines(tmp_path, _request("a"), _request("b", min_tokens=3))
+    with pytest.raises(RequestRefused, match="min_tokens") as caught:
         write_bodies(LlamaCpp(), requests, out, {})
     assert (caught.value.ordinal, caught.value.code) == (8, "unsupported")
     assert out.read_bytes() == b"before"

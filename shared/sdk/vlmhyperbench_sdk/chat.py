@@ -94,6 +94,24 @@ def translate(
     return body
 
 
+def constraint_of(body: JsonObject, *, others: Collection[str]) -> Mapping[str, JsonValue] | None:
+    """Return the response format by which a translated request constrains its answer; None if the answer is free.
+
+    Args:
+        body: The request.
+        others: The engine's own fields that constrain an answer.
+
+    Raises:
+        InvalidInput: one of them is there beside the response format.
+    """
+    wanted = body.get("response_format")
+    if not isinstance(wanted, Mapping) or wanted["type"] == "text":
+        return None
+    if second := next((name for name in others if name in body), None):
+        raise InvalidInput(f"Both response_format and {second} constrain the answer.", cure="Leave out one of them.")
+    return wanted
+
+
 def greeting(model: str, **more: JsonValue) -> JsonObject:
     """Return a chat body that warms an engine up: a short greedy answer."""
     messages: JsonValue = [{"role": "user", "content": "Hello"}]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from vlmhyperbench_sdk.chat import constraint_of
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import count_elements, read_config
@@ -108,11 +109,9 @@ def take_pattern(body: dict[str, JsonValue], *, constraints: Collection[str]) ->
     Raises:
         InvalidInput: the request has one of these fields beside a response format.
     """
-    wanted = body.get("response_format")
-    if not isinstance(wanted, Mapping) or wanted["type"] == "text":
+    wanted = constraint_of(body, others=constraints)
+    if wanted is None:
         return None
-    if second := next((name for name in constraints if name in body), None):
-        raise InvalidInput(f"Both response_format and {second} constrain the answer.", cure="Leave out one of them.")
     if wanted["type"] == "regex":
         del body["response_format"]
         return str(wanted["regex"])

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from vlmhyperbench_llamacpp.formats import constrain
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
-from vlmhyperbench_sdk.chat import greeting, translate
+from vlmhyperbench_sdk.chat import FORMATS, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
@@ -86,16 +87,11 @@ class LlamaCpp:
         """Translate to llama.cpp's fields; its prompt cache stays off, because repeated images would falsify TTFT.
 
         Raises:
-            InvalidInput: the request is malformed, has a field that llama.cpp does not support, or requests an answer
-                by regular expression or of a minimum length.
+            InvalidInput: the request is malformed, has a field that llama.cpp does not support, asks for a format that
+                it cannot enforce whole, or for a minimum length.
         """
-        body = translate(
-            request,
-            formats=("text", "json_object", "json_schema"),
-            model_params=SAMPLING,
-            optional=("n", "ignore_eos"),
-            vendor=SAMPLING,
-        )
+        body = translate(request, formats=FORMATS, model_params=SAMPLING, optional=("n", "ignore_eos"), vendor=SAMPLING)
+        constrain(body)
         body["cache_prompt"] = False
         if body.get("temperature") != 0:
             body = {**NEUTRAL, **body}

@@ -18,6 +18,9 @@ import xllamacpp
 def main() -> int:
     """Load the model, serve on loopback and wait for the signal; exit with 1 if the model cannot be loaded."""
     args = _parse()
+    if not xllamacpp.json_schema_to_grammar("{}").startswith("%llguidance"):
+        print("This xllamacpp is built without llguidance, which enforces formats.", file=sys.stderr, flush=True)
+        return 1
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
