@@ -105,7 +105,7 @@ parity: $(VENV)/.dev  ## Ask every engine the same questions, as the experiment 
 		--gate tests/engines/same_answers.yaml --out .venvs/parity/report
 
 # SkyPilot, for tests with machines that are rented from a provider on this one.
-.venvs/rented: shared/vlmhyperbench/environments/remote_end.py | $(VENV)/.dev
+.venvs/rented: shared/vlmhyperbench/environments/skypilot.py | $(VENV)/.dev
 	$(BIN)/python -m tests.engines.rented $(CURDIR)/$@
 
 clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang .venvs/rented  ## Real engines, and other load generators against the gateway.

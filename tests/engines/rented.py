@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.remote_end import skypilot_spec
+from vlmhyperbench.environments.skypilot import skypilot_spec
 
 
 async def build(folder: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support.processes import eventually
 from tests.support.rented import KEY, Provider, may_make_machines, missing_programs
 from vlmhyperbench.domain.environments import RemoteSpec
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.remote_end import machines_in
+from vlmhyperbench.environments.rented_records import machines_in
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest

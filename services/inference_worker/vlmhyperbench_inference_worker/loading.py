@@ -21,7 +21,7 @@ from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
 from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
 from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.drivers import check_driver
-from vlmhyperbench.environments.installer import TIMEOUT_S as INSTALLER_TIMEOUT_S
+from vlmhyperbench.environments.programs import TIMEOUT_S as INSTALLER_TIMEOUT_S
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets

@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from vlmhyperbench.environments.docker_daemon import remove_orphaned_containers
-from vlmhyperbench.environments.remote_end import return_forgotten
+from vlmhyperbench.environments.rented_end import return_forgotten
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings

@@ -19,7 +19,7 @@ from vlmhyperbench.environments.hosting import OWN as SDK
 from vlmhyperbench.environments.listing import Wanted, key_of, list_environments
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.remote_machines import plan_remote, remote_key
+from vlmhyperbench.environments.rented_machines import plan_rented, rented_key
 from vlmhyperbench.environments.resolving import packages_of
 from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.environments.wheels import Workshop
@@ -107,8 +107,8 @@ def build(
     async def prepare(spec: EnvironmentSpec, own: tuple[str, ...]) -> dict[str, object]:
         if isinstance(spec, RemoteSpec):
             workshop = Workshop(store=EnvironmentStore(folder), logs=logs, secrets_dir=settings.secrets_dir)
-            made = await plan_remote(spec, workshop, tell=tell)
-            return {"key": remote_key(spec, made), "packages": packages_of(made), "rented": spec.cloud}
+            made = await plan_rented(spec, workshop, tell=tell)
+            return {"key": rented_key(spec, made), "packages": packages_of(made), "rented": spec.cloud}
         block = prepared(spec, folder, logs, secrets_dir=settings.secrets_dir, tell=tell, own=own)
         async with block as ready:
             return {

@@ -18,8 +18,8 @@ from vlmhyperbench.data.weights import cached_files, locate, verify
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.recipes import MMPROJ, WEIGHTS, RecipeSpec
 from vlmhyperbench.environments.base import Tell, tell_nobody
-from vlmhyperbench.environments.installer import Step, run_step
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.programs import Step, run_step
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.settings import Settings
 

@@ -7,17 +7,19 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from vlmhyperbench.domain.environments import ApptainerSpec
 from vlmhyperbench.environments.apptainer_command import execute, find_apptainer
 from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell, disk_is_full
-from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.installer import index_passwords, is_unreachable
+from vlmhyperbench.environments.installer_commands import INSTALLER_VARIABLES
+from vlmhyperbench.environments.programs import Step, last_lines, run_step
 from vlmhyperbench.environments.standing_in import ABOUT, Order
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
-from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.errors import Conflict, NotFound, Unavailable
 
 RUN = "vlmhyperbench.environments.apptainer_run"
 _KEY_LENGTH = 16
@@ -106,10 +108,21 @@ async def _sif(spec: ApptainerSpec, folder: Path, log: Path) -> Path:
         source = str(definition)
     sif = folder / "image.sif"
     argv = [find_apptainer(), "build", "--disable-cache", str(sif), source]
-    what = "The container of Apptainer cannot be built"
-    await run_step(Step(argv=argv, log=log, cwd=folder, what=what, code="environment_failed", cure=_CORRECT))
+    what, code = "The container of Apptainer cannot be built", "environment_failed"
+    step = Step(argv=argv, log=log, cwd=folder, what=what, code=code, cure=_CORRECT, program="build")
+    # A definition may install packages, from the indexes of this machine.
+    await run_step(step, inherited=INSTALLER_VARIABLES, secrets=index_passwords(), explain=_unreachable)
     sif.chmod(0o444)
     return sif
+
+
+def _unreachable(step: Step, _status: int, output: Sequence[str]) -> Unavailable | None:
+    """Return the error of a server that does not answer; None where a build failed for another reason."""
+    if not is_unreachable(output):
+        return None
+    message = f"{step.what}, because a server does not answer. The end of the build's log:\n{last_lines(output)}\n"
+    cure = "Check the network, and the servers that the definition names."
+    return Unavailable(message, cure=cure, code="source_unreachable")
 
 
 def _is_sif(file: Path, digest: str | None) -> bool:

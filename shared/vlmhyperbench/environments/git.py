@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from vlmhyperbench.domain.packages import COMMIT
-from vlmhyperbench.environments.installer import last_lines, run_logged, variables_like
+from vlmhyperbench.environments.programs import last_lines, run_logged, variables_like
 from vlmhyperbench.errors import Denied, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 
 _VARIABLES: Final = (

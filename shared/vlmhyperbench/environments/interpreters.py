@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmhyperbench.domain.environments import VirtualenvSpec
-from vlmhyperbench.environments import injection
-from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments import installer_commands
+from vlmhyperbench.environments.installer import run_installer
+from vlmhyperbench.environments.programs import Step, run_step
 from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.errors import InvalidInput, NotFound
 
@@ -46,7 +47,7 @@ async def find_interpreter(spec: VirtualenvSpec, store: EnvironmentStore, logs: 
         return OWN_INTERPRETER
     store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     step = Step(
-        argv=injection.find_python(spec.python),
+        argv=installer_commands.find_python(spec.python),
         log=logs / "environment-python.log",
         cwd=store.folder,
         what=f"There is no Python {spec.python} on this machine",
@@ -54,7 +55,7 @@ async def find_interpreter(spec: VirtualenvSpec, store: EnvironmentStore, logs: 
         cure=f"Install Python {spec.python}, or leave out python in the environment's entry.",
     )
     try:
-        path = (await run_step(step)).strip().splitlines()[-1]
+        path = (await run_installer(step)).strip().splitlines()[-1]
     except InvalidInput as error:
         raise NotFound(f"{step.what}.", cure=step.cure, code=step.code) from error
     about = Step(

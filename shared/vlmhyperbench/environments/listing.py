@@ -11,7 +11,7 @@ from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, Environ
 from vlmhyperbench.environments.apptainer_images import apptainer_key
 from vlmhyperbench.environments.docker_images import docker_key
 from vlmhyperbench.environments.interpreters import find_interpreter
-from vlmhyperbench.environments.remote_end import machines_in
+from vlmhyperbench.environments.rented_records import is_busy, machines_in
 from vlmhyperbench.environments.resolving import environment_key, spec_key
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import NotFound
@@ -106,11 +106,10 @@ async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, l
 
 
 def _rented(name: str, store: EnvironmentStore) -> Listed:
-    is_busy = EnvironmentStore(store.folder / "machines").is_busy(name)
     return Listed(
         key=name,
         kind="remote",
-        state="in use" if is_busy else "not returned",
+        state="in use" if is_busy(store.folder, name) else "not returned",
         entries=(),
         python=None,
         packages=None,

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.packages import IndexPackage
-from vlmhyperbench.environments import injection
+from vlmhyperbench.environments import installer_commands
 from vlmhyperbench.environments.base import Prepared, Tell, disk_is_full
 from vlmhyperbench.environments.conda_lines import python_version
-from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import Interpreter, builder_of, find_interpreter
+from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.resolving import (
     CORRECT,
     environment_key,
@@ -114,12 +115,12 @@ class _Building:
             if manager == "conda":
                 folder.mkdir()
             else:
-                await self._run(key, injection.create(folder, python=self.interpreter.path, manager=manager))
+                await self._run(key, installer_commands.create(folder, python=self.interpreter.path, manager=manager))
             file = store.packages_file(key)
             file.write_text(self.resolved, encoding="utf-8")
             if manager == "conda":
-                await self._run(key, injection.install_conda(file, folder))
-            await self._run(key, injection.install(file, python=str(python), manager=manager))
+                await self._run(key, installer_commands.install_conda(file, folder))
+            await self._run(key, installer_commands.install(file, python=str(python), manager=manager))
             size_bytes = await asyncio.to_thread(_size_of, folder)
             store.mark_ready(
                 key,
@@ -136,7 +137,7 @@ class _Building:
             raise
 
     async def _run(self, key: str, argv: Sequence[str]) -> None:
-        await run_step(
+        await run_installer(
             Step(
                 argv=argv,
                 log=self.workshop.logs / f"environment-{key}.log",

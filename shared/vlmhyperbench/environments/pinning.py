@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmhyperbench.domain.packages import GitPackage, IndexPackage, LocalPackage
-from vlmhyperbench.environments import injection
+from vlmhyperbench.environments import installer_commands
 from vlmhyperbench.environments.base import Tell
-from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import OWN_INTERPRETER
+from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
@@ -77,7 +78,7 @@ async def _look_up(source: PypiSource, workshop: Workshop) -> None:
         requirements, out = Path(made, "requirements.txt"), Path(made, "resolved.txt")
         write_whole(requirements, f"{source.name}=={source.version}\n".encode())
         step = Step(
-            argv=[*injection.resolve(requirements, None, python=OWN_INTERPRETER.path, out=out), "--no-deps"],
+            argv=[*installer_commands.resolve(requirements, None, python=OWN_INTERPRETER.path, out=out), "--no-deps"],
             log=workshop.logs / "packages.log",
             cwd=Path(made),
             what=f"No index has {source.name} {source.version}",
@@ -85,6 +86,6 @@ async def _look_up(source: PypiSource, workshop: Workshop) -> None:
             cure="Correct name and version.",
         )
         try:
-            await run_step(step)
+            await run_installer(step)
         except InvalidInput as error:
             raise NotFound(error.message, cure=error.cure, code=error.code) from error

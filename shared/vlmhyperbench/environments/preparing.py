@@ -11,7 +11,7 @@ from vlmhyperbench.environments.apptainer_images import prepared_apptainer
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.docker_images import prepared_docker
 from vlmhyperbench.environments.local_venv import prepared_virtualenv
-from vlmhyperbench.environments.remote_machines import prepared_remote
+from vlmhyperbench.environments.rented_machines import prepared_rented
 from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.environments.wheels import Workshop
 
@@ -56,5 +56,5 @@ def _prepared(
     if isinstance(spec, ApptainerSpec):
         return prepared_apptainer(spec, workshop.store.folder, workshop.logs, tell=tell)
     if isinstance(spec, RemoteSpec):
-        return prepared_remote(spec, workshop, tell=tell)
+        return prepared_rented(spec, workshop, tell=tell)
     return prepared_virtualenv(spec, workshop, tell=tell, own=own)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
-from vlmhyperbench.environments import injection
+from vlmhyperbench.environments import installer_commands
 from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.conda_lines import conda_packages, python_version
-from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import OWN_INTERPRETER, Interpreter
 from vlmhyperbench.environments.own_wheels import installed_versions, own_wheels
+from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
 from vlmhyperbench.files import replacing
 
@@ -31,7 +32,7 @@ def spec_key(
     spec: VirtualenvSpec, interpreter: Interpreter, store: EnvironmentStore, *, own: Collection[str] = ()
 ) -> str:
     """Return the name under which the resolution of a spec is kept; `own` are distributions of the platform."""
-    platform = injection.RENTED_PLATFORM if interpreter.is_elsewhere else sysconfig.get_platform()
+    platform = installer_commands.RENTED_PLATFORM if interpreter.is_elsewhere else sysconfig.get_platform()
     about = [digest_of(spec), interpreter.version, platform, *own_requirements(own, store)]
     return sha256(json.dumps(about).encode()).hexdigest()[:KEY_LENGTH]
 
@@ -119,7 +120,7 @@ async def _resolve(
 
     async def run(argv: Sequence[str]) -> None:
         code = "environment_unresolvable"
-        await run_step(Step(argv=argv, log=log, cwd=made, what=what, code=code, cure=CORRECT))
+        await run_installer(Step(argv=argv, log=log, cwd=made, what=what, code=code, cure=CORRECT))
 
     requirements, overrides, out = made / "requirements.txt", made / "overrides.txt", made / "resolved.txt"
     requirements.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -129,13 +130,15 @@ async def _resolve(
     python, version, conda = interpreter.path, None, ""
     if spec.manager == "conda":
         listed = made / "conda.txt"
-        await run(injection.resolve_conda(spec.conda, spec.channels, python=interpreter.version, out=listed))
+        await run(installer_commands.resolve_conda(spec.conda, spec.channels, python=interpreter.version, out=listed))
         conda = listed.read_text(encoding="utf-8")
         python, version = OWN_INTERPRETER.path, python_version(conda)
     given, rented = overrides if spec.overrides else None, None
     if interpreter.is_elsewhere:
-        version, rented = interpreter.version, injection.RENTED_PLATFORM
+        version, rented = interpreter.version, installer_commands.RENTED_PLATFORM
     await run(
-        injection.resolve(requirements, given, python=python, out=out, python_version=version, python_platform=rented)
+        installer_commands.resolve(
+            requirements, given, python=python, out=out, python_version=version, python_platform=rented
+        )
     )
     return conda + out.read_text(encoding="utf-8")

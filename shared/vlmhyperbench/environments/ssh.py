@@ -11,11 +11,17 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from vlmhyperbench.environments.programs import Step, last_lines
 from vlmhyperbench.errors import Unavailable
 
-FOLDER = "vlmhyperbench"
+FOLDER: Final = "vlmhyperbench"
 """Folder on the machine, in the home folder of its user."""
+SSH_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SSH_AUTH_SOCK")
+"""Variables that ssh and rsync inherit."""
+LOST: Final = 255
+"""Exit status of ssh, and of rsync through it, where the connection fails."""
 
 
 def programs() -> str:
@@ -99,6 +105,14 @@ class Machine:
         shell = shlex.join(["ssh", *self.options(known_hosts), "-p", str(self.port)])
         flags = ["--archive", "--copy-links", "--relative", "--partial", "--mkpath", "--exclude=__pycache__"]
         return ["rsync", *flags, "--rsh", shell, *sources, f"{self.user}@{self.host}:{target}/"]
+
+
+def lost_connection(step: Step, status: int, output: Sequence[str]) -> Unavailable | None:
+    """Return the error of a machine that is not reached any more; None where a command there has failed."""
+    if status != LOST:
+        return None
+    message = f"{step.what}, because it is not reached. The end of ssh's log:\n{last_lines(output)}\n"
+    return Unavailable(message, cure="Check the network, and try again.", code="machine_unreachable")
 
 
 def _forward(port: int) -> str:

@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from vlmhyperbench.domain.packages import GROUPS, GitPackage, LocalPackage, identity_of
-from vlmhyperbench.environments import injection
+from vlmhyperbench.environments import installer_commands
 from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.git import Repository
-from vlmhyperbench.environments.installer import Step, run_step
+from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import Interpreter
+from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore, wheel_lock
 from vlmhyperbench.errors import Conflict, InvalidInput
 from vlmhyperbench.folders import content_sha256, copy_content
@@ -120,9 +121,9 @@ class Workshop:
         else:
             await asyncio.to_thread(_copy, package, source, out)
         if not list(out.iterdir()):
-            await run_step(
+            await run_installer(
                 Step(
-                    argv=injection.build_wheel(source, python=python, out=out),
+                    argv=installer_commands.build_wheel(source, python=python, out=out),
                     log=self.logs / "packages.log",
                     cwd=made,
                     what=f"The package {package.name} ({package.origin}) cannot be built",

@@ -9,7 +9,7 @@ from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import Prepared
 from vlmhyperbench.environments.hosting import metric_hosts, prepared_for_metrics
-from vlmhyperbench.environments.installer import TIMEOUT_S
+from vlmhyperbench.environments.programs import TIMEOUT_S
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.worker.claims import ClaimedJob

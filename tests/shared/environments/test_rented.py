@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from vlmhyperbench.environments.remote_run import moved
+from vlmhyperbench.environments.rented_run import moved
 from vlmhyperbench.environments.ssh import Machine, programs
 from vlmhyperbench.errors import Unavailable
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from vlmhyperbench.environments.programs import PROGRAM_VARIABLES
 from vlmhyperbench.extras import needed_for
 
 Manager = Literal["uv", "pip", "conda"]
 
 INSTALLER_VARIABLES = (
-    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_*", "NETRC"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "CC", "CXX", "CUDA_HOME"),
+    *PROGRAM_VARIABLES,
+    *("NETRC", "CC", "CXX", "CUDA_HOME"),
     *("UV_INDEX*", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX", "UV_OFFLINE"),
     *("UV_CONFIG_FILE", "UV_NO_CONFIG", "UV_CACHE_DIR", "UV_NO_CACHE", "UV_LINK_MODE", "UV_HTTP_*", "UV_CONCURRENT_*"),
     *("UV_KEYRING_PROVIDER", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST", "UV_EXCLUDE_NEWER"),

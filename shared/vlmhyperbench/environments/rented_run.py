@@ -1,4 +1,4 @@
-"""`python -m vlmhyperbench.environments.remote_run ORDER PATH…`: run an engine on a rented machine, in its place.
+"""`python -m vlmhyperbench.environments.rented_run ORDER PATH…`: run an engine on a rented machine, in its place.
 
 The files that the engine reads are sent to the machine and verified there. The engine listens on the machine's
 loopback, and the same port of this machine leads to it through the SSH connection that runs it. When this process
@@ -19,24 +19,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from vlmhyperbench.domain.environments import RemoteSpec
-from vlmhyperbench.environments.ssh import Machine
+from vlmhyperbench.environments.rented_records import RentedRecord
+from vlmhyperbench.environments.ssh import LOST, Machine
 from vlmhyperbench.environments.standing_in import INIT, Order, pass_stdin, run_launcher, write_output
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.processes import tied
 from vlmhyperbench_sdk.protocols import LOOPBACK
 
 _PIECE = 65_536
-_LOST = 255
-"""Exit status of ssh where the connection fails."""
 _TAIL = 2000
 
 
 def launch(order: Order, paths: list[str]) -> int:
     """Run the engine; return its exit status, or 128 and the number of the signal that killed it."""
-    spec, marker = RemoteSpec(**order.spec), Path(order.marker)
-    machine = Machine(**json.loads(marker.read_text(encoding="utf-8"))["machine"])
-    hosts = marker.with_suffix(".hosts")
-    _send(machine, hosts, paths)
+    spec, record = RemoteSpec(**order.spec), RentedRecord.read(Path(order.marker))
+    machine = record.rented
+    _send(machine, record.hosts, paths)
     environment = {
         "kind": "remote",
         "cloud": spec.cloud,
@@ -53,7 +51,7 @@ def launch(order: Order, paths: list[str]) -> int:
         "argv": [moved(word, paths, machine) for word in plan["argv"]],
         "env": {name: moved(value, paths, machine) for name, value in plan["env"].items()},
     }
-    return _run(machine, hosts, there, plan["argv"][0], urlsplit(plan["url"]).port)
+    return _run(machine, record.hosts, there, plan["argv"][0], urlsplit(plan["url"]).port)
 
 
 def moved(word: str, paths: Sequence[str], machine: Machine) -> str:
@@ -85,7 +83,7 @@ def _run(machine: Machine, hosts: Path, plan: Mapping[str, object], python: str,
         while piece := os.read(output.fileno(), _PIECE):
             write_output(piece)
         status = connection.wait()
-    if status == _LOST:
+    if status == LOST:
         write_output(f"The connection to the machine {machine.name} ({machine.host}) was lost.\n".encode())
         return 1
     return status if status >= 0 else 128 - status
