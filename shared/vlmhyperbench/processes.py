@@ -31,6 +31,9 @@ TERM_SECONDS = 10.0
 LINE_BYTES = 1024 * 1024
 """Longest line that `Child.stdout.readline` accepts."""
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Where Linux says which boot this is; all containers of a machine share it."""
+
 _CREDENTIALS = re.compile(
     r"^(VLMHB_.*|PG(PASSWORD|PASSFILE|SERVICE.*)|.*(DATABASE|REDIS|BROKER|POSTGRES|VALKEY)_?(URL|DSN|URI)"
     r"|.*(SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_?KEY|_TOKEN))$",
@@ -81,6 +84,41 @@ def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[by
     for folder in proc.glob("[0-9]*"):
         with suppress(OSError):
             yield int(folder.name), frozenset((folder / "environ").read_bytes().split(b"\0"))
+
+
+def boot_id() -> str:
+    """Return the id of the kernel's boot, which all containers of a machine share.
+
+    Raises:
+        OSError: the system has none.
+    """
+    return BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def is_of_a_running_process(owner: str) -> bool:
+    """Return whether the process that `owner_of` described still runs, or cannot be judged from here."""
+    boot, namespace, pid, started = owner.split("/")
+    if (boot, namespace) != (boot_id(), _namespace()):
+        return boot == boot_id()  # a process of another namespace cannot be seen; one of an earlier boot has ended
+    return started == _started(int(pid))
+
+
+def owner_of(pid: int) -> str:
+    """Return the boot of the machine, the namespace of processes, the id of a process and when it was started."""
+    return "/".join((boot_id(), _namespace(), str(pid), _started(pid) or ""))
+
+
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def _started(pid: int) -> str | None:
+    """Return when a process was started, in ticks since the boot; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return None
+    return fields[19] if fields[0] != "Z" else None
 
 
 def tied(argv: Sequence[str], *, death_signal: signal.Signals = signal.SIGKILL) -> list[str]:

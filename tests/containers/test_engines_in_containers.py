@@ -27,7 +27,7 @@ from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
 from vlmhyperbench.environments.base import Prepared
 from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, remove_orphaned_containers
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.standing_in import owner_of
+from vlmhyperbench.processes import owner_of
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 

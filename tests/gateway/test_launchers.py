@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from vlmhyperbench.environments.standing_in import gpus, is_of_a_running_process, owner_of
+from vlmhyperbench.environments.standing_in import gpus
+from vlmhyperbench.processes import is_of_a_running_process, owner_of
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 

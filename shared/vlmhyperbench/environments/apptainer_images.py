@@ -5,31 +5,33 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.environments import ApptainerSpec
 from vlmhyperbench.environments.apptainer_command import execute, find_apptainer
-from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell, disk_is_full
+from vlmhyperbench.environments.base import Prepared, Tell
+from vlmhyperbench.environments.containers import prepared_container
 from vlmhyperbench.environments.installer import index_passwords, is_unreachable
 from vlmhyperbench.environments.installer_commands import INSTALLER_VARIABLES
 from vlmhyperbench.environments.programs import Step, last_lines, run_step
-from vlmhyperbench.environments.standing_in import ABOUT, Order
-from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.environments.standing_in import ABOUT
+from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore, Ready
 from vlmhyperbench.errors import Conflict, NotFound, Unavailable
 
 RUN = "vlmhyperbench.environments.apptainer_run"
-_KEY_LENGTH = 16
 _SIF = (32, b"SIF_MAGIC")
 """Where a SIF says what it is."""
 _CORRECT = "Correct the environment in the entry of the backend or the model."
 
 
 @asynccontextmanager
-async def prepared_apptainer(spec: ApptainerSpec, folder: Path, logs: Path, *, tell: Tell) -> AsyncIterator[Prepared]:
+async def prepared_apptainer(
+    spec: ApptainerSpec, store: EnvironmentStore, logs: Path, *, tell: Tell
+) -> AsyncIterator[Prepared]:
     """Build the SIF unless it is there, check its hash, and hold it while the block runs.
 
     Raises:
@@ -38,45 +40,20 @@ async def prepared_apptainer(spec: ApptainerSpec, folder: Path, logs: Path, *, t
         NotFound: the file is not on this machine.
         Unavailable: Apptainer is not installed, or the disk is full.
     """
-    store, key = EnvironmentStore(folder), apptainer_key(spec)
-
-    async def build() -> None:
-        await tell("installing", None)
-        await store.clear(key)
-        store.folder_of(key).mkdir(mode=0o700, parents=True)
-        try:
-            store.mark_ready(key, await _built(spec, store.folder_of(key), logs / f"environment-{key}.log"))
-        except BaseException:
-            shutil.rmtree(store.folder_of(key), ignore_errors=True)  # frees the space at once
-            raise
-
     find_apptainer()
-    async with AsyncExitStack() as held:
-        try:
-            ready, lock_fd = await store.hold_built(key, build, held, tell)
-        except OSError as error:
-            raise disk_is_full(error, folder) or error from error
-        await asyncio.to_thread(_check, ready)
-        order = Order(spec=spec.model_dump(mode="json"), marker=str(store.folder_of(key) / "ready.json"))
-        yield Prepared(
-            key=key,
-            python=spec.python,
-            python_version=ready.python_version,
-            packages=ready.packages,
-            lock_fd=lock_fd,
-            inherited=CONTAINER_VARIABLES,
-            image=ready.image,
-            launcher=order.argv(RUN),
-        )
+    key = apptainer_key(spec)
+    build = partial(_built, spec, logs / f"environment-{key}.log")
+    async with prepared_container(spec, store, key, RUN, build=build, check=_check, tell=tell) as ready:
+        yield ready
 
 
 def apptainer_key(spec: ApptainerSpec) -> str:
     """Return the key of a SIF: the hash of what it is built from."""
     source = [spec.sha256, spec.file if spec.sha256 is None else None, spec.definition]
-    return hashlib.sha256(json.dumps(["apptainer", source, spec.python]).encode()).hexdigest()[:_KEY_LENGTH]
+    return hashlib.sha256(json.dumps(["apptainer", source, spec.python]).encode()).hexdigest()[:KEY_LENGTH]
 
 
-async def _built(spec: ApptainerSpec, folder: Path, log: Path) -> Ready:
+async def _built(spec: ApptainerSpec, log: Path, folder: Path) -> Ready:
     started = time.monotonic()
     sif = await _sif(spec, folder, log)
     what = f"The interpreter {spec.python} of {spec.file or 'the definition'} does not run"

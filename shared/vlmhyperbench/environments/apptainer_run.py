@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import threading
 from pathlib import Path
+from typing import IO
 
 from vlmhyperbench.domain.environments import ApptainerSpec
 from vlmhyperbench.environments.apptainer_command import execute
-from vlmhyperbench.environments.standing_in import INIT, Order, gpus, pass_stdin, run_launcher, write_output
-from vlmhyperbench.processes import tied
+from vlmhyperbench.environments.standing_in import INIT, Order, Stdin, gpus, run_in_place, run_launcher
 from vlmhyperbench_sdk.protocols import LOOPBACK
 
 _GIB = 2**30
 _INHERITED = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 """What Apptainer itself needs; nothing of it reaches the engine."""
-_PIECE = 65_536
 
 
 def launch(order: Order, paths: list[str]) -> int:
@@ -36,30 +33,17 @@ def launch(order: Order, paths: list[str]) -> int:
         options=_options(spec),
     )
     variables = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    with subprocess.Popen(
-        tied(argv),
-        env=variables,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as container:
-        pipe, output = container.stdin, container.stdout
-        if pipe is None or output is None:
-            raise RuntimeError("The container has no pipes.")
-        signal.signal(signal.SIGTERM, lambda *_: container.send_signal(signal.SIGTERM))
 
+    def begin(container: subprocess.Popen[bytes], pipe: IO[bytes]) -> Stdin:
         def pass_on(piece: bytes) -> None:
             pipe.write(piece)
             pipe.flush()
 
         environment = {"kind": "apptainer", "image": marker["image"], "is_isolated": False, "gpus": list(gpus())}
         order.state(host=LOOPBACK, pid=container.pid, environment=environment)
-        threading.Thread(target=pass_stdin, args=(pass_on, pipe.close), daemon=True).start()
-        while piece := os.read(output.fileno(), _PIECE):
-            write_output(piece)
-        status = container.wait()
-        return status if status >= 0 else 128 - status
+        return pass_on, pipe.close
+
+    return run_in_place(argv, begin=begin, env=variables)
 
 
 def _options(spec: ApptainerSpec) -> list[str]:

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from vlmhyperbench.environments.standing_in import is_of_a_running_process
 from vlmhyperbench.errors import NotFound, Unavailable
 from vlmhyperbench.extras import needed_for
+from vlmhyperbench.processes import is_of_a_running_process
 
 OWNER = "io.vlmhyperbench.owner"
 """Label of containers and networks: the process with which they end (`owner_of`)."""

@@ -6,25 +6,25 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from vlmhyperbench.domain.environments import DockerSpec
-from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell
+from vlmhyperbench.environments.base import Prepared, Tell
+from vlmhyperbench.environments.containers import prepared_container
 from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, find_image
-from vlmhyperbench.environments.standing_in import ABOUT, Order, owner_of, user
-from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.environments.standing_in import ABOUT, user
+from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore, Ready
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench.processes import owner_of
 
 RUN = "vlmhyperbench.environments.docker_run"
-_KEY_LENGTH = 16
 
 
-@asynccontextmanager
-async def prepared_docker(spec: DockerSpec, folder: Path, *, tell: Tell) -> AsyncIterator[Prepared]:
+def prepared_docker(spec: DockerSpec, store: EnvironmentStore, *, tell: Tell) -> AbstractAsyncContextManager[Prepared]:
     """Find the image, pull it if that is declared, list its packages once, and hold it while the block runs.
 
     Raises:
@@ -32,37 +32,19 @@ async def prepared_docker(spec: DockerSpec, folder: Path, *, tell: Tell) -> Asyn
         NotFound: the image is not on this machine.
         Unavailable: Docker is not there, or the image cannot be pulled.
     """
-    store, key = EnvironmentStore(folder), docker_key(spec)
 
-    async def build() -> None:
-        await tell("installing", None)
-        await store.clear(key)
-        store.folder_of(key).mkdir(mode=0o700, parents=True)
-        store.mark_ready(key, await asyncio.to_thread(_examine, spec))
+    async def build(_: Path) -> Ready:
+        return await asyncio.to_thread(_examine, spec)
 
-    async with AsyncExitStack() as held:
-        ready, lock_fd = await store.hold_built(key, build, held, tell)
-        await asyncio.to_thread(_find, spec)
-        marker = store.folder_of(key) / "ready.json"
-        order = Order(spec=spec.model_dump(mode="json"), marker=str(marker))
-        yield Prepared(
-            key=key,
-            python=spec.python,
-            python_version=ready.python_version,
-            packages=ready.packages,
-            lock_fd=lock_fd,
-            inherited=CONTAINER_VARIABLES,
-            image=ready.image,
-            launcher=order.argv(RUN),
-        )
+    return prepared_container(spec, store, docker_key(spec), RUN, build=build, check=partial(_find, spec), tell=tell)
 
 
 def docker_key(spec: DockerSpec) -> str:
     """Return the key of an image's record; limits do not change what is in it."""
-    return sha256(json.dumps(["docker", spec.image, spec.python]).encode()).hexdigest()[:_KEY_LENGTH]
+    return sha256(json.dumps(["docker", spec.image, spec.python]).encode()).hexdigest()[:KEY_LENGTH]
 
 
-def _find(spec: DockerSpec) -> None:
+def _find(spec: DockerSpec, _: Ready) -> None:
     with docker_client() as client:
         _pulled(client, spec)
 

@@ -24,13 +24,13 @@ from vlmhyperbench.environments.standing_in import (
     INIT,
     Order,
     gpus,
-    owner_of,
     pass_stdin,
     run_launcher,
     user,
     write_output,
 )
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.processes import owner_of
 
 _GIB = 2**30
 _OOM_S = 1.0

@@ -52,9 +52,9 @@ def _prepared(
     spec: EnvironmentSpec, workshop: Workshop, tell: Tell, own: Collection[str]
 ) -> AbstractAsyncContextManager[Prepared]:
     if isinstance(spec, DockerSpec):
-        return prepared_docker(spec, workshop.store.folder, tell=tell)
+        return prepared_docker(spec, workshop.store, tell=tell)
     if isinstance(spec, ApptainerSpec):
-        return prepared_apptainer(spec, workshop.store.folder, workshop.logs, tell=tell)
+        return prepared_apptainer(spec, workshop.store, workshop.logs, tell=tell)
     if isinstance(spec, RemoteSpec):
         return prepared_rented(spec, workshop, tell=tell)
     return prepared_virtualenv(spec, workshop, tell=tell, own=own)

@@ -10,23 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 from vlmhyperbench.domain.environments import RemoteSpec
 from vlmhyperbench.environments.rented_records import RentedRecord
 from vlmhyperbench.environments.ssh import LOST, Machine
-from vlmhyperbench.environments.standing_in import INIT, Order, pass_stdin, run_launcher, write_output
+from vlmhyperbench.environments.standing_in import INIT, Order, Stdin, run_in_place, run_launcher, write_output
 from vlmhyperbench.errors import Unavailable
-from vlmhyperbench.processes import tied
 from vlmhyperbench_sdk.protocols import LOOPBACK
 
-_PIECE = 65_536
 _TAIL = 2000
 
 
@@ -66,27 +63,17 @@ def moved(word: str, paths: Sequence[str], machine: Machine) -> str:
 
 def _run(machine: Machine, hosts: Path, plan: Mapping[str, object], python: str, port: int | None) -> int:
     argv = machine.ssh(hosts, [python, "-I", "-S", machine.sent(str(INIT))], tunnel=port)
-    with subprocess.Popen(
-        tied(argv),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as connection:
-        pipe, output = connection.stdin, connection.stdout
-        if pipe is None or output is None:
-            raise RuntimeError("The connection has no pipes.")
+
+    def begin(connection: subprocess.Popen[bytes], pipe: IO[bytes]) -> Stdin:
         pipe.write(json.dumps(plan).encode() + b"\n")
         pipe.flush()
-        signal.signal(signal.SIGTERM, lambda *_: connection.terminate())
-        threading.Thread(target=pass_stdin, args=(lambda _: None, connection.terminate), daemon=True).start()
-        while piece := os.read(output.fileno(), _PIECE):
-            write_output(piece)
-        status = connection.wait()
+        return lambda _: None, connection.terminate
+
+    status = run_in_place(argv, begin=begin)
     if status == LOST:
         write_output(f"The connection to the machine {machine.name} ({machine.host}) was lost.\n".encode())
         return 1
-    return status if status >= 0 else 128 - status
+    return status
 
 
 def _send(machine: Machine, hosts: Path, paths: Sequence[str]) -> None:

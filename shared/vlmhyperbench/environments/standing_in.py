@@ -9,13 +9,16 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn, TypeAlias
 
 from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.processes import tied
 
 INIT = Path(__file__).with_name("container_init.py")
 """What runs first in the container, mounted there."""
@@ -26,6 +29,9 @@ packages = {d.metadata["Name"]: d.version for d in m.distributions() if d.metada
 print(json.dumps([platform.python_version(), packages]))
 """
 """Program with which an image's interpreter lists its packages."""
+
+Stdin: TypeAlias = tuple[Callable[[bytes], object], Callable[[], object]]
+"""What takes this process's stdin, and what ends the engine once that has closed."""
 
 _PIECE = 65_536
 
@@ -80,6 +86,38 @@ def pass_stdin(write: Callable[[bytes], object], close: Callable[[], object]) ->
     close()
 
 
+def run_in_place(
+    argv: Sequence[str],
+    *,
+    begin: Callable[[subprocess.Popen[bytes], IO[bytes]], Stdin],
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Run a command that runs the engine; return its exit status, or 128 and the number of the signal that killed it.
+
+    Args:
+        argv: The command; SIGTERM is passed on to it, and its output is the engine's.
+        begin: Gets the process and its stdin once it has started, and returns what becomes of this process's stdin.
+        env: The only variables of the command; None: those of this process.
+    """
+    with subprocess.Popen(
+        tied(argv),
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as child:
+        pipe, output = child.stdin, child.stdout
+        if pipe is None or output is None:
+            raise RuntimeError("The command has no pipes.")
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        threading.Thread(target=pass_stdin, args=begin(child, pipe), daemon=True).start()
+        while piece := os.read(output.fileno(), _PIECE):
+            write_output(piece)
+        status = child.wait()
+    return status if status >= 0 else 128 - status
+
+
 def write_output(piece: bytes) -> None:
     """Write output of the engine to stdout, at once."""
     sys.stdout.buffer.write(piece)
@@ -97,33 +135,3 @@ def gpus() -> tuple[str, ...]:
 def user() -> str:
     """Return user and group of a container's processes: those of this process, or nobody's where it is root."""
     return f"{os.geteuid()}:{os.getegid()}" if os.geteuid() != 0 else "65534:65534"
-
-
-def is_of_a_running_process(owner: str) -> bool:
-    """Return whether the process that `owner_of` described still runs, or cannot be judged from here."""
-    boot, namespace, pid, started = owner.split("/")
-    if (boot, namespace) != (_boot(), _namespace()):
-        return boot == _boot()  # a process of another namespace cannot be seen; one of an earlier boot has ended
-    return started == _started(int(pid))
-
-
-def owner_of(pid: int) -> str:
-    """Return the boot of the machine, the namespace of processes, the id of a process and when it was started."""
-    return "/".join((_boot(), _namespace(), str(pid), _started(pid) or ""))
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def _namespace() -> str:
-    return str(Path("/proc/self/ns/pid").stat().st_ino)
-
-
-def _started(pid: int) -> str | None:
-    """Return when a process was started, in ticks since the boot; None if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except FileNotFoundError:
-        return None
-    return fields[19] if fields[0] != "Z" else None

@@ -80,15 +80,19 @@ class EnvironmentStore:
     def ready(self, key: str) -> Ready | None:
         """Return the marker of an environment; None if it is not whole, or its interpreter is gone."""
         try:
-            values = json.loads((self.folder / key / _MARKER).read_text(encoding="utf-8"))
+            values = json.loads(self.marker_file(key).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         ready = Ready(**{**values, "image_stamp": tuple(values.get("image_stamp", ()))})
         return ready if ready.image is not None or self.python_of(key).exists() else None
 
+    def marker_file(self, key: str) -> Path:
+        """Return the file that an environment has if it is whole."""
+        return self.folder / key / _MARKER
+
     def mark_ready(self, key: str, marker: Ready) -> None:
         """Declare an environment whole; the caller holds it exclusively."""
-        write_whole(self.folder / key / _MARKER, json.dumps(asdict(marker)).encode(), is_durable=True)
+        write_whole(self.marker_file(key), json.dumps(asdict(marker)).encode(), is_durable=True)
 
     def list_keys(self) -> Iterator[str]:
         """Yield the keys of all environments, whole or not."""
@@ -155,7 +159,7 @@ class EnvironmentStore:
     async def clear(self, key: str) -> None:
         """Remove the folder of an environment, its marker first; the caller holds it exclusively."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            (self.folder / key / _MARKER).unlink()
+            self.marker_file(key).unlink()
         with suppress(FileNotFoundError):
             await asyncio.to_thread(shutil.rmtree, self.folder / key)
 

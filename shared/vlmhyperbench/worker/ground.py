@@ -13,9 +13,9 @@ from pathlib import Path
 
 from vlmhyperbench.domain.ground import Ground, parse_cores
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.processes import BOOT_ID
 from vlmhyperbench.worker.devices import DeviceInfo
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _CORES = Path("/sys/devices/system/cpu")
 
 
@@ -30,7 +30,7 @@ def ground(devices: Sequence[DeviceInfo], *, pids: Iterable[int] = ()) -> Ground
     )
 
 
-def machine_id(path: Path = _BOOT) -> str:
+def machine_id(path: Path = BOOT_ID) -> str:
     """Return the id of the kernel's boot, which all containers of a machine share, or else the host's name."""
     try:
         return path.read_text(encoding="ascii").strip()
