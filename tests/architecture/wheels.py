@@ -48,11 +48,16 @@ sys.exit(f"it imports {heavy}" if heavy else 0)
 """
 
 OWN_WHEELS = """
-import sys
+import asyncio, sys
 from pathlib import Path
-from vlmhyperbench.environments.own_wheels import GATEWAY, own_wheels
+from vlmhyperbench.environments.own_wheels import GATEWAY, held_own_wheels
 from vlmhyperbench.environments.store import EnvironmentStore
-print(*own_wheels(GATEWAY, EnvironmentStore(Path(sys.argv[1]))).values(), sep="\\n")
+
+async def main():
+    async with held_own_wheels(GATEWAY, EnvironmentStore(Path(sys.argv[1]))) as wheels:
+        print(*wheels, sep="\\n")
+
+asyncio.run(main())
 """
 
 FOLDER_OF_WEIGHTS = "from vlmhyperbench_tiny_doc_vlm import path; print(path('tiny-doc-vlm-q8_0.gguf').parent)"

@@ -18,12 +18,12 @@ from vlmhyperbench.environments.base import Prepared, Tell, disk_is_full
 from vlmhyperbench.environments.conda_lines import python_version
 from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import Interpreter, builder_of, find_interpreter
+from vlmhyperbench.environments.own_wheels import held_own_wheels, own_requirements
 from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.resolving import (
     CORRECT,
     environment_key,
     names_of,
-    own_requirements,
     packages_of,
     resolved,
 )
@@ -72,6 +72,7 @@ async def _requirements(
     """Yield what an environment needs directly, and keep the wheels that it names while the block runs."""
     lines = [*spec.requirements, *own_requirements(own, workshop.store)]
     async with AsyncExitStack() as wheels:
+        await wheels.enter_async_context(held_own_wheels(own, workshop.store))
         for package in spec.packages:
             if isinstance(package, IndexPackage):
                 lines.append(f"{package.requirement}=={package.version}")

@@ -11,15 +11,15 @@ import base64
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
 from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.files import write_whole
 
 GATEWAY = ("vlmhyperbench-gateway", "vlmhyperbench", "vlmhyperbench-sdk")
 """The distributions of the platform that a gateway needs."""
@@ -29,13 +29,30 @@ _OLDEST = (1980, 1, 1, 0, 0, 0)
 _METADATA = ("METADATA", "WHEEL", "entry_points.txt")
 
 
-def own_wheels(names: Iterable[str], store: EnvironmentStore) -> dict[str, Path]:
-    """Write wheels of the platform's own distributions, unless they are there; return distribution → file.
+def own_requirements(names: Iterable[str], store: EnvironmentStore) -> list[str]:
+    """Return the platform's own distributions as requirements: wheels of this machine, which may not be there.
 
     Raises:
         NotFound: one is not installed.
     """
-    return {name: _written(name, store.wheels_folder) for name in names}
+    lines = []
+    for name in names:
+        base, _, key = _content(name)
+        lines.append(f"{name} @ {(store.wheels_folder / key / _file_of(base)).as_uri()}")
+    return lines
+
+
+@asynccontextmanager
+async def held_own_wheels(names: Iterable[str], store: EnvironmentStore) -> AsyncIterator[list[Path]]:
+    """Write wheels of the platform's own distributions, unless they are there, and yield them; they stay in the block.
+
+    Raises:
+        NotFound: one is not installed.
+    """
+    async with AsyncExitStack() as held:
+        yield [
+            await held.enter_async_context(store.held_wheel(_content(name)[2], partial(_write, name))) for name in names
+        ]
 
 
 @cache
@@ -66,21 +83,23 @@ def _content(name: str) -> tuple[str, dict[str, bytes], str]:
     return base, files, hashlib.sha256(lines.encode()).hexdigest()[:KEY_LENGTH]
 
 
-def _written(name: str, folder: Path) -> Path:
-    """Write a wheel unless it is there."""
-    base, files, key = _content(name)
-    path = folder / key / f"{base}-py3-none-any.whl"
-    if path.exists():
-        return path
+async def _write(name: str, made: Path) -> Path:
+    """Write a wheel into a new folder, which is returned."""
+    base, files, _ = _content(name)
     record = "".join(f"{file},sha256={_record_hash(content)},{len(content)}\n" for file, content in files.items())
     recorded = f"{base}.dist-info/RECORD"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for file, content in {**files, recorded: f"{record}{recorded},,\n".encode()}.items():
             archive.writestr(zipfile.ZipInfo(file, _OLDEST), content, zipfile.ZIP_DEFLATED)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, packed.getvalue())
-    return path
+    folder = made / "wheel"
+    folder.mkdir()
+    (folder / _file_of(base)).write_bytes(packed.getvalue())
+    return folder
+
+
+def _file_of(base: str) -> str:
+    return f"{base}-py3-none-any.whl"
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -17,7 +17,7 @@ from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.conda_lines import conda_packages, python_version
 from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import OWN_INTERPRETER, Interpreter
-from vlmhyperbench.environments.own_wheels import installed_versions, own_wheels
+from vlmhyperbench.environments.own_wheels import installed_versions, own_requirements
 from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
 from vlmhyperbench.files import replacing
@@ -47,15 +47,6 @@ def packages_of(resolved: str) -> dict[str, str]:
     """Return distribution → version of resolved packages; those from channels are named `conda:NAME`."""
     wheels = {name: file.split("-")[1] for name, file in _PINNED_WHEEL.findall(resolved)}
     return {**conda_packages(resolved), **dict(_PINNED.findall(resolved)), **wheels}
-
-
-def own_requirements(own: Collection[str], store: EnvironmentStore) -> list[str]:
-    """Return the platform's own distributions as requirements: as wheels of this machine.
-
-    Raises:
-        NotFound: one is not installed.
-    """
-    return [f"{name} @ {path.as_uri()}" for name, path in own_wheels(own, store).items()]
 
 
 def names_of(spec: VirtualenvSpec) -> str:

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ KEY_LENGTH = 16
 _POLL_S = 0.05
 _MARKER = "ready.json"
 _KEY = re.compile(r"[0-9a-f]{16}")
+_WHEELS = "*.whl"
 _WHEEL = re.compile(r"/wheels/([0-9a-f]{16})/")
 
 
@@ -178,16 +180,39 @@ class EnvironmentStore:
                     await self._remove_wheel(wheel)
             await self.clear(key)
 
+    @asynccontextmanager
+    async def held_wheel(self, key: str, build: Callable[[Path], Awaitable[Path]]) -> AsyncIterator[Path]:
+        """Hold a wheel while the block runs, so that it is not removed, and yield its file.
+
+        Args:
+            key: The wheel.
+            build: Gets an empty folder and returns the one below it that holds the wheel; called only if the wheel is
+                not there, while it is held exclusively.
+        """
+        kept = self.wheels_folder / key
+        while True:
+            async with self.held(_wheel_lock(key), is_shared=True):
+                for wheel in kept.glob(_WHEELS):
+                    yield wheel
+                    return
+            async with self.held(_wheel_lock(key)):
+                if not list(kept.glob(_WHEELS)):
+                    self.wheels_folder.mkdir(mode=0o700, exist_ok=True)
+                    with tempfile.TemporaryDirectory(dir=self.folder, prefix=".building-") as made:
+                        built = await build(Path(made))
+                        shutil.rmtree(kept, ignore_errors=True)  # what a removal that was killed has left
+                        built.rename(kept)
+
     async def _remove_wheel(self, key: str) -> None:
-        """Remove a wheel that no resolution needs any more, unless somebody uses it just now."""
-        if any(f"/wheels/{key}/" in file.read_text(encoding="utf-8") for file in self.folder.glob("*.resolved")):
-            return
+        """Remove a wheel that no resolution needs any more, unless it is in use."""
         with suppress(Conflict, FileNotFoundError):
-            async with self.held(wheel_lock(key), waits=False):
-                await asyncio.to_thread(shutil.rmtree, self.wheels_folder / key)
+            async with self.held(_wheel_lock(key), waits=False):
+                lists = self.folder.glob("*.resolved")  # under the lock: a user of the wheel writes one before it ends
+                if not any(f"/wheels/{key}/" in file.read_text(encoding="utf-8") for file in lists):
+                    await asyncio.to_thread(shutil.rmtree, self.wheels_folder / key)
 
 
-def wheel_lock(key: str) -> str:
+def _wheel_lock(key: str) -> str:
     """Return the name of the lock of a wheel: shared by users, exclusive for building and removing it."""
     return f"{key}.wheel"
 

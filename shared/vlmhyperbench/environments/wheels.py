@@ -11,7 +11,6 @@ import configparser
 import json
 import shutil
 import sysconfig
-import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,7 +28,7 @@ from vlmhyperbench.environments.git import Repository
 from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import Interpreter
 from vlmhyperbench.environments.programs import Step
-from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore, wheel_lock
+from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
 from vlmhyperbench.errors import Conflict, InvalidInput
 from vlmhyperbench.folders import content_sha256, copy_content
 from vlmhyperbench.logs import hide
@@ -86,30 +85,20 @@ class Workshop:
         """
         about = [dict(identity_of(package)), interpreter.version, sysconfig.get_platform()]
         key = sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
-        kept = self.store.wheels_folder / key
-        while True:
-            async with self.store.held(wheel_lock(key), is_shared=True):
-                if kept.exists():
-                    [path] = kept.glob(f"*{_SUFFIX}")
-                    yield read_wheel(path)
-                    return
-            async with self.store.held(wheel_lock(key)):
-                if not kept.exists():
-                    await tell("fetching", None)
-                    await self._keep(package, interpreter.path, kept)
 
-    async def _keep(self, package: SourcePackage, python: str, kept: Path) -> None:
-        """Build a wheel at its place, whole or not at all."""
-        self.store.wheels_folder.mkdir(mode=0o700, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.store.folder, prefix=".building-") as made:
-            built = await self._build(package, python, Path(made))
+        async def build(made: Path) -> Path:
+            await tell("fetching", None)
+            built = await self._build(package, interpreter.path, made)
             if normalise(built.name) != normalise(package.name):
                 raise InvalidInput(
                     f"The package {package.name} ({package.origin}) is the distribution {built.name}.",
                     cure=f"Name it {built.name}: `vlmhyperbench registry add package {built.name} …`.",
                     code="wrong_package",
                 )
-            built.path.parent.rename(kept)
+            return built.path.parent
+
+        async with self.store.held_wheel(key, build) as path:
+            yield read_wheel(path)
 
     async def _build(self, package: SourcePackage, python: str, made: Path) -> Wheel:
         """Build a wheel, or copy the one that is pinned, into a folder of its own below `made`."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import eventually
 from tests.support.repositories import commit, git, write_project
 from tests.support.wheels import make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
@@ -44,11 +45,26 @@ async def main():
     async def tell(step, packages):
         steps.append(step)
     async with prepared(VirtualenvSpec.model_validate_json(sys.argv[2]), Path(sys.argv[1]), Path(sys.argv[1]) / "logs",
-                        tell=tell) as ready:
+                        tell=tell, own=sys.argv[3:]) as ready:
         print(json.dumps([ready.key, steps]), flush=True)
         sys.stdin.read()
 
 asyncio.run(main())
+"""
+
+REMOVE = """
+import asyncio, sys
+from pathlib import Path
+from vlmhyperbench.environments.store import EnvironmentStore
+asyncio.run(EnvironmentStore(Path(sys.argv[1])).remove(sys.argv[2]))
+"""
+
+BLOCK = """\
+import os, pathlib, time
+parent = os.getppid()
+pathlib.Path({begun!r}).touch()
+while os.getppid() == parent and not pathlib.Path({may_end!r}).exists():
+    time.sleep(0.01)
 """
 
 
@@ -106,11 +122,16 @@ def printed(python, code):
     return done.stdout.strip()
 
 
-def hold(folder, spec):
+def hold(folder, spec, *own):
     """Start a process that prepares an environment, prints its key and what it did, and holds it until it is ended."""
     return subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder), spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(folder), spec, *own], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+
+
+def remove_elsewhere(folder, key):
+    """Remove an environment, as another process."""
+    subprocess.run([sys.executable, "-c", REMOVE, str(folder), key], check=True)
 
 
 async def test_a_branch_is_pinned_by_the_commit_that_it_is_now(project, pin, workshop):
@@ -274,6 +295,32 @@ async def test_concurrent_users_build_a_wheel_and_an_environment_once(project, w
         child.communicate()
     await workshop.store.remove(key)
     assert not list(workshop.store.wheels_folder.iterdir())
+
+
+async def test_a_wheel_of_the_platform_stays_while_another_process_builds_with_it(workshop, tmp_path):
+    """One process has written the SDK's wheel and not resolved yet, another removes what else was built with it."""
+    store, begun, may_end = workshop.store, tmp_path / "begun", tmp_path / "free"
+    async with prepared(VirtualenvSpec(), store.folder, workshop.logs, own=("vlmhyperbench-sdk",)) as first:
+        pass
+    slow = write_project(tmp_path / "slow", {"theirs": "VERSION = 1\n"}, backends=BACKENDS)
+    building = slow / "building.py"
+    building.write_text(BLOCK.format(begun=str(begun), may_end=str(may_end)) + building.read_text())
+    package = LocalPackage(name="my-bench", path=str(slow), sha256=content_sha256(slow))
+    child = hold(store.folder, VirtualenvSpec(packages=(package,)).model_dump_json(), "vlmhyperbench-sdk")
+
+    async def has_begun():
+        return begun.exists()
+
+    await eventually(has_begun, "the build of the package")
+    [wheel] = store.wheels_folder.glob("*/vlmhyperbench_sdk-*.whl")
+    remove_elsewhere(store.folder, first.key)
+    assert wheel.exists()
+    may_end.touch()
+    key, _ = json.loads(child.stdout.readline())
+    child.communicate()
+    assert printed(str(store.python_of(key)), "import theirs, vlmhyperbench_sdk; print(theirs.VERSION)") == "1"
+    await store.remove(key)
+    assert not wheel.exists()
 
 
 class PrivateServer(BaseHTTPRequestHandler):
