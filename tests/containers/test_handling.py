@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -13,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.containers.room import ARCHIVE, apptainer_spec, containers_and_networks, docker_spec, need
+from tests.support.environments import refused
 from tests.support.wording import Wording
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
-from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 
 
 def envs(home: Path, *arguments: str) -> tuple[int, Any]:
@@ -27,18 +26,6 @@ def envs(home: Path, *arguments: str) -> tuple[int, Any]:
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120, env=environment)
     assert "Traceback" not in done.stderr
     return done.returncode, json.loads(done.stdout)["data"]
-
-
-def refused(spec: DockerSpec | ApptainerSpec, folder: Path) -> VlmHyperBenchError:
-    """Return the error of a preparation."""
-
-    async def run() -> None:
-        async with prepared(spec, folder, folder / "logs"):
-            pass
-
-    with pytest.raises(VlmHyperBenchError) as raised:
-        asyncio.run(run())
-    return raised.value
 
 
 def test_an_image_is_listed_examined_and_forgotten(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ platform, and nobody has put its distribution on the list of allowed adapters.
 """
 
 import json
-import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -48,40 +47,34 @@ def stack(registries):
 
 
 @pytest.fixture(scope="module")
-def command(stack):
-    """Give a command of vlmhyperbench, and return its exit code and what it printed as JSON."""
+def give(program):
+    """Run a command as a program, and return its exit code and the data of its JSON."""
 
-    def give(*words, timeout_s=300):
-        done = subprocess.run(
-            [sys.executable, "-m", "vlmhyperbench.cli.main", *words, "--json"],
-            env={**os.environ, "VLMHB_HOME": str(stack.home.root)},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
+    def run(*words):
+        done = program(*words)
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout.splitlines()[-1])["data"]
 
-    return give
+    return run
 
 
 @pytest.fixture(scope="module")
-def first(repository, command):
+def first(repository, give):
     """The commit that is registered first."""
     pinned = commit(repository)
-    code, [added] = command("registry", "add", "package", "my-bench", "--git", repository.as_uri(), "--ref", "main")
+    code, [added] = give("registry", "add", "package", "my-bench", "--git", repository.as_uri(), "--ref", "main")
     assert (code, added["plugins"]) == (0, {"backends": ["calculator"]})
     assert added["origin"] == f"git+{repository.as_uri()}@{pinned}"
     return pinned
 
 
-def ask(command, *more):
-    return command("run", "--model", "calculator", "--task", "document-qa", "--limit", "4", *more)
+def ask(give, *more):
+    return give("run", "--model", "calculator", "--task", "document-qa", "--limit", "4", *more)
 
 
 @pytest.fixture(scope="module")
-def run(stack, command, first):
-    code, found = ask(command)
+def run(stack, give, first):
+    code, found = ask(give)
     assert (code, found["state"], found["failed"]) == (0, "SUCCEEDED", 0), stack.logs()
     return found
 
@@ -124,17 +117,17 @@ def test_the_commit_is_part_of_the_run_and_stands_in_its_report(stack, run, firs
 
 
 @pytest.fixture(scope="module")
-def second(repository, command, run):
+def second(repository, give, run):
     """A commit whose adapter cannot be imported, registered in place of the first."""
     (repository / "calculator.py").write_text(BROKEN)
     pinned = commit(repository)
-    code, [added] = command("registry", "add", "package", "my-bench")
+    code, [added] = give("registry", "add", "package", "my-bench")
     assert (code, added["is_new"], added["origin"][-40:]) == (0, True, pinned)
     return pinned
 
 
-def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stack, command, second):
-    code, found = ask(command)
+def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stack, give, second):
+    code, found = ask(give)
     assert (code, found["state"]) == (4, "FAILED")
     [(outcome, attempts)] = stack.query(
         "SELECT outcome, attempts FROM job WHERE run_id = %s AND kind = 'GENERATE'", found["id"]
@@ -144,31 +137,31 @@ def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stac
     assert "RuntimeError: this adapter needs a machine of 1988" in outcome["message"]
 
 
-def test_the_first_run_is_repeated_with_the_commit_that_it_had(stack, command, run, first, second):
-    code, again = command("rerun", run["id"], "--force", "inference")
+def test_the_first_run_is_repeated_with_the_commit_that_it_had(stack, give, run, first, second):
+    code, again = give("rerun", run["id"], "--force", "inference")
     assert (code, again["state"]) == (0, "SUCCEEDED"), stack.logs()
     assert engine_of(stack, again)["sources"]["my-bench"].endswith(first)
 
 
-def test_its_environments_are_listed_with_the_backend_and_removed_together(command, second):
-    _, rows = command("envs", "list")
+def test_its_environments_are_listed_with_the_backend_and_removed_together(give, second):
+    _, rows = give("envs", "list")
     assert [row["state"] for row in rows if "backends/calculator" in row["entries"]] == ["ready"]
-    code, removed = command("envs", "remove", "calculator")
+    code, removed = give("envs", "remove", "calculator")
     assert code == 0, removed
-    _, rows = command("envs", "list")
+    _, rows = give("envs", "list")
     assert [row["state"] for row in rows if "backends/calculator" in row["entries"]] == ["not built"]
 
 
-def test_adapter_and_engine_may_have_an_environment_each(stack, command):
+def test_adapter_and_engine_may_have_an_environment_each(stack, give):
     """The adapter of llama.cpp from its folder, and llama.cpp itself elsewhere, read the tiny model's pages."""
     folder = ROOT / "shared" / "plugins" / "llamacpp"
-    code, [added] = command("registry", "add", "package", "vlmhyperbench-llamacpp", "--path", str(folder))
+    code, [added] = give("registry", "add", "package", "vlmhyperbench-llamacpp", "--path", str(folder))
     assert (code, added["plugins"]) == (0, {"backends": ["llamacpp"]})
     own = stack.home.root / "registries"
     (own / "backends" / "apart.yaml").write_text(APART)
     model = (ROOT / "registries" / "models" / "tiny-doc-vlm.yaml").read_text()
     (own / "models" / "tiny-packaged.yaml").write_text(model.replace("[llamacpp]", "[apart]"))
-    code, found = command("run", "--model", "tiny-packaged", "--task", "document-qa", "--limit", "4")
+    code, found = give("run", "--model", "tiny-packaged", "--task", "document-qa", "--limit", "4")
     assert (code, found["state"], found["failed"]) == (0, "SUCCEEDED", 0), stack.logs()
     engine = engine_of(stack, found)
     assert engine["packages"] == {"xllamacpp": version("xllamacpp")}

@@ -1,9 +1,6 @@
 """The tiny model runs in an environment of its own, which the run that needs it builds and puts on record."""
 
 import json
-import os
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,18 +29,14 @@ def stack(registries):
         yield found
 
 
-def envs(stack, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "vlmhyperbench.cli.main", "envs", *arguments, "--json"],
-        env={**os.environ, "VLMHB_HOME": str(stack.home.root)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+@pytest.fixture(scope="module")
+def listed(program):
+    """Return what `envs list` says, by entries."""
 
+    def rows():
+        return {tuple(row["entries"]): row for row in json.loads(program("envs", "list").stdout)["data"]}
 
-def listed(stack):
-    return {tuple(row["entries"]): row for row in json.loads(envs(stack, "list").stdout)["data"]}
+    return rows
 
 
 def ask(stack, **target):
@@ -56,9 +49,9 @@ def ask(stack, **target):
 
 
 @pytest.fixture(scope="module")
-def engine(stack):
+def engine(stack, listed):
     """The engine of a run that had to build its environment, with the variables of its process."""
-    assert listed(stack)["backends/apart",]["state"] == "not built"
+    assert listed()["backends/apart",]["state"] == "not built"
     run = ask(stack)
     assert (run.state, run.failed) == ("SUCCEEDED", 0), stack.logs()
     [(found,)] = stack.query("SELECT engine FROM claim WHERE run_id = %s AND engine IS NOT NULL", run.id)
@@ -76,17 +69,17 @@ def test_the_variables_of_the_host_do_not_reach_the_engine(engine):
     assert [pair for pair in engine["variables"] if pair.startswith("PATH=")]
 
 
-def test_another_run_uses_what_is_there(stack, engine):
+def test_another_run_uses_what_is_there(stack, engine, listed):
     built = stack.home.log_of("inference").read_text().count('"installing"')
     run = ask(stack, engine_params={"n_ctx": 2048})
     assert run.state == "SUCCEEDED"
     assert stack.home.log_of("inference").read_text().count('"installing"') == built == 1
-    row = listed(stack)["backends/apart",]
+    row = listed()["backends/apart",]
     assert (row["state"], row["packages"]) == ("in use", 1)
 
 
-def test_an_environment_is_not_removed_under_a_loaded_engine(stack, engine):
-    done = envs(stack, "remove", "apart")
+def test_an_environment_is_not_removed_under_a_loaded_engine(program, engine):
+    done = program("envs", "remove", "apart")
     assert done.returncode == 3
     assert json.loads(done.stdout)["data"]["code"] == "in_use"
 

@@ -38,19 +38,6 @@ def runs(stack):
     return longer, shorter
 
 
-@pytest.fixture
-def command(stack, monkeypatch, capsys):
-    """Run a command of the command line against the stack."""
-    monkeypatch.setenv("VLMHB_API_URL", stack.home.api_url())
-    monkeypatch.setenv("VLMHB_API_KEY", stack.home.api_key())
-
-    def run(*arguments, code=exits.OK):
-        assert main([*arguments, "--json"]) == code
-        return json.loads(capsys.readouterr().out)["data"]
-
-    return run
-
-
 def test_every_number_has_its_reading_and_its_identity(stack, runs):
     measured = stack.client.results(run_id=runs[0].id, limit=1).items[0].measures
     assert [measure.extractor.split()[0] for measure in measured] == ["text@1", "regex@1"]

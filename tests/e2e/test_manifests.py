@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib.metadata import version
 
@@ -28,17 +27,6 @@ def registries(registries):
 def stack(registries):
     with running_stack(registries) as found:
         yield found
-
-
-def command(stack, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "vlmhyperbench.cli.main", *arguments, "--json"],
-        env={**os.environ, "VLMHB_HOME": str(stack.home.root)},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
 
 
 def ask(stack, model, **choices):
@@ -97,19 +85,19 @@ def test_the_report_has_the_manifest_as_an_artifact(stack, run):
     assert stored == live
 
 
-def test_show_prints_the_manifest(stack, run):
-    done = command(stack, "show", str(run.id), "--manifest")
+def test_show_prints_the_manifest(program, run):
+    done = program("show", str(run.id), "--manifest")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["data"]["engines"][0]["engine"]["name"] == "llama.cpp"
 
 
-def test_a_run_is_refused_without_the_certificate_that_its_backend_requires(stack, wording: Wording):
+def test_a_run_is_refused_without_the_certificate_that_its_backend_requires(stack, program, wording: Wording):
     refused = ask(stack, "certified")
     assert refused.state == "FAILED"
     [job] = [job for job in refused.jobs if job.kind == "GENERATE"]
     assert (job.outcome["code"], job.fails) == ("not_certified", 1)
     assert "vlmhyperbench envs check certified" in job.outcome["message"]
-    checked = command(stack, "envs", "check", "certified", "--no-baseline", "--quiet")
+    checked = program("envs", "check", "certified", "--no-baseline", "--quiet")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     [certificate] = json.loads(checked.stdout)["data"]
     accepted = ask(stack, "certified")

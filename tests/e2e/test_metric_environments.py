@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.stack import running_stack
 from tests.support.wheels import make_wheel
-from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.main import main
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.scoring.measuring import measure_all
 from vlmhyperbench.wire.runs import RunRescore
@@ -110,18 +108,6 @@ def run(stack):
     found = stack.wait(stack.client.runs.create(entry("share", "pooled_share", "exact_match")).id, timeout_s=300)
     assert (found.state, found.reason) == ("SUCCEEDED", None), stack.logs()
     return found
-
-
-@pytest.fixture
-def command(stack, monkeypatch, capsys):
-    monkeypatch.setenv("VLMHB_API_URL", stack.home.api_url())
-    monkeypatch.setenv("VLMHB_API_KEY", stack.home.api_key())
-
-    def run(*arguments, code=exits.OK):
-        assert main([*arguments, "--json"]) == code
-        return json.loads(capsys.readouterr().out)["data"]
-
-    return run
 
 
 def report_of(stack, run):

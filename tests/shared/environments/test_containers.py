@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -11,26 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.environments import refused
 from tests.support.wording import Wording
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
-from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import Unavailable
 
 IMAGE = f"sha256:{'0' * 64}"
 DOCKER = DockerSpec(image=IMAGE)
 APPTAINER = ApptainerSpec(definition="Bootstrap: scratch\n")
-
-
-def refused(spec: DockerSpec | ApptainerSpec, folder: Path) -> VlmHyperBenchError:
-    """Return the error of a preparation."""
-
-    async def run() -> None:
-        async with prepared(spec, folder, folder / "logs"):
-            pass
-
-    with pytest.raises(VlmHyperBenchError) as raised:
-        asyncio.run(run())
-    return raised.value
 
 
 def test_a_machine_without_docker_says_how_to_install_it(

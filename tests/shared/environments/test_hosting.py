@@ -45,14 +45,9 @@ print(json.dumps([steps, values]))
 
 
 @pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    make_wheel(folder, "metrics_apart", "1.0", needs=["vlmhyperbench-sdk>=0.1,<0.2"], code=METRICS)
-    monkeypatch.setenv("UV_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
-    return folder
+def wheels(index: Path) -> Path:
+    make_wheel(index, "metrics_apart", "1.0", needs=["vlmhyperbench-sdk>=0.1,<0.2"], code=METRICS)
+    return index
 
 
 @pytest.mark.usefixtures("wheels")

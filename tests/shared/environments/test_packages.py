@@ -28,7 +28,7 @@ from vlmhyperbench.errors import Conflict, Denied, InvalidInput, NotFound, Unava
 from vlmhyperbench.folders import content_sha256
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("index")]
 CERTIFICATE = Path(__file__).parents[2] / "loadgen" / "loopback.pem"
 TOKEN = "a-very-hidden-token"
 NOBODY = "https://127.0.0.1:9/x.git"
@@ -71,15 +71,6 @@ while os.getppid() == parent and not pathlib.Path({may_end!r}).exists():
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def no_index(tmp_path, monkeypatch):
-    """Nothing comes from a network."""
-    (tmp_path / "wheels").mkdir()
-    monkeypatch.setenv("UV_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture
