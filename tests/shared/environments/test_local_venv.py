@@ -152,7 +152,7 @@ async def started(wheels, tmp_path):
     make_source(wheels, "kernel", "3.0", build=BLOCK.format(file=str(tmp_path / "started")))
 
     async def has_begun():
-        return (tmp_path / "started").exists()
+        return (tmp_path / "started").exists() and (tmp_path / "started").read_text() != ""
 
     return has_begun
 
