@@ -44,11 +44,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         yield process
 
 
-def _png() -> bytes:
+def _png(width: int = 1, height: int = 1) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b"")
 
 
@@ -127,8 +127,17 @@ def test_an_image_below_the_data_root_is_sent_as_data(gateway: GatewayProcess) -
     assert gateway.chat(_request("none.png")).status == 404
     for url in ("../page.png", "/etc/passwd", "away/passwd", "note.txt", "http://127.0.0.1/x.png", "data:text/plain,x"):
         assert gateway.chat(_request(url)).status == 400, url
-    for data in ("data:image/png;base64,!!!!", "data:image/png;base64,AAAA"):
+    for data in ("data:image/png;base64,!!!!", "data:image/png;base64,AAAA", "data:image/svg+xml;base64,PHN2Zy8+"):
         assert gateway.chat(_request(data)).status == 400, data
+
+
+def test_an_image_that_decodes_to_gigabytes_never_reaches_the_engine(gateway: GatewayProcess) -> None:
+    _load(gateway)
+    for width, status in ((10_000, 200), (10_001, 400)):
+        url = "data:image/png;base64," + base64.b64encode(_png(width, 10_000)).decode()
+        answer = gateway.chat(_request(url))
+        assert answer.status == status, answer.body
+    assert answer.json()["error"]["code"] == "invalid_image"
 
 
 def test_requests_above_the_maximum_in_flight_are_answered_429() -> None:

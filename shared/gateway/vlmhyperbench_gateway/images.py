@@ -9,9 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench_gateway.image_sizes import image_size
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
+MAX_IMAGE_PIXELS = 100_000_000
+"""The engine allocates three bytes or more for each of them, however few bytes the image has."""
 
 _DATA = re.compile(r"data:image/(png|jpeg|webp);base64,")
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -25,7 +28,7 @@ def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
     """Return the request with every image as a data URL.
 
     Raises:
-        InvalidInput: an image is a remote URL, is outside the data root, or is not a PNG, JPEG or WEBP.
+        InvalidInput: an image is a remote URL, is outside the data root, is not a PNG, JPEG or WEBP, or is too large.
         NotFound: the file does not exist.
     """
 
@@ -33,7 +36,9 @@ def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
         if url.startswith("data:"):
             _check_data_url(url)
             return url
-        return to_data_url(_read_below(data_root, url))
+        data = _read_below(data_root, url)
+        _check_size(data)
+        return to_data_url(data)
 
     return map_images(request, inline)
 
@@ -82,7 +87,7 @@ def _check_data_url(url: str) -> None:
         raise InvalidInput(f"An image's data URL is not base64: {error}.") from error
     if len(data) > MAX_IMAGE_BYTES:
         raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.")
-    _media_type(data)
+    _check_size(data)
 
 
 def _read_below(data_root: Path | None, url: str) -> bytes:
@@ -100,6 +105,17 @@ def _read_below(data_root: Path | None, url: str) -> bytes:
     if path.stat().st_size > MAX_IMAGE_BYTES:
         raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.")
     return path.read_bytes()
+
+
+def _check_size(data: bytes) -> None:
+    _media_type(data)
+    try:
+        width, height = image_size(data)
+    except ValueError as error:
+        raise InvalidInput(f"An image cannot be read: {error}.", code="invalid_image") from error
+    if width * height > MAX_IMAGE_PIXELS:
+        message = f"An image has {width} x {height} pixels, which are more than {MAX_IMAGE_PIXELS:,}."
+        raise InvalidInput(message, cure="Send it smaller, or in parts.", code="invalid_image")
 
 
 def _media_type(data: bytes) -> str:

@@ -21,7 +21,7 @@ from vlmhyperbench.errors import NotFound, PluginFailure
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.fitting import shortage
-from vlmhyperbench_sdk.free_memory import free_memory
+from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend, MemoryEstimate
 
@@ -98,7 +98,7 @@ def estimate(
     table(
         ["memory", "needed", "free"],
         [
-            ("accelerators", _gib(result.device_bytes), _gib(result.free_device_bytes)),
+            ("accelerators", _gib(result.device_bytes), _accelerators(free)),
             ("machine", _gib(result.host_bytes), _gib(result.free_host_bytes)),
         ],
         right=["needed", "free"],
@@ -119,7 +119,7 @@ def _show_stated(model: str, weights_bytes: int, source: str, output: OutputFlag
         emit("estimate", {**known, "free_device_bytes": free.device_bytes, "free_host_bytes": free.host_bytes})
         return exits.OK
     say(f"weights: about {_gib(weights_bytes)}, by {source}")
-    say(f"free: accelerators {_gib(free.device_bytes)}, machine {_gib(free.host_bytes)}")
+    say(f"free: accelerators {_accelerators(free)}, machine {_gib(free.host_bytes)}")
     say(f"`vlmhyperbench models fetch {model}` fetches it; then the adapter estimates KV cache and vision tower too")
     return exits.OK
 
@@ -139,6 +139,10 @@ def _estimate(load: LoadRequest) -> MemoryEstimate:
         cure = "Load it, and look at the peak memory of a run."
         raise NotFound(f"The adapter {load.backend_class!r} has no estimate for {load.model}.", cure=cure)
     return estimated
+
+
+def _accelerators(free: FreeMemory) -> str:
+    return "none here" if free.devices == 0 else _gib(free.device_bytes)
 
 
 def _gib(size_bytes: int | None) -> str:

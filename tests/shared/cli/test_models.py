@@ -254,6 +254,8 @@ def test_the_memory_of_a_model_is_estimated_by_its_adapter(home: Home) -> None:
     wider = _data(_run(home, None, *gguf, "--engine-param", "n_ctx=8192"))
     assert wider["host_bytes"] > on_host["host_bytes"] + 2**20
     assert _code(_run(home, None, *gguf, "--engine-param", "n_ctx=much")) == "invalid_input"
+    shown = _run(home, None, *gguf[:-1], CUDA_VISIBLE_DEVICES="").stdout.splitlines()
+    assert shown[1].split("\t") == ["accelerators", "0.0 MiB", "none here"]
 
 
 def test_every_kind_of_target_is_estimated_by_its_parts(home: Home, hub: LoopbackHub) -> None:
