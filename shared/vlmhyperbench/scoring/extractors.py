@@ -108,6 +108,32 @@ class Boxed(Extractor):
         raise Unreadable("no_box")
 
 
+class WithoutBoxes(Extractor):
+    """The text of an answer with places, `<|ref|>…<|/ref|><|det|>[[x1, y1, x2, y2]]<|/det|>`, without the places.
+
+    `keep` is what remains: the text around the places, where `ref` only names kinds of blocks (DeepSeek-OCR's
+    Markdown), or the texts of `ref`, one a line, where these are the text itself (its layout). A place that is cut off
+    at the end is no text.
+    """
+
+    title: ClassVar[str] = "the text without boxes"
+    keep: Literal["around", "ref"] = "around"
+
+    def read(self, answer: str) -> str:
+        parts: dict[str, list[str]] = {"": [], "ref": [], "det": []}
+        inside = ""
+        for index, part in enumerate(re.split(r"<\|(/?(?:ref|det))\|>", after_reasoning(answer))):
+            if index % 2:
+                inside = "" if part.startswith("/") else part
+            else:
+                parts[inside].append(part)
+        if self.keep == "around":
+            return re.sub(r"\n{3,}", "\n\n", "".join(parts[""])).strip()
+        if not parts["ref"]:
+            raise Unreadable("no_ref")
+        return "\n".join(parts["ref"])
+
+
 class Number(Extractor):
     r"""The first or the last number, such as `-1234.50`, with its digits unchanged.
 
@@ -253,6 +279,7 @@ EXTRACTORS: Mapping[str, type[Extractor]] = MappingProxyType(
         "last_line": LastLine,
         "final_answer": FinalAnswer,
         "boxed": Boxed,
+        "without_boxes": WithoutBoxes,
         "number": Number,
         "choice": Choice,
         "regex": Pattern,

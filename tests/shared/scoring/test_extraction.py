@@ -95,6 +95,22 @@ def test_a_pattern_gives_its_group_or_its_match() -> None:
     assert read("regex", "TOTAL 5", pattern="total", which="first") == "<no_match>"
 
 
+BLOCKS = (
+    "<|ref|>title<|/ref|><|det|>[[79, 62, 391, 95]]<|/det|>\n# Invoice\n\n"
+    "<|ref|>text<|/ref|><|det|>[[79, 120, 900, 180]]<|/det|>\nTotal: 12.50\n"
+)
+"""DeepSeek-OCR's Markdown, in the form of its README."""
+WORDS = "<|ref|>Invoice<|/ref|><|det|>[[79, 62, 391, 95]]<|/det|>\n<|ref|>12.50<|/ref|><|det|>[[1, 2, 3, 4]]<|/det|>"
+
+
+def test_boxes_are_left_out_and_what_they_are_about_stays() -> None:
+    assert read("without_boxes", BLOCKS) == "# Invoice\n\nTotal: 12.50"
+    assert read("without_boxes", WORDS, keep="ref") == "Invoice\n12.50"
+    assert read("without_boxes", "Total: 12.50") == "Total: 12.50"
+    assert read("without_boxes", "Total: 12.50", keep="ref") == "<no_ref>"
+    assert read("without_boxes", "a <|ref|>text<|/ref|><|det|>[[79, 1") == "a"
+
+
 def test_a_match_without_its_group_is_passed_over() -> None:
     assert read("regex", "5 x", pattern=r"(\d)|x") == "5"
     assert read("regex", "x 5 6", pattern=r"(\d)|x", which="first") == "5"
@@ -225,7 +241,8 @@ def test_no_extractor_raises_on_any_text_and_what_it_says_can_be_stored(
 
 @pytest.mark.parametrize("name", EXTRACTORS)
 @pytest.mark.parametrize(
-    "piece", ["7", "1,000,", "A ", "answer is ", "so ", "####", r"\boxed{", "</think>", "*", "\n", "{", "\ud800"]
+    "piece",
+    ["7", "1,000,", "A ", "answer is ", "so ", "####", r"\boxed{", "<|ref|>", "</think>", "*", "\n", "{", "\ud800"],
 )
 def test_a_hostile_megabyte_ends(name: str, piece: str) -> None:
     answer = piece * (1_000_000 // len(piece)) + "x"  # what is quadratic would take hours
