@@ -29,9 +29,11 @@ from benchmarks.gateway_overhead import added_ttft_ms
 from vlmhyperbench.client import Client
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.runs import RunDetail
 
 ROOT = Path(__file__).parents[1]
@@ -124,8 +126,6 @@ def _first_sent(database: type, run_id: str) -> float:
 
     from sqlalchemy import text
 
-    from vlmhyperbench.settings import Settings
-
     async def read() -> float:
         opened = database(Settings.load().database_url.get_secret_value())
         async with opened.transaction() as session:
@@ -167,7 +167,7 @@ def environment_ready_s() -> float:
     spec = VirtualenvSpec(requirements=(f"xllamacpp=={version('xllamacpp')}",))
 
     async def prepare(home: Path) -> None:
-        async with prepared(spec, home / "environments", home / "logs"):
+        async with prepared(spec, Workshop.of(Settings(home=home))):
             return  # only what comes before the block is timed
 
     with tempfile.TemporaryDirectory() as home:

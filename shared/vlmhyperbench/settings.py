@@ -174,6 +174,11 @@ class Settings(BaseSettings):
         return self.home / "environments"
 
     @property
+    def logs_dir(self) -> Path:
+        """Folder of the logs of services, engines and installers."""
+        return self.home / "logs"
+
+    @property
     def certificates_dir(self) -> Path:
         """Folder of the certificates of backends on this machine."""
         return self.home / "certificates"

@@ -23,6 +23,7 @@ from tests.containers.room import (
     other_machine,
     write_adapter,
 )
+from tests.support.environments import workshop_in
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
 from vlmhyperbench.environments.base import Prepared
 from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, remove_orphaned_containers
@@ -55,7 +56,7 @@ def prepare(spec: DockerSpec | ApptainerSpec, store: Path) -> tuple[Prepared, li
 
     async def run() -> Prepared:
         async with AsyncExitStack() as held:
-            return await held.enter_async_context(prepared(spec, store, store / "logs", tell=tell))
+            return await held.enter_async_context(prepared(spec, workshop_in(store), tell=tell))
 
     return asyncio.run(run()), steps
 

@@ -6,13 +6,14 @@ import asyncio
 import sys
 from pathlib import Path
 
+from tests.support.environments import workshop_in
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.skypilot import skypilot_spec
 
 
 async def build(folder: Path) -> None:
     """Build it unless it is there."""
-    async with prepared(skypilot_spec("runpod"), folder, folder / "logs") as ready:
+    async with prepared(skypilot_spec("runpod"), workshop_in(folder)) as ready:
         print(f"SkyPilot {ready.packages['skypilot']} is in {ready.python}")
 
 

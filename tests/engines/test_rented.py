@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from uv import find_uv_bin
 
+from tests.support.environments import workshop_in
 from tests.support.processes import eventually
 from tests.support.rented import KEY, Provider, may_make_machines, missing_programs
 from vlmhyperbench.domain.environments import RemoteSpec
@@ -107,7 +108,7 @@ async def test_an_engine_runs_on_a_rented_machine_which_is_returned(
     load = LoadRequest(
         model="tiny", backend_class="llamacpp", files=files, env={"HF_TOKEN": secret}, load_timeout_s=300
     )
-    async with prepared(wanted(), store, tmp_path / "logs") as ready:
+    async with prepared(wanted(), workshop_in(store)) as ready:
         [machine] = provider.machines.values()
         assert ready.packages["xllamacpp"] == "2026.10.11549"
         environment = ready.engine(EngineEnvironment())
@@ -137,7 +138,7 @@ async def test_an_engine_runs_on_a_rented_machine_which_is_returned(
     assert len(provider.rented) == 1
     assert machine.process is not None
     assert machine.process.poll() is not None
-    written = contents(tmp_path / "logs", store / "machines")
+    written = contents(store / "logs", store / "machines")
     assert secret.encode() not in written
     assert KEY.encode() not in written
 
@@ -154,7 +155,7 @@ async def test_what_nobody_offers_is_said_before_anything_is_rented(
     provider: Provider, store: Path, tmp_path: Path, fields: dict[str, object], code: str, named: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        await prepared(wanted(**fields), store, tmp_path / "logs").__aenter__()
+        await prepared(wanted(**fields), workshop_in(store)).__aenter__()
     assert refused.value.code == code
     assert named in str(refused.value)
     await returned(provider, store)
@@ -166,7 +167,7 @@ async def test_without_credentials_the_error_says_where_they_belong(
 ) -> None:
     (tmp_path / "home" / ".runpod" / "config.toml").unlink()
     with pytest.raises(InvalidInput) as refused:
-        await prepared(wanted(), store, tmp_path / "logs").__aenter__()
+        await prepared(wanted(), workshop_in(store)).__aenter__()
     assert refused.value.code == "no_credentials"
     assert "~/.runpod/config.toml" in refused.value.message
     await returned(provider, store)
@@ -177,7 +178,7 @@ async def test_a_machine_that_never_comes_up_is_given_up_and_returned(
 ) -> None:
     provider.never_boots = True
     with pytest.raises(Unavailable) as refused:
-        await prepared(wanted(max_start_minutes=1.5), store, tmp_path / "logs").__aenter__()
+        await prepared(wanted(max_start_minutes=1.5), workshop_in(store)).__aenter__()
     assert refused.value.code == "machine_timeout"
     assert len(provider.rented) == 1
     await returned(provider, store)

@@ -22,6 +22,7 @@ from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
 from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.programs import TIMEOUT_S as INSTALLER_TIMEOUT_S
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
@@ -164,9 +165,7 @@ async def target_environment(job: ClaimedJob, target: ModelTarget | EndpointTarg
                 prepared_target(
                     target,
                     replace(settings.engine_environment, variables=job.context.label),
-                    settings.environments_dir,
-                    settings.home / "logs",
-                    secrets_dir=settings.secrets_dir,
+                    Workshop.of(settings),
                     tell=tell,
                 )
             )
@@ -197,7 +196,7 @@ def _gateway_options(context: WorkerContext, ready: PreparedTarget, engine_log: 
     settings = context.settings
     return GatewayOptions(
         environment=ready.environment,
-        log=settings.home / "logs" / f"gateway-{context.name}.log",
+        log=settings.logs_dir / f"gateway-{context.name}.log",
         policy=settings.url_policy,
         engine_log=engine_log,
         lock_fds=(*context.lock_fds, *ready.lock_fds),

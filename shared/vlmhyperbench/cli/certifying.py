@@ -24,6 +24,7 @@ from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.adapters import prepared_target
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.settings import Settings
@@ -80,19 +81,13 @@ async def _certify(
     from vlmhyperbench.certifying.checking import Candidate, certify  # imports the HTTP client and the load generator's
     from vlmhyperbench.worker.machine import devices, machine
 
-    cache, logs, seen = open_cache(), settings.home / "logs", devices()
+    cache, logs, seen = open_cache(), settings.logs_dir, devices()
 
     def report(line: str) -> None:
         note(f"{target.backend}: {line}", output)
 
-    block = prepared_target(
-        target,
-        settings.engine_environment,
-        settings.environments_dir,
-        logs,
-        secrets_dir=settings.secrets_dir,
-        tell=teller(output, target.backend),
-    )
+    workshop, tell = Workshop.of(settings), teller(output, target.backend)
+    block = prepared_target(target, settings.engine_environment, workshop, tell=tell)
     with cache.in_use(cached_files(target.files)):
         async with block as ready:
             candidate = Candidate(

@@ -21,7 +21,6 @@ from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.rented_machines import plan_rented, rented_key
 from vlmhyperbench.environments.resolving import packages_of
-from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.packages import pin_environments, pin_metric_environment
@@ -46,7 +45,7 @@ def list_(*, output: OutputFlags = TEXT) -> int:
     Args:
         output: How the output is printed.
     """
-    settings, catalogue = Settings.load(), open_catalogue()
+    catalogue = open_catalogue()
     references = References(catalogue=catalogue, plugins=InstalledPlugins())
     wanted = [
         *(
@@ -65,8 +64,7 @@ def list_(*, output: OutputFlags = TEXT) -> int:
             for declared in _of_metric(references, name, metric)
         ),
     ]
-    store = EnvironmentStore(settings.environments_dir)
-    rows = asyncio.run(list_environments(wanted, store, settings.home / "logs"))
+    rows = asyncio.run(list_environments(wanted, Workshop.of(Settings.load())))
     if output.json:
         emit("environments", rows)
         return exits.OK
@@ -100,17 +98,14 @@ def build(
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
-    settings, wanted = Settings.load(), _declared(backend, model)
-    folder, logs = settings.environments_dir, settings.home / "logs"
+    workshop, wanted = Workshop.of(Settings.load()), _declared(backend, model)
     started, tell = time.monotonic(), teller(output, backend)
 
     async def prepare(spec: EnvironmentSpec, own: tuple[str, ...]) -> dict[str, object]:
         if isinstance(spec, RemoteSpec):
-            workshop = Workshop(store=EnvironmentStore(folder), logs=logs, secrets_dir=settings.secrets_dir)
             made = await plan_rented(spec, workshop, tell=tell)
             return {"key": rented_key(spec, made), "packages": packages_of(made), "rented": spec.cloud}
-        block = prepared(spec, folder, logs, secrets_dir=settings.secrets_dir, tell=tell, own=own)
-        async with block as ready:
+        async with prepared(spec, workshop, tell=tell, own=own) as ready:
             return {
                 "key": ready.key,
                 "image": ready.image,
@@ -146,14 +141,13 @@ def remove(
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
-    settings = Settings.load()
-    store = EnvironmentStore(settings.environments_dir)
+    workshop = Workshop.of(Settings.load())
+    store = workshop.store
 
     async def find_and_remove() -> list[str]:
-        logs = settings.home / "logs"
         keys: list[str | None] = [backend]
         if backend not in store.list_keys():
-            keys = [await key_of(wanted.spec, store, logs, own=wanted.own) for wanted in _declared(backend, model)]
+            keys = [await key_of(wanted.spec, workshop, own=wanted.own) for wanted in _declared(backend, model)]
         known = [key for key in keys if key is not None]
         if not known:
             raise NotFound(f"The environment of {backend} is not on this machine.", cure=_LIST, code="no_environment")

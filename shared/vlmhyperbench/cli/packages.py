@@ -16,7 +16,6 @@ from vlmhyperbench.cli.output import emit, note, say, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.environments.pinning import PinnedSource, pin_source
-from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import Added, Shelf
@@ -57,7 +56,7 @@ def package(
         extra: Extra of the package that is installed too; may be given several times.
         output: How the output is printed.
     """
-    settings, shelf = Settings.load(), open_shelf()
+    shelf = open_shelf()
     location = str(path.absolute()) if path is not None else None
     sources = {"git": git, "path": location, "pypi": pypi}
     given = [flag for flag, value in sources.items() if value is not None]
@@ -80,11 +79,8 @@ def package(
             RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
             for problem in problems
         )
-    workshop = Workshop(
-        store=EnvironmentStore(settings.environments_dir), logs=settings.home / "logs", secrets_dir=settings.secrets_dir
-    )
     base = shelf.catalogue.folder_of("packages", name)
-    pinned = asyncio.run(pin_source(name, entry.source, base, workshop, tell=teller(output, name)))
+    pinned = asyncio.run(pin_source(name, entry.source, base, Workshop.of(Settings.load()), tell=teller(output, name)))
     source = pinned.source.model_dump(mode="json", exclude_none=True)
     added = shelf.add_package(name, source, plugins=pinned.plugins, extras=extra)
     _print(added, pinned, output)

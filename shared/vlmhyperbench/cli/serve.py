@@ -29,6 +29,7 @@ from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import CachedFile
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.adapters import prepared_target
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
@@ -99,7 +100,7 @@ def serve(
             code="not_installed",
         )
     settings = Settings.load()
-    environment, logs = settings.engine_environment, settings.home / "logs"
+    environment, logs = settings.engine_environment, settings.logs_dir
     reference = reference_of(model)
     if reference is None or reference.scheme != GGUF_SCHEME:
         registered = bring_model(model, mmproj=mmproj, backend=backend, output=output)
@@ -184,10 +185,8 @@ async def _serve_in(
     """Serve in the environments of the target, which are built if they are missing."""
     if target is None or not target.is_apart:
         return await _serve(request, options, own_key, output)
-    folder, logs = settings.environments_dir, settings.home / "logs"
     tell = teller(output, target.backend)
-    block = prepared_target(target, options.environment, folder, logs, secrets_dir=settings.secrets_dir, tell=tell)
-    async with block as ready:
+    async with prepared_target(target, options.environment, Workshop.of(settings), tell=tell) as ready:
         options = replace(options, environment=ready.environment, lock_fds=ready.lock_fds)
         return await _serve(request, options, own_key, output)
 

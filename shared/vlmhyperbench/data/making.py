@@ -20,6 +20,7 @@ from vlmhyperbench.domain.recipes import MMPROJ, WEIGHTS, RecipeSpec
 from vlmhyperbench.environments.base import Tell, tell_nobody
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.programs import Step, run_step
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.settings import Settings
 
@@ -133,12 +134,12 @@ async def _convert(bench: _Bench, paths: dict[str, Path]) -> Path:
 
 
 async def _tool(bench: _Bench, spec: EnvironmentSpec, program: str, arguments: Sequence[str], what: str) -> None:
-    logs = bench.settings.home / "logs"
-    async with prepared(spec, bench.settings.environments_dir, logs, tell=bench.tell) as ready:
+    workshop = Workshop.of(bench.settings)
+    async with prepared(spec, workshop, tell=bench.tell) as ready:
         await run_step(
             Step(
                 argv=[ready.python, "-I", str(_TOOLS / f"{program}.py"), *arguments],
-                log=logs / f"recipe-{bench.recipe.key[:16]}.log",
+                log=workshop.logs / f"recipe-{bench.recipe.key[:16]}.log",
                 cwd=bench.folder,
                 what=what,
                 code="recipe_failed",

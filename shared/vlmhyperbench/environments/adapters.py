@@ -6,7 +6,6 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
@@ -14,6 +13,7 @@ from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.used import combined, record_platform, record_prepared
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench_sdk.gateway import EngineEnvironment, EngineIdentity
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -43,10 +43,8 @@ class PreparedTarget:
 async def prepared_target(
     target: ModelTarget | EndpointTarget,
     plain: EngineEnvironment,
-    folder: Path,
-    logs: Path,
+    workshop: Workshop,
     *,
-    secrets_dir: Path,
     tell: Tell = tell_nobody,
 ) -> AsyncIterator[PreparedTarget]:
     """Build the environments of a target unless they are there, and hold them while the block runs.
@@ -54,9 +52,7 @@ async def prepared_target(
     Args:
         target: The model or endpoint.
         plain: Where targets run that pin no environment.
-        folder: Folder of all environments of this machine.
-        logs: Folder of the installers' logs.
-        secrets_dir: Folder of the secrets with which private repositories are read.
+        workshop: Where environments are built and kept.
         tell: Is told what takes time.
 
     Raises:
@@ -74,8 +70,7 @@ async def prepared_target(
     async with AsyncExitStack() as held:
 
         async def prepare(pinned: EnvironmentSpec, own: tuple[str, ...] = ()) -> Prepared:
-            block = prepared(pinned, folder, logs, secrets_dir=secrets_dir, tell=tell, own=own)
-            ready = await held.enter_async_context(block)
+            ready = await held.enter_async_context(prepared(pinned, workshop, tell=tell, own=own))
             locks.append(ready.lock_fd)
             used.append(record_prepared(pinned, ready))
             return ready

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Final
 from uuid import uuid4
 
@@ -16,57 +22,42 @@ from vlmhyperbench.domain.packages import GitPackage, IndexPackage
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import METRIC_VARIABLES, Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.metric_process import MetricHost, end_processes
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk.discovery import normalise
 
-Prepare = Callable[[VirtualenvSpec], AbstractAsyncContextManager[Prepared]]
-
-
 OWN: Final = ("vlmhyperbench-sdk",)
 """What of the platform a metric's environment has: the SDK, whose program runs the metric."""
 
 
-def prepared_for_metrics(
-    spec: VirtualenvSpec, settings: Settings, *, tell: Tell = tell_nobody
-) -> AbstractAsyncContextManager[Prepared]:
-    """Build an environment of metrics unless it is there, and hold it while the block runs.
-
-    Raises:
-        InvalidInput, NotFound, Denied, Conflict, Unavailable: as `preparing.prepared`.
-    """
-    return prepared(
-        spec,
-        settings.environments_dir,
-        settings.home / "logs",
-        secrets_dir=settings.secrets_dir,
-        tell=tell,
-        own=OWN,
-    )
-
-
 @asynccontextmanager
 async def metric_hosts(
-    metrics: Iterable[MetricSpec], settings: Settings, *, prepare: Prepare, label: Mapping[str, str] | None = None
+    metrics: Iterable[MetricSpec],
+    settings: Settings,
+    *,
+    preparing: Callable[[], AbstractContextManager[Tell]],
+    label: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Hosts]:
     """Prepare every environment that the metrics pin, and hold it while the block runs; then end what runs in it.
 
     Args:
         metrics: Metrics, with or without an environment.
         settings: Settings of this process.
-        prepare: Prepares one environment.
+        preparing: Called for each environment; surrounds its preparation, and yields what is told what takes time.
         label: Variables by which the next boot of a worker finds orphan processes.
 
     Raises:
         InvalidInput, NotFound, Denied, Conflict, Unavailable: as `preparing.prepared`.
     """
-    hosts: dict[str, MetricHost] = {}
+    hosts, workshop = dict[str, MetricHost](), Workshop.of(settings)
     async with AsyncExitStack() as held:
         for spec in [metric.environment for metric in metrics if metric.environment is not None]:
             if digest_of(spec) not in hosts:
-                ready = await held.enter_async_context(prepare(spec))
+                with preparing() as tell:
+                    ready = await held.enter_async_context(prepared(spec, workshop, tell=tell, own=OWN))
                 host = _host(ready, spec, settings, label or {})
                 held.push_async_callback(asyncio.to_thread, end_processes, host.mark)
                 hosts[digest_of(spec)] = host
@@ -87,27 +78,13 @@ def metric_hosts_here(
         yield {}
         return
 
-    async def prepare_all() -> tuple[Hosts, list[int]]:
-        locks: list[int] = []
-
-        @asynccontextmanager
-        async def prepare(spec: VirtualenvSpec) -> AsyncIterator[Prepared]:
-            async with prepared_for_metrics(spec, settings, tell=tell) as ready:
-                locks.append(os.dup(ready.lock_fd))  # the copy holds the lock after the block
-                yield ready
-
-        async with metric_hosts(wanted, settings, prepare=prepare) as hosts:
-            return hosts, locks
-
-    with ThreadPoolExecutor(1) as thread:
-        hosts, locks = thread.submit(asyncio.run, prepare_all()).result()
-    try:
+    block = metric_hosts(wanted, settings, preparing=lambda: nullcontext(tell))
+    with ThreadPoolExecutor(1) as thread, ExitStack() as held:
+        runner = asyncio.Runner()  # its loop goes on between two calls, always in this thread
+        held.callback(lambda: thread.submit(runner.close).result())
+        hosts = thread.submit(runner.run, block.__aenter__()).result()
+        held.callback(lambda: thread.submit(runner.run, block.__aexit__(None, None, None)).result())
         yield hosts
-    finally:
-        for host in hosts.values():
-            end_processes(host.mark)
-        for lock in locks:
-            os.close(lock)
 
 
 def _host(ready: Prepared, spec: VirtualenvSpec, settings: Settings, label: Mapping[str, str]) -> MetricHost:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RemoteSpec
@@ -14,6 +13,7 @@ from vlmhyperbench.environments.interpreters import find_interpreter
 from vlmhyperbench.environments.rented_records import is_busy, machines_in
 from vlmhyperbench.environments.resolving import environment_key, spec_key
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import NotFound
 
 State = Literal["ready", "in use", "half-built", "not built", "no python", "on demand", "not returned"]
@@ -46,9 +46,7 @@ class Listed:
     size_bytes: int | None
 
 
-async def key_of(
-    spec: EnvironmentSpec, store: EnvironmentStore, logs: Path, *, own: Collection[str] = ()
-) -> str | None:
+async def key_of(spec: EnvironmentSpec, workshop: Workshop, *, own: Collection[str] = ()) -> str | None:
     """Return the key of a spec's environment; None if it was never resolved on this machine, or is rented on demand.
 
     `own` are distributions of the platform that it holds too.
@@ -63,24 +61,25 @@ async def key_of(
         return apptainer_key(spec)
     if isinstance(spec, RemoteSpec):
         return None
-    interpreter = await find_interpreter(spec, store, logs)
+    store = workshop.store
+    interpreter = await find_interpreter(spec, store, workshop.logs)
     file = store.resolved_file(spec_key(spec, interpreter, store, own=own))
     return environment_key(spec, interpreter, file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-async def list_environments(wanted: Sequence[Wanted], store: EnvironmentStore, logs: Path) -> list[Listed]:
+async def list_environments(wanted: Sequence[Wanted], workshop: Workshop) -> list[Listed]:
     """List declared environments by entry, then those that no entry declares.
 
     Raises:
         Unavailable: uv is missing.
     """
-    entries: dict[str, list[str]] = {}
+    store, entries = workshop.store, dict[str, list[str]]()
     kinds: dict[str, str] = {}
     missing: list[Listed] = []
     for declared in wanted:
         state: State = "on demand" if isinstance(declared.spec, RemoteSpec) else "not built"
         try:
-            key = await key_of(declared.spec, store, logs, own=declared.own)
+            key = await key_of(declared.spec, workshop, own=declared.own)
         except NotFound:
             key, state = None, "no python"
         if key is None:

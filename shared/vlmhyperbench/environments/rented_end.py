@@ -65,8 +65,8 @@ def _return(file: Path) -> None:
         except FileNotFoundError:  # another process has returned it
             return
         os.environ["HOME"] = str(record.home)  # where SkyPilot has its own record of the machine
-        folder = record.environments
-        workshop = Workshop(store=EnvironmentStore(folder), logs=record.logs, secrets_dir=folder / "no-secrets")
+        store = EnvironmentStore(record.environments)
+        workshop = Workshop(store=store, logs=record.logs, secrets_dir=record.secrets_dir)
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
             try:

@@ -46,7 +46,11 @@ async def prepared_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -
     async with AsyncExitStack() as used:
         lock_fd = await used.enter_async_context(held(folder, name))
         record = RentedRecord(
-            file=record_file(folder, name), cloud=spec.cloud, logs=workshop.logs.absolute(), home=Path.home()
+            file=record_file(folder, name),
+            cloud=spec.cloud,
+            logs=workshop.logs.absolute(),
+            secrets_dir=workshop.secrets_dir.absolute(),
+            home=Path.home(),
         )
         record.write()
         await asyncio.to_thread(rented_end.start, record.file)

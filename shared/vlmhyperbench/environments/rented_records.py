@@ -30,6 +30,8 @@ class RentedRecord:
     cloud: Cloud
     logs: Path
     """Folder of logs."""
+    secrets_dir: Path
+    """Folder of secrets."""
     home: Path
     """Home folder in which SkyPilot keeps its own record of the machine."""
     machine: Machine | None = None
@@ -81,6 +83,7 @@ class RentedRecord:
             file=file,
             cloud=values["cloud"],
             logs=Path(values["logs"]),
+            secrets_dir=Path(values["secrets_dir"]),
             home=Path(values["home"]),
             machine=machine,
             packages=values.get("packages", {}),
@@ -92,6 +95,7 @@ class RentedRecord:
             "name": self.name,
             "cloud": self.cloud,
             "logs": str(self.logs),
+            "secrets_dir": str(self.secrets_dir),
             "home": str(self.home),
             "machine": asdict(self.machine) if self.machine is not None else None,
             "packages": dict(self.packages),

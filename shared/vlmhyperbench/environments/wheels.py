@@ -33,6 +33,7 @@ from vlmhyperbench.errors import Conflict, InvalidInput
 from vlmhyperbench.folders import content_sha256, copy_content
 from vlmhyperbench.logs import hide
 from vlmhyperbench.secret_files import read_secret
+from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk.discovery import normalise
 
 SourcePackage: TypeAlias = GitPackage | LocalPackage
@@ -54,11 +55,19 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """Where wheels are built and kept."""
+    """Where environments and their wheels are built and kept, and what that needs of this machine."""
 
     store: EnvironmentStore
     logs: Path
+    """Folder of the installers' logs."""
     secrets_dir: Path
+    """Folder of the secrets with which private repositories are read."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Workshop:
+        """Return that of this machine."""
+        store = EnvironmentStore(settings.environments_dir)
+        return cls(store=store, logs=settings.logs_dir, secrets_dir=settings.secrets_dir)
 
     def repository(self, url: str, token_secret: str | None) -> Repository:
         """Open a git repository with the token that the secret holds.

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 
-from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.base import Prepared
-from vlmhyperbench.environments.hosting import metric_hosts, prepared_for_metrics
+from vlmhyperbench.environments.hosting import metric_hosts
 from vlmhyperbench.environments.programs import TIMEOUT_S
-from vlmhyperbench.logs import get_logger
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.worker.claims import ClaimedJob
-
-_LOG = get_logger(__name__)
 
 
 @asynccontextmanager
@@ -30,14 +26,6 @@ async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncItera
         Conflict: a folder has changed since it was pinned.
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
-
-    @asynccontextmanager
-    async def prepare(spec: VirtualenvSpec) -> AsyncIterator[Prepared]:
-        async with AsyncExitStack() as held:
-            with job.preparing("environment", 2 * TIMEOUT_S) as tell:
-                ready = await held.enter_async_context(prepared_for_metrics(spec, job.settings, tell=tell))
-            _LOG.info("environment", job_id=str(job.job.id), step="ready", key=ready.key, packages=len(ready.packages))
-            yield ready
-
-    async with metric_hosts(metrics, job.settings, prepare=prepare, label=job.context.label) as hosts:
+    preparing = partial(job.preparing, "environment", 2 * TIMEOUT_S)
+    async with metric_hosts(metrics, job.settings, preparing=preparing, label=job.context.label) as hosts:
         yield hosts

@@ -18,8 +18,9 @@ from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.data.weights import cached_files, verify
 from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.packages import GitPackage
 from vlmhyperbench.domain.recipes import QUANTIZER, ModelFile, RecipeSpec
-from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_tiny_doc_vlm import path, sha256
 
@@ -163,6 +164,19 @@ def test_a_source_that_is_not_the_pinned_one_is_refused(settings: Settings, tmp_
     with pytest.raises(Conflict) as refused:
         made_by(spec, settings)
     assert refused.value.code == "wrong_hash"
+
+
+def test_a_tool_of_a_private_repository_is_read_with_the_secret_of_this_machine(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    settings.secrets_dir.mkdir()
+    secret = settings.secrets_dir / "MY_TOKEN"
+    secret.touch(mode=0o600)
+    secret.write_text("a-very-hidden-token")
+    nobody = "https://127.0.0.1:9/tools.git"
+    tools = GitPackage(name="tools", url=nobody, commit="0" * 40, token_secret="MY_TOKEN")
+    with pytest.raises(Unavailable) as refused:  # where the secret is not found, the repository is not asked
+        made_by(recipe(quantizer=VirtualenvSpec(packages=(tools,))), settings)
+    assert refused.value.code == "git_unreachable"
 
 
 def test_what_the_tool_refuses_ends_with_its_log(settings: Settings, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from tests.support.channels import SERIES, VERSION, index, make_conda, make_python
-from tests.support.environments import lines_of_logs
+from tests.support.environments import lines_of_logs, workshop_in
 from tests.support.wheels import make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments.preparing import prepared
@@ -65,7 +65,7 @@ def prepare(channel, tmp_path):
 
         fields = {"requirements": ("engine==1.0",), "channels": ("here",), **fields}
         spec = VirtualenvSpec(manager="conda", conda=conda or ("tool==2.0",), **fields)
-        async with prepared(spec, tmp_path / "environments", tmp_path / "logs", tell=tell) as ready:
+        async with prepared(spec, workshop_in(tmp_path / "environments"), tell=tell) as ready:
             return ready, steps
 
     return run
@@ -91,10 +91,10 @@ async def test_python_and_libraries_come_from_a_channel_and_requirements_beside_
     assert (folder / "lib" / "libthing.so").read_bytes() == b"a library"
     assert await list_packages(ready.python) == ready.packages  # what the gateway stores with every claim
     shutil.rmtree(channel)
-    before = lines_of_logs(tmp_path / "logs")
+    before = lines_of_logs(tmp_path / "environments" / "logs")
     again, steps = await prepare("tool==2.0=pyh_1")
     assert (again.key, steps) == (ready.key, [])
-    assert lines_of_logs(tmp_path / "logs") == before != {}
+    assert lines_of_logs(tmp_path / "environments" / "logs") == before != {}
 
 
 async def test_concurrent_users_build_once(prepare):
@@ -107,7 +107,7 @@ async def test_concurrent_users_build_once(prepare):
 async def test_the_same_packages_by_uv_are_another_environment(prepare, tmp_path):
     ready, _ = await prepare("tool==1.0")
     spec = VirtualenvSpec(requirements=("engine==1.0",))
-    async with prepared(spec, tmp_path / "environments", tmp_path / "logs") as other:
+    async with prepared(spec, workshop_in(tmp_path / "environments")) as other:
         assert other.key != ready.key
 
 

@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from tests.support.environments import lines_of_logs
+from tests.support.environments import lines_of_logs, workshop_in
 from tests.support.processes import eventually
 from tests.support.wheels import make_source, make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.anyio
 HOLD = """
 import asyncio, json, sys
 from pathlib import Path
+from tests.support.environments import workshop_in
+from tests.support.environments import workshop_in
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments.preparing import prepared
 
@@ -31,7 +33,7 @@ async def main():
     async def tell(step, packages):
         steps.append(step)
     spec = VirtualenvSpec(requirements=("engine==1.0",))
-    async with prepared(spec, Path(sys.argv[1]), Path(sys.argv[1]) / "logs", tell=tell) as ready:
+    async with prepared(spec, workshop_in(Path(sys.argv[1])), tell=tell) as ready:
         print(json.dumps([ready.key, steps]), flush=True)
         sys.stdin.read()
 
@@ -78,7 +80,7 @@ def prepare(wheels, home, tmp_path):
             steps.append((step, packages))
 
         spec = VirtualenvSpec(requirements=requirements or ("engine==1.0",), **fields)
-        async with prepared(spec, home, tmp_path / "logs", tell=tell) as ready:
+        async with prepared(spec, workshop_in(home), tell=tell) as ready:
             return ready, steps
 
     return run
@@ -98,15 +100,15 @@ async def test_an_environment_has_its_packages_and_those_that_they_need(prepare,
     assert imported(ready, "import importlib.util; print(importlib.util.find_spec('pydantic'))") == "None"
 
 
-async def test_the_second_use_builds_nothing_and_runs_no_program(prepare, wheels, tmp_path):
+async def test_the_second_use_builds_nothing_and_runs_no_program(prepare, wheels, home):
     first, _ = await prepare()
     for wheel in wheels.iterdir():
         wheel.unlink()
-    before = lines_of_logs(tmp_path / "logs")
+    before = lines_of_logs(home / "logs")
     second, steps = await prepare()
     assert steps == []
     assert second.key == first.key
-    assert lines_of_logs(tmp_path / "logs") == before != {}
+    assert lines_of_logs(home / "logs") == before != {}
 
 
 async def test_specs_that_resolve_to_the_same_packages_share_one_environment(prepare):
@@ -284,7 +286,7 @@ def small_disk(tmp_path):
 async def test_an_error_of_the_user_of_an_environment_stays_what_it_is(wheels, home, tmp_path):
     error = OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match="No space left") as raised:
-        async with prepared(VirtualenvSpec(requirements=("engine==1.0",)), home, tmp_path / "logs"):
+        async with prepared(VirtualenvSpec(requirements=("engine==1.0",)), workshop_in(home)):
             raise error
     assert raised.value is error
 
@@ -294,7 +296,7 @@ async def test_a_full_disk_is_told_apart_and_leaves_nothing(wheels, small_disk, 
     monkeypatch.setenv("UV_LINK_MODE", "copy")
     spec = VirtualenvSpec(requirements=("engine==1.0",))
     with pytest.raises(Unavailable) as refused:
-        await prepared(spec, small_disk / "environments", tmp_path / "logs").__aenter__()
+        await prepared(spec, workshop_in(small_disk / "environments")).__aenter__()
     assert refused.value.code == "storage_full"
     assert "envs remove" in refused.value.cure
     assert list(EnvironmentStore(small_disk / "environments").list_keys()) == []

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.environments import workshop_in
 from tests.support.processes import eventually
 from tests.support.repositories import commit, git, write_project
 from tests.support.wheels import make_wheel
@@ -22,11 +23,11 @@ from vlmhyperbench.domain.packages import GitPackage, LocalPackage
 from vlmhyperbench.environments.git import Repository
 from vlmhyperbench.environments.pinning import pin_source
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import Conflict, Denied, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.folders import content_sha256
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
+from vlmhyperbench.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("index")]
 CERTIFICATE = Path(__file__).parents[2] / "loadgen" / "loopback.pem"
@@ -37,6 +38,7 @@ BACKENDS = {"theirs": "theirs:Adapter"}
 HOLD = """
 import asyncio, json, sys
 from pathlib import Path
+from tests.support.environments import workshop_in
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments.preparing import prepared
 
@@ -44,8 +46,8 @@ async def main():
     steps = []
     async def tell(step, packages):
         steps.append(step)
-    async with prepared(VirtualenvSpec.model_validate_json(sys.argv[2]), Path(sys.argv[1]), Path(sys.argv[1]) / "logs",
-                        tell=tell, own=sys.argv[3:]) as ready:
+    spec = VirtualenvSpec.model_validate_json(sys.argv[2])
+    async with prepared(spec, workshop_in(Path(sys.argv[1])), tell=tell, own=sys.argv[3:]) as ready:
         print(json.dumps([ready.key, steps]), flush=True)
         sys.stdin.read()
 
@@ -82,8 +84,7 @@ def project(tmp_path):
 @pytest.fixture
 def workshop(tmp_path):
     (tmp_path / "secrets").mkdir()
-    store = EnvironmentStore(tmp_path / "environments")
-    return Workshop(store=store, logs=tmp_path / "logs", secrets_dir=tmp_path / "secrets")
+    return Workshop.of(Settings(home=tmp_path))
 
 
 @pytest.fixture
@@ -103,8 +104,7 @@ def source_of(folder, ref="main", **more):
 
 async def imported(package, workshop, code):
     """Run code in an environment that holds a package."""
-    spec, store = VirtualenvSpec(packages=(package,)), workshop.store
-    async with prepared(spec, store.folder, workshop.logs, secrets_dir=workshop.secrets_dir) as ready:
+    async with prepared(VirtualenvSpec(packages=(package,)), workshop) as ready:
         return printed(ready.python, code), ready
 
 
@@ -182,11 +182,8 @@ async def test_a_folder_that_changed_is_refused_unless_its_wheel_is_kept(project
     (project / "theirs.py").write_text("VERSION = 2\n")
     output, _ = await imported(package, workshop, "import theirs; print(theirs.VERSION)")
     assert output == "1"
-    elsewhere = Workshop(
-        store=EnvironmentStore(tmp_path / "elsewhere"), logs=workshop.logs, secrets_dir=workshop.secrets_dir
-    )
     with pytest.raises(Conflict) as refused:
-        await imported(package, elsewhere, "")
+        await imported(package, workshop_in(tmp_path / "elsewhere"), "")
     assert refused.value.code == "package_changed"
     wording(refused.value)
     assert not list((tmp_path / "elsewhere").glob("wheels/*"))
@@ -291,7 +288,7 @@ async def test_concurrent_users_build_a_wheel_and_an_environment_once(project, w
 async def test_a_wheel_of_the_platform_stays_while_another_process_builds_with_it(workshop, tmp_path):
     """One process has written the SDK's wheel and not resolved yet, another removes what else was built with it."""
     store, begun, may_end = workshop.store, tmp_path / "begun", tmp_path / "free"
-    async with prepared(VirtualenvSpec(), store.folder, workshop.logs, own=("vlmhyperbench-sdk",)) as first:
+    async with prepared(VirtualenvSpec(), workshop, own=("vlmhyperbench-sdk",)) as first:
         pass
     slow = write_project(tmp_path / "slow", {"theirs": "VERSION = 1\n"}, backends=BACKENDS)
     building = slow / "building.py"
