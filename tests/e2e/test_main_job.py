@@ -1,6 +1,7 @@
 """The main job through every service: POST a run, get a report, and know every sample exactly once."""
 
 import json
+import re
 
 import pytest
 
@@ -13,6 +14,11 @@ BROKEN = """data_index;split;image_path;question;answer;doc_class;question_type;
 1;test;bad.png;What is it?;x;sum;text;
 2;test;;What is 2 + 2?;4;sum;text;
 """
+
+
+TYPED = {"name": "documents-schemas", "params": {"documents": 9, "schemas": ["typed"]}}
+"""Documents as JSON in the one form whose schemas llama.cpp enforces whole."""
+KINDS = "(invoice|receipt|letter), [0-9]{2}"
 
 
 @pytest.fixture(scope="module")
@@ -109,16 +115,17 @@ def test_the_runs_of_an_experiment_share_their_samples_and_end_in_one_comparison
 
 def test_answers_follow_the_schema_of_their_own_sample_where_a_matrix_asks_for_it(stack):
     """The first version was never asked for JSON by a schema, so that none of its free answers follows one."""
-    matrix = {
-        "targets": [{"model": "tiny-doc-vlm"}],
-        "tasks": ["documents-schemas"],
-        "response_formats": ["text", "json_schema"],
-    }
-    entry = {"matrix": matrix, "defaults": {"limit": 9, "decoding": {"max_tokens": 300}}}
+    formats = ["text", "json_object", "json_schema", {"type": "regex", "regex": KINDS}]
+    matrix = {"targets": [{"model": "tiny-doc-vlm"}], "tasks": ["documents-schemas"], "response_formats": formats}
+    entry = {"matrix": matrix, "defaults": {"dataset": TYPED, "limit": 9, "decoding": {"max_tokens": 300}}}
     experiment = stack.client.experiments.create(ExperimentEntry.model_validate(entry))
-    free, own = (stack.wait(run.id) for run in experiment.runs)
-    assert [run.name.split(" · ")[-1] for run in (free, own)] == ["text", "json_schema"]
-    assert [run.state for run in (free, own)] == ["SUCCEEDED", "SUCCEEDED"]
+    runs = [stack.wait(run.id) for run in experiment.runs]
+    assert [run.name.split(" · ")[-1] for run in runs] == ["text", "json_object", "json_schema", "regex"]
+    assert [run.state for run in runs] == ["SUCCEEDED"] * 4
+    texts = [result.text for result in stack.client.results(run_id=runs[3].id, limit=100).items]
+    assert len(texts) == 9
+    assert all(re.fullmatch(KINDS, text) for text in texts)
+    free, own = runs[0], runs[2]
     reports = [json.loads(content(stack, run.id, "report.json")) for run in (free, own)]
     strict = [report["headline"]["rows"][0]["metrics"]["structural_fidelity"]["value"] for report in reports]
     assert strict[0] < strict[1]
@@ -128,6 +135,20 @@ def test_answers_follow_the_schema_of_their_own_sample_where_a_matrix_asks_for_i
     ]
     document = json.loads(stack.client.artifact_content(compared[0].id))
     assert "constrained" in {section["name"] for section in document["sections"]}
+
+
+def test_a_schema_that_the_engine_cannot_enforce_whole_ends_its_run(stack):
+    run = stack.client.runs.create(
+        entry(
+            target={"model": "tiny-doc-vlm"},
+            task="documents-schemas",
+            dataset={"name": "documents-schemas", "limit": 3, "params": {"documents": 3, "schemas": ["pairs"]}},
+            response_format="json_schema",
+        )
+    )
+    run = stack.wait(run.id)
+    assert run.state == "FAILED"
+    assert "uniqueItems" in run.reason
 
 
 def test_a_timed_run_is_measured_by_one_claim(stack):
