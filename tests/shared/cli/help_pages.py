@@ -12,7 +12,7 @@ from vlmhyperbench.cli.main import _COMMANDS, main
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 _NESTED = (
     *(("registry", name) for name in ("ls", "show", "validate", "add")),
-    *(("registry", "add", name) for name in ("dataset", "metric", "model")),
+    *(("registry", "add", name) for name in ("dataset", "metric", "model", "package")),
     *(("models", name) for name in ("estimate", "fetch", "list", "remove", "show")),
     *(("envs", name) for name in ("list", "build", "check", "remove")),
     *(("secret", name) for name in ("ls", "rm", "set")),
