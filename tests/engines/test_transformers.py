@@ -21,6 +21,7 @@ import pytest
 from PIL import Image
 
 from tests.engines.transformers_server import (
+    PATIENCE_S,
     PYTHON,
     RunningServer,
     answers_of_generate,
@@ -85,7 +86,7 @@ def test_answers_are_those_of_generate_alone_and_eight_at_once(
 def write_model(kind: str, folder: Path) -> None:
     """Write a small text-only model with random weights."""
     script = Path(__file__).with_name("models.py")
-    subprocess.run([PYTHON, "-I", script, kind, folder, TINY], check=True, capture_output=True, timeout=120)
+    subprocess.run([PYTHON, "-I", script, kind, folder, TINY], check=True, capture_output=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -112,7 +113,7 @@ def test_text_only_models_of_every_kind_of_layer_answer_as_generate_does(kind: s
 def test_positions_in_several_dimensions_are_those_of_generate() -> None:
     need_engine()
     script = Path(__file__).with_name("positions.py")
-    done = subprocess.run([PYTHON, "-I", script], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run([PYTHON, "-I", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads(done.stdout.splitlines()[-1])
     assert results["batched"] == results["generate"]
@@ -128,7 +129,7 @@ def test_memory_that_runs_out_changes_no_other_answer(kind: str, points: tuple[s
     write_model(kind, tmp_path)
     script = Path(__file__).with_name("memory.py")
     done = subprocess.run(
-        [PYTHON, "-I", script, tmp_path, *points], capture_output=True, text=True, timeout=280, check=False
+        [PYTHON, "-I", script, tmp_path, *points], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"refused": 1, "right": 4}] * len(points)

@@ -23,7 +23,8 @@ from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_transformers.adapter import Transformers
 
 PYTHON = PEERS / "transformers" / "bin" / "python"
-START_S = 120
+PATIENCE_S = 280
+"""How long a test waits for what hangs; no verdict depends on how fast the machine is."""
 WEIGHTS = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 
@@ -82,7 +83,7 @@ class RunningServer:
 
     def call(self, method: str, path: str, body: bytes = b"") -> Reply:
         """Send a request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=280)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, path, body)
             response = connection.getresponse()
@@ -104,7 +105,7 @@ class RunningServer:
     @contextmanager
     def open_stream(self, **fields: Any) -> Iterator[http.client.HTTPResponse]:
         """Yield a stream, which is left when the block ends."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         request = {"model": "m", "messages": [_user("Hello")], "temperature": 0, "stream": True, **fields}
         try:
             connection.request("POST", "/v1/chat/completions", json.dumps(request))
@@ -124,12 +125,12 @@ def serve(folder: Path, **params: Any) -> Iterator[RunningServer]:
     with subprocess.Popen(launch.argv, env={**os.environ, **launch.env}, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline(), f"the server ended with {process.wait(START_S)}"
+            assert process.stdout.readline(), f"the server ended with {process.wait(PATIENCE_S)}"
             yield RunningServer(port, process)
         finally:
             process.send_signal(signal.SIGTERM)
             try:
-                status = process.wait(START_S)
+                status = process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -141,7 +142,7 @@ def answers_of_generate(folder: Path, requests: Sequence[dict[str, Any]]) -> lis
     script = Path(__file__).with_name("generate.py")
     lines = "\n".join(map(json.dumps, requests))
     done = subprocess.run(
-        [PYTHON, "-I", script, folder], input=lines, capture_output=True, text=True, timeout=280, check=False
+        [PYTHON, "-I", script, folder], input=lines, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
