@@ -67,11 +67,11 @@ def fetch(repository: Repository, names: Collection[str], output: OutputFlags) -
 
 @contextmanager
 def showing_bytes(title: str, output: OutputFlags) -> Iterator[Arrival]:
-    """Yield a counter of bytes that draws a bar on stderr once bytes are expected."""
+    """Yield a counter of bytes that draws a bar on stderr, if that is a terminal, once bytes are expected."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not output.progress, transient=True
-    ) as bars:
+    console = Console(stderr=True)
+    is_drawn = output.progress and console.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not is_drawn, transient=True) as bars:
         yield _Bar(bars, title)
 
 
@@ -83,9 +83,9 @@ class _Bar(Arrival):
         self._bars, self._task = bars, bars.add_task(title, total=None, visible=False)
 
     def expect(self, count: int) -> None:
-        """Show how many bytes will be fetched."""
+        """Show how many bytes will be fetched, unless there are none."""
         super().expect(count)
-        self._bars.update(self._task, total=self.total, visible=True)
+        self._bars.update(self._task, total=self.total, visible=self.total > 0)
 
     def add(self, count: int) -> None:
         """Move the bar."""

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import itertools
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -17,6 +13,7 @@ import pytest
 
 from tests.loadgen.driving import read_request, serving, whole
 from tests.shared.cli.measuring import JSON, load, measured
+from tests.support.terminals import stderr_of
 from vlmhyperbench.cli.load.text import write_number
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -161,23 +158,9 @@ def test_without_reasoning_there_is_only_one_time_to_the_first_token(capsys: pyt
 
 
 def progress_of(url: str, *more: str, on_terminal: bool = False) -> str:
-    """Run the command and return its stderr, which is a pipe or a terminal."""
-    argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "load", url, "--model", "m", "--requests", "40", *more]
-    reading, writing = os.openpty() if on_terminal else os.pipe()
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=writing) as running:
-        os.close(writing)
-        stderr = b""
-        try:
-            while part := os.read(reading, 65_536):
-                stderr += part
-        except OSError as error:
-            # A terminal raises this error when its last writer has closed it.
-            if error.errno != errno.EIO:
-                raise
-        finally:
-            os.close(reading)
-        assert running.wait(timeout=120) in (0, 4)
-    return stderr.decode()
+    """Load a server and return what the command writes to stderr."""
+    load = ("load", url, "--model", "m", "--requests", "40", *more)
+    return stderr_of(*load, on_terminal=on_terminal, statuses=(0, 4))
 
 
 def test_speeds_so_far_are_printed_on_a_terminal_or_with_live() -> None:
