@@ -20,6 +20,7 @@ from tests.support.processes import eventually
 from tests.support.rented import KEY, Provider, may_make_machines, missing_programs
 from vlmhyperbench.domain.environments import RemoteSpec
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.rented_files import send_files
 from vlmhyperbench.environments.rented_records import machines_in
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
@@ -82,6 +83,10 @@ def sha256(path: Path | str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+def size_of(path: str) -> int:
+    return Path(path).stat().st_size
+
+
 def contents(*folders: Path) -> bytes:
     return b"".join(file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file())
 
@@ -108,8 +113,18 @@ async def test_an_engine_runs_on_a_rented_machine_which_is_returned(
     load = LoadRequest(
         model="tiny", backend_class="llamacpp", files=files, env={"HF_TOKEN": secret}, load_timeout_s=300
     )
+    sent: list[tuple[int, int]] = []
+
+    async def note(done: int, total: int) -> None:
+        sent.append((done, total))
+
     async with prepared(wanted(), workshop_in(store)) as ready:
         [machine] = provider.machines.values()
+        assert ready.rented is not None
+        await send_files(ready.rented, list(files.values()), sent=note)
+        assert sent[-1] == (size_of(files["weights"]),) * 2
+        there = machine.folder / "upper/root/vlmhyperbench/files" / files["weights"][1:]
+        arrived = there.stat().st_ctime_ns
         assert ready.packages["xllamacpp"] == "2026.10.11549"
         environment = ready.engine(EngineEnvironment())
         options = GatewayOptions(environment=environment, log=tmp_path / "gateway.log", lock_fds=(ready.lock_fd,))
@@ -131,6 +146,7 @@ async def test_an_engine_runs_on_a_rented_machine_which_is_returned(
     assert answer.status_code == 200
     assert answer.json()["usage"]["completion_tokens"] > 0
     assert sha256(machine.folder / "upper/root/vlmhyperbench/files" / files["weights"][1:]) == sha256(files["weights"])
+    assert there.stat().st_ctime_ns == arrived, "the load has not sent it again"
     [name] = machines_in(store)
     assert machine.name.startswith(name)
     await gateway.close()

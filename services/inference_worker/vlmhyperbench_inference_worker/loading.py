@@ -15,6 +15,7 @@ from vlmhyperbench.data.fetching import fetch_missing, is_complete, open_cache, 
 from vlmhyperbench.data.making import make
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival
+from vlmhyperbench.data.weights import cached_files, files_for_engine, hashes_by_path
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
@@ -22,6 +23,7 @@ from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
 from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.programs import TIMEOUT_S as INSTALLER_TIMEOUT_S
+from vlmhyperbench.environments.rented_files import MAX_SEND_S
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
@@ -80,6 +82,8 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         async with target_environment(job, target) as ready:
             check_driver(ready.used, this_machine)
             certificate = _certificate(job, target, ready.used, this_machine)
+            if ready.rented is not None and isinstance(target, ModelTarget):
+                await send_weights(job, target, cache, ready)
             options, start_ns = _gateway_options(job.context, ready, folder.engine_log), time.monotonic_ns()
             with job.loading(load_timeout_s):
                 serving = await bench.fleet.acquire(wanted, options)
@@ -132,6 +136,23 @@ async def bring_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache)
             await bringing
         finally:
             bringing.cancel()  # kills a tool that runs; what has arrived of a file is kept
+
+
+async def send_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache, ready: PreparedTarget) -> None:
+    """Send the files of a model to the rented machine of its engine, which is no part of the load; bytes are shown.
+
+    Raises:
+        NotFound: a file is missing.
+        Conflict: a file is not the pinned one.
+        Unavailable: they do not arrive.
+    """
+
+    async def sent(done: int, total: int) -> None:
+        await job.announce("sending", done=done, total=total, unit="bytes")
+
+    with job.loading(MAX_SEND_S), cache.in_use(cached_files(target.files)):
+        files = await asyncio.to_thread(files_for_engine, target.files, cache)
+        await ready.send(hashes_by_path(target.files, files), sent=sent)
 
 
 def secret_names(work: Work) -> list[str]:

@@ -16,12 +16,12 @@ from vlmhyperbench.cli.bringing import bring_model
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import SELECTION, TARGET, WORKLOAD
-from vlmhyperbench.cli.output import emit, note, say, table, teller
+from vlmhyperbench.cli.output import byte_teller, emit, note, say, table, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.data.weights import cached_files
+from vlmhyperbench.data.weights import cached_files, hashes_by_path
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.adapters import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
@@ -90,9 +90,11 @@ async def _certify(
     block = prepared_target(target, settings.engine_environment, workshop, tell=tell)
     with cache.in_use(cached_files(target.files)):
         async with block as ready:
+            request = load_request(target, cache, load_timeout_s)
+            await ready.send(hashes_by_path(target.files, request.files), sent=byte_teller(output, target.backend))
             candidate = Candidate(
                 target=target,
-                request=load_request(target, cache, load_timeout_s),
+                request=request,
                 options=GatewayOptions(
                     environment=ready.environment,
                     log=logs / "check.log",

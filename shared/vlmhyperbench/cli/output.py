@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +70,15 @@ def teller(output: OutputFlags, name: str) -> Tell:
         if packages is not None:
             text = f"Installing {packages} package{'' if packages == 1 else 's'}"
         note(f"{name}: {text} …", output)
+
+    return tell
+
+
+def byte_teller(output: OutputFlags, name: str) -> Callable[[int, int], Awaitable[None]]:
+    """Return what prints how much of a model has arrived at its machine, after the name of what it is for."""
+
+    async def tell(done: int, total: int) -> None:
+        note(f"{name}: Sending the model: {done / 2**20:,.0f} of {total / 2**20:,.0f} MiB …", output)
 
     return tell
 

@@ -20,12 +20,12 @@ from vlmhyperbench.cli.bringing import GGUF_SCHEME, bring_model, reference_of
 from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import SERVER, TARGET
-from vlmhyperbench.cli.output import emit, note, say, teller
+from vlmhyperbench.cli.output import byte_teller, emit, note, say, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.data.weights import cached_files
+from vlmhyperbench.data.weights import cached_files, hashes_by_path
 from vlmhyperbench.domain.cached_files import CachedFile
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.adapters import prepared_target
@@ -188,6 +188,7 @@ async def _serve_in(
     tell = teller(output, target.backend)
     async with prepared_target(target, options.environment, Workshop.of(settings), tell=tell) as ready:
         options = replace(options, environment=ready.environment, lock_fds=ready.lock_fds)
+        await ready.send(hashes_by_path(target.files, request.files), sent=byte_teller(output, target.backend))
         return await _serve(request, options, own_key, output)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from vlmhyperbench.data.linking import link_files
@@ -90,6 +90,12 @@ def files_for_engine(files: Collection[ModelFile], cache: ModelCache) -> dict[st
     if paths and all(path.name == role for role, path in paths.items()):
         paths = link_files(cache.links, paths)
     return {role: str(path) for role, path in paths.items()}
+
+
+def hashes_by_path(pinned: Collection[ModelFile], files: Mapping[str, str]) -> dict[str, str]:
+    """Return path → SHA-256 of files as an engine is given them; `files` is what `files_for_engine` has returned."""
+    hashes = {file.role: file.sha256 for file in pinned}
+    return {path: hashes[role] for role, path in files.items()}
 
 
 def cached_files(files: Collection[ModelFile]) -> list[CachedFile]:

@@ -6,12 +6,14 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
+from vlmhyperbench.environments.rented_files import Sent, send_files, tell_no_bytes
 from vlmhyperbench.environments.used import combined, record_platform, record_prepared
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench_sdk.gateway import EngineEnvironment, EngineIdentity
@@ -31,6 +33,21 @@ class PreparedTarget:
     """What a claim records of them, and by which a certificate names them; None for an endpoint."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Distribution → where it comes from, for packages of others."""
+    rented: Path | None = None
+    """Record of the rented machine on which the engine will run; None: it runs on this one."""
+
+    async def send(self, hashes: Mapping[str, str], *, sent: Sent = tell_no_bytes) -> None:
+        """Send the files of the model to the engine's machine, if that is rented, before the engine is loaded.
+
+        Args:
+            hashes: Path of each file that the engine reads → its SHA-256, which was verified here.
+            sent: Is told of the bytes that have arrived.
+
+        Raises:
+            Unavailable: they do not arrive.
+        """
+        if self.rented is not None:
+            await send_files(self.rented, list(hashes), known=hashes, sent=sent)
 
     def on_record(self, engine: EngineIdentity | None) -> EngineIdentity | None:
         """Return what is recorded of an engine, with the packages of its adapter."""
@@ -83,12 +100,15 @@ async def prepared_target(
             allowed = tuple(sorted({*plain.adapters, *names}))
             environment = replace(adapter.engine(plain), gateway=adapter.python, adapters=allowed)
             adapter_packages = adapter.packages if target.environment is not None else {}
+        rented: Path | None = None
         if target.environment is not None:
-            environment = (await prepare(target.environment)).engine(environment)
+            ready = await prepare(target.environment)
+            environment, rented = ready.engine(environment), ready.rented
         yield PreparedTarget(
             environment=environment,
             lock_fds=tuple(locks),
             adapter_packages=adapter_packages,
             used=combined(used),
             sources={package.name: package.origin for package in target.packages},
+            rented=rented,
         )

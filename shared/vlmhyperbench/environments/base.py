@@ -77,8 +77,8 @@ class Prepared:
     launcher: tuple[str, ...] = ()
     """Command that starts the engine in it; empty: the interpreter is started directly."""
 
-    is_remote: bool = False
-    """Whether the engine runs on another machine."""
+    rented: Path | None = None
+    """Record of the rented machine on which the engine runs; None: it runs on this one."""
 
     def engine(self, plain: EngineEnvironment) -> EngineEnvironment:
         """Return what a gateway is started with so that its engine runs in this environment."""
@@ -87,7 +87,7 @@ class Prepared:
             python=self.python,
             inherited=self.inherited,
             launcher=self.launcher,
-            is_remote=self.is_remote,
+            is_remote=self.rented is not None,
         )
 
 

@@ -68,7 +68,7 @@ async def prepared_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -
             packages=packages,
             lock_fd=lock_fd,
             inherited=CONTAINER_VARIABLES,
-            is_remote=True,
+            rented=record.file,
             launcher=Order(spec=spec.model_dump(mode="json"), marker=str(record.file)).argv(RUN),
         )
 

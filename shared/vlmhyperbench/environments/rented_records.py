@@ -38,6 +38,8 @@ class RentedRecord:
     """None until it is rented."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Distribution → version of what is installed there."""
+    sent: tuple[str, ...] = ()
+    """Files and folders of this machine that have arrived there whole."""
 
     @property
     def name(self) -> str:
@@ -87,6 +89,7 @@ class RentedRecord:
             home=Path(values["home"]),
             machine=machine,
             packages=values.get("packages", {}),
+            sent=tuple(values.get("sent", ())),
         )
 
     def write(self) -> None:
@@ -99,6 +102,7 @@ class RentedRecord:
             "home": str(self.home),
             "machine": asdict(self.machine) if self.machine is not None else None,
             "packages": dict(self.packages),
+            "sent": self.sent,
         }
         write_whole(self.file, json.dumps(values).encode(), is_durable=True)
 

@@ -18,7 +18,7 @@ from vlmhyperbench_sdk.types import JsonValue
 PLATFORM: Final = "platform"
 """Kind of an environment that no entry declares: the platform's own interpreter."""
 _KEY_LENGTH: Final = 16
-_HELD: Final = frozenset({"lock_fd", "inherited", "launcher", "is_remote"})
+_HELD: Final = frozenset({"lock_fd", "inherited", "launcher", "rented"})
 """How a process uses the environment, which is not part of what it consists of."""
 
 
