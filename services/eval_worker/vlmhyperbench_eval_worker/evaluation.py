@@ -10,6 +10,7 @@ import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.db import evidence, measures, runs
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.judging import is_judge
@@ -19,18 +20,24 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import Hosts, host_of
+from vlmhyperbench.summaries.manifest import METRICS
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.metric_hosts import hosts_of
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS
 from vlmhyperbench_eval_worker.stopping import watch
 from vlmhyperbench_eval_worker.stored_measures import MetricInput, StoredMeasures, measure, measures_of_parent, reuse
 from vlmhyperbench_eval_worker.verdicts import read_verdicts, with_verdicts
+from vlmhyperbench_sdk.types import JsonObject
 
 
 async def handle_score(job: ClaimedJob) -> Outcome:
     """Do one SCORE job; a metric that cannot be loaded fails the run, a metric that raises leaves rows unscored."""
     run, spec = await _read_run(job)
     async with hosts_of(job, spec.metrics) as hosts:
+        hosted = {metric.label: host for metric in spec.metrics if (host := host_of(metric, hosts)) is not None}
+        if hosted:
+            packages: JsonObject = {label: dict(host.packages) for label, host in hosted.items()}
+            await job.record_claim(ClaimRecord(environment={METRICS: packages}))
         return await _score(job, run, spec, hosts)
 
 

@@ -17,6 +17,7 @@ from vlmhyperbench.cli.making import make_entry
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.data.choosing import folder_files, gguf_files
+from vlmhyperbench.data.licences import licence_in
 from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.data.verifying import check_folder, hash_of
 from vlmhyperbench.data.weights import cached_files
@@ -138,7 +139,7 @@ def _add_folder(shelf: Shelf, folder: Path, backend: str, output: OutputFlags) -
     names = folder_files([path.name for path in folder.iterdir() if path.is_file()], str(folder))
     check_folder(folder, names)
     note(f"Hashing {len(names)} files of {folder} …", output)
-    return shelf.add_folder(folder, _hashes(folder, names), backend=backend)
+    return shelf.add_folder(folder, _hashes(folder, names), backend=backend, license=licence_in(folder))
 
 
 def _add_fetched(

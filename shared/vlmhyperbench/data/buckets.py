@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from vlmhyperbench.data.licences import MAX_BYTES, licence_among
 from vlmhyperbench.data.repositories import OnBytes, Repository, RepositoryFile, offline
 from vlmhyperbench.domain.cached_files import S3
 from vlmhyperbench.errors import Conflict, Denied, NotFound, Unavailable, VlmHyperBenchError
@@ -89,7 +90,7 @@ class Bucket:
             repo=repo,
             revision=revision,
             commit=hashlib.sha256(state.encode()).hexdigest()[:40],
-            license=None,
+            license=licence_among(objects, lambda name: self._beginning(repo, bucket, prefix + name)),
             files=tuple(
                 RepositoryFile(name=name, size_bytes=entry["Size"], sha256=sums.get(name), blob_id=None)
                 for name, entry in objects.items()
@@ -146,6 +147,11 @@ class Bucket:
         with self._errors_of(repo):
             text = self._client().get_object(Bucket=bucket, Key=prefix + SUMS)["Body"].read().decode("utf-8", "replace")
         return {match[2]: match[1] for line in text.splitlines() if (match := _SUM.fullmatch(line.strip()))}
+
+    def _beginning(self, repo: str, bucket: str, key: str) -> bytes:
+        with self._errors_of(repo):
+            content: bytes = self._client().get_object(Bucket=bucket, Key=key)["Body"].read(MAX_BYTES)
+        return content
 
     def _client(self) -> Any:
         with self._lock:

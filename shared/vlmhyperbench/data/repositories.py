@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from vlmhyperbench.data.licences import licence_of_card
 from vlmhyperbench.errors import Denied, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.secret_files import read_secret
@@ -138,7 +139,9 @@ class Hub:
             )
             for file in info.siblings or ()
         )
-        return Repository(repo=repo, revision=revision, commit=info.sha, license=_license(info.card_data), files=files)
+        card = info.card_data
+        licence = licence_of_card(card.to_dict()) if card is not None else None
+        return Repository(repo=repo, revision=revision, commit=info.sha, license=licence, files=files)
 
     def download(self, repository: Repository, name: str, folder: Path, on_bytes: OnBytes) -> None:
         """Download one file into a folder; an interrupted download continues where it ended.
@@ -251,14 +254,6 @@ def offline(repo: str) -> Unavailable:
 def _status(error: Any) -> int | None:
     response = getattr(error, "response", None)
     return response.status_code if response is not None else None
-
-
-def _license(card: Any) -> str | None:
-    if card is None:
-        return None
-    name, specific = card.get("license"), card.get("license_name")
-    chosen = specific if name in {None, "other"} and specific else name
-    return str(chosen) if chosen else None
 
 
 def _reporter(on_bytes: OnBytes) -> type[Any]:

@@ -74,7 +74,15 @@ class Shelf:
         }
         return self._add("models", name or slug_of(weights.stem), values, same=("path", "files"))
 
-    def add_folder(self, folder: Path, sha256: Mapping[str, str], *, backend: str, name: str | None = None) -> Added:
+    def add_folder(
+        self,
+        folder: Path,
+        sha256: Mapping[str, str],
+        *,
+        license: str | None = None,  # noqa: A002 - the entry's own word
+        backend: str,
+        name: str | None = None,
+    ) -> Added:
         """Add a folder in the format of transformers, whose files have been checked and hashed.
 
         Raises:
@@ -82,7 +90,7 @@ class Shelf:
             InvalidInput: no name can be made of the folder's.
             Conflict: the name is taken by another entry.
         """
-        values: dict[str, JsonValue] = {"path": str(folder.absolute()), **_own_names(sha256)}
+        values: dict[str, JsonValue] = {"path": str(folder.absolute()), **_licence(license), **_own_names(sha256)}
         return self._add_model(name or slug_of(folder.absolute().name), values, backend, same=("path",))
 
     def add_fetched(
@@ -114,7 +122,7 @@ class Shelf:
         remote = _remote(repo, commit)
         values: dict[str, JsonValue] = {
             **remote,
-            **({"license": license} if license is not None else {}),
+            **_licence(license),
             **_roles(files, sha256),
         }
         return self._add_model(name, values, backend, same=tuple(remote))
@@ -133,6 +141,8 @@ class Shelf:
     def pin_made(self, name: str, sha256: Mapping[str, str]) -> Added:
         """Copy a registered model that a recipe makes into the user's own root, pinned by the hashes of the result.
 
+        What is made has the licence of its source, unless its entry states one.
+
         Args:
             name: Name of the entry.
             sha256: Role → hash.
@@ -140,8 +150,12 @@ class Shelf:
         Raises:
             NotFound: there is no such model.
         """
+        models = self.catalogue.models
+        entry = self.catalogue.look_up(models, "models", name)
+        source = models.get(entry.recipe.source) if entry.recipe is not None else None
+        licence = entry.license or (source.license if source is not None else None)
         files: dict[str, JsonValue] = {role: f"{role}.gguf" for role in sha256}
-        return self._pin(name, {"files": files, "sha256": dict(sha256)})
+        return self._pin(name, {**_licence(licence), "files": files, "sha256": dict(sha256)})
 
     def _pin(self, name: str, pinned: Mapping[str, JsonValue]) -> Added:
         values = {**self.catalogue.documents["models", name].value, **pinned}
@@ -261,6 +275,10 @@ def slug_of(text: str) -> str:
     if not name:
         raise InvalidInput(f"No name can be made of {text!r}.", cure="Choose one with --name.", code="usage")
     return name
+
+
+def _licence(name: str | None) -> dict[str, JsonValue]:
+    return {"license": name} if name is not None else {}
 
 
 def _own_names(sha256: Mapping[str, str]) -> dict[str, JsonValue]:

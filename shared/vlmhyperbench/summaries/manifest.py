@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vlmhyperbench.domain.publishing import public_spec
+from vlmhyperbench.domain.recipes import RecipeFields
 from vlmhyperbench.domain.spec_values import name_of, values_of
 from vlmhyperbench.domain.specs import ModelTarget, PluginRef, RunSpec
 from vlmhyperbench.domain.steps import asks_the_run
@@ -18,6 +19,8 @@ SCHEMA = "vlmhb/run-manifest/v1"
 _ENGINE = (
     *("name", "version", "argv", "packages", "adapter_packages", "sources", "environment", "variables", "warnings"),
 )
+METRICS = "metrics"
+"""Key of a scoring claim's environment: label of a metric → packages of its own environment, with versions."""
 UNKNOWN = "not recorded"
 """Origin of values of runs that were submitted before origins were stored."""
 
@@ -59,9 +62,10 @@ def manifest_of(
         **run,
         "target": _target(spec),
         "weights": _weights(spec, asking),
+        "recipe": _recipe(spec),
         "engines": _engines(asking),
         "workers": _workers(claims),
-        "plugins": _plugins(spec),
+        "plugins": _plugins(spec, claims),
         "configuration": configured(spec, origins),
     }
 
@@ -111,6 +115,21 @@ def _weights(spec: RunSpec, asking: Sequence[ClaimUse | ClaimEvidence]) -> list[
     ]
 
 
+def _recipe(spec: RunSpec) -> JsonValue:
+    """Return how the weights were made: of which files, by which versions of the tools, with which parameters."""
+    recipe = spec.target.recipe if isinstance(spec.target, ModelTarget) else None
+    if recipe is None:
+        return None
+    tools = {"converter": recipe.converter, "quantizer": recipe.quantizer}
+    return {
+        "source": recipe.source,
+        "inputs": [file.model_dump(mode="json") for file in recipe.sources],
+        "steps": recipe.model_dump(mode="json", include=set(RecipeFields.model_fields), exclude_none=True),
+        "tools": {name: list(tool.requirements) for name, tool in tools.items() if tool is not None},
+        "key": recipe.key,
+    }
+
+
 def _engines(asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
     """List every distinct combination of engine, environment and machine, with the claims that used it."""
     combined: dict[str, JsonObject] = {}
@@ -139,10 +158,25 @@ def _workers(claims: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
     return [{"jobs": sorted(jobs), "packages": packages} for packages, jobs in combined.values()]
 
 
-def _plugins(spec: RunSpec) -> dict[str, JsonValue]:
-    """Return the code of datasets and metrics: distribution and version, or module and hash."""
+def _plugins(spec: RunSpec, claims: Sequence[ClaimUse | ClaimEvidence]) -> dict[str, JsonValue]:
+    """Return the code of datasets and metrics: distribution and version, or module and hash.
+
+    Of metrics in environments of their own it has the pinned requirements, the origins of packages of others, and what
+    was installed, as the last claim that scored has recorded it.
+    """
+    recorded = [_mapping(_mapping(claim.environment).get(METRICS)) for claim in claims]
+    installed = {label: packages for metrics in recorded for label, packages in metrics.items()}
+    apart: dict[str, JsonValue] = {
+        metric.label: {
+            "requirements": list(metric.environment.requirements),
+            "sources": {package.name: package.origin for package in metric.environment.packages},
+            "packages": installed.get(metric.label),
+        }
+        for metric in spec.metrics
+        if metric.environment is not None
+    }
     metrics: dict[str, JsonValue] = {metric.label: _label(metric.package) for metric in spec.metrics}
-    return {"dataset": _label(spec.dataset.package), "metrics": metrics}
+    return {"dataset": _label(spec.dataset.package), "metrics": metrics, "environments": apart}
 
 
 def _label(plugin: PluginRef | None) -> str | None:

@@ -62,6 +62,8 @@ class RunManifest(Output):
     platform_version: str
     target: dict[str, JsonValue]
     weights: list[UsedFile]
+    recipe: dict[str, JsonValue] | None = None
+    """How the weights were made: source, inputs with hashes, steps, tools with versions; None without a recipe."""
     engines: list[UsedEngine]
     workers: list[UsedPackages]
     plugins: dict[str, JsonValue]

@@ -72,6 +72,17 @@ def test_the_objects_of_a_prefix_are_fetched_and_pinned_by_hash(bucket: Loopback
     assert bucket.sent == asked  # what is here costs no request
 
 
+def test_the_licence_is_what_a_model_card_or_a_licence_below_the_prefix_states(
+    bucket: LoopbackBucket, cache: ModelCache
+) -> None:
+    assert fetch(bucket, cache).license is None
+    card = b"---\nlicense: apache-2.0\n---\n# A model"
+    bucket.put("models/with-card", {**FILES, "README.md": card, "LICENSE": b"MIT License"})
+    bucket.put("models/with-licence", {**FILES, "LICENSE": b"EXAMPLE COMMUNITY LICENSE"})
+    assert fetch(bucket, cache, "models/with-card").license == "apache-2.0"
+    assert fetch(bucket, cache, "models/with-licence").license == "EXAMPLE COMMUNITY LICENSE"
+
+
 def test_a_changed_object_is_another_version(bucket: LoopbackBucket, cache: ModelCache) -> None:
     bucket.put("models/changing", {"config.json": b"one"})
     first = fetch(bucket, cache, "models/changing")

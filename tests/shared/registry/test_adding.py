@@ -59,6 +59,19 @@ def test_a_file_that_has_changed_gets_its_new_hash_and_what_was_written_beside_s
     assert entry.sha256["weights"] == hashlib.sha256(b"GGUF other").hexdigest()
 
 
+@pytest.mark.parametrize(("own", "licence"), [("", "mit"), ("license: apache-2.0\n", "apache-2.0")])
+def test_what_a_recipe_makes_has_the_licence_of_its_source_unless_it_states_one(
+    tmp_path: Path, weights: Path, own: str, licence: str
+) -> None:
+    source = shelf(tmp_path).add_model(weights, None, name="source", backend="engine")
+    source.file.write_text(source.file.read_text() + "license: mit\n")
+    made = f"backends: [engine]\nrecipe: {{source: source, quantize: Q8_0}}\n{own}"
+    (source.file.parent / "made.yaml").write_text(made)
+    shelf(tmp_path).pin_made("made", {"weights": "a" * 64})
+    entry = read(tmp_path).models["made"]
+    assert (entry.license, entry.files) == (licence, {"weights": "weights.gguf"})
+
+
 def test_what_is_no_gguf_or_no_file_is_refused(tmp_path: Path, weights: Path) -> None:
     weights.write_bytes(b"<html>")
     with pytest.raises(InvalidInput) as refused:

@@ -17,6 +17,7 @@ from tests.shared.reports.reading import (
 from tests.support.wording import Wording
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.analysis.mistakes import Mistake
+from vlmhyperbench.domain.recipes import QUANTIZER, ModelFile, RecipeSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec, Slo
 from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec
 from vlmhyperbench.reports.document import Cases, Facts, Listing, write_cell
@@ -319,3 +320,15 @@ def test_licence_and_category_stand_where_the_run_is_traced() -> None:
     facts = [block for block in blocks_of(document) if isinstance(block, Facts)]
     shown = {text for block in facts for _, text in block.items}
     assert {"Apache-2.0", "document-qa 1.0.0 (document_question_answering)"} <= shown
+
+
+def test_a_licence_that_nobody_states_is_unknown_and_a_recipe_is_named_with_its_inputs_and_tools() -> None:
+    plain = evidence([fact(0, "a", "a")])
+    source = ModelFile(role="weights", location="/f16.gguf", sha256="a" * 64)
+    recipe = RecipeSpec(source="reader", quantize="Q4_0", sources=(source,), quantizer=QUANTIZER)
+    target = plain.spec.target.model_copy(update={"license": None, "recipe": recipe})
+    document = document_of(replace(plain, spec=plain.spec.model_copy(update={"target": target})))
+    shown = dict(item for block in blocks_of(document) if isinstance(block, Facts) for item in block.items)
+    assert shown["licence of the weights"] == "unknown"
+    assert shown["weights made of"] == "reader, quantised to Q4_0 by cyllama==0.2.18"
+    assert shown["inputs of the recipe"] == f"weights {'a' * 64}"

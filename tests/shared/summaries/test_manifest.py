@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 from tests.shared.reports.builders import claim, evidence
+from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.packages import GitPackage
+from vlmhyperbench.domain.recipes import QUANTIZER, ModelFile, RecipeSpec
 from vlmhyperbench.domain.specs import EndpointTarget
-from vlmhyperbench.summaries.manifest import SCHEMA, manifest_of, to_json
+from vlmhyperbench.summaries.manifest import METRICS, SCHEMA, manifest_of, to_json
 from vlmhyperbench_sdk.types import JsonObject
 
 ABOUT = {"run_id": "r", "name": "n", "spec_digest": "d", "sample_manifest": None, "platform_version": "1"}
@@ -46,6 +49,43 @@ def test_weights_are_confirmed_only_if_every_engine_states_their_hash() -> None:
         assert file["sha256"] == WEIGHTS
         confirmed.append(file["is_confirmed"])
     assert confirmed == [True, False, False]
+
+
+def test_weights_that_a_recipe_made_are_stated_with_inputs_and_tools() -> None:
+    source = ModelFile(role="weights", location="/models/f16.gguf", sha256="a" * 64)
+    recipe = RecipeSpec(source="reader", quantize="Q4_0", sources=(source,), quantizer=QUANTIZER)
+    target = SPEC.target.model_copy(update={"recipe": recipe})
+    manifest = manifest_of(SPEC.model_copy(update={"target": target}), [], run=ABOUT, origins=None)
+    assert manifest["recipe"] == {
+        "source": "reader",
+        "inputs": [{"role": "weights", "location": "/models/f16.gguf", "sha256": "a" * 64}],
+        "steps": {"quantize": "Q4_0"},
+        "tools": {"quantizer": ["cyllama==0.2.18"]},
+        "key": recipe.key,
+    }
+    assert manifest_of(SPEC, [], run=ABOUT, origins=None)["recipe"] is None
+
+
+def test_packages_of_metrics_in_their_own_environments_are_those_that_scored() -> None:
+    package = GitPackage(name="mine", url="https://host/mine.git", commit="c" * 40)
+    pinned = VirtualenvSpec(requirements=("numpy==1.26.4",), packages=(package,))
+    metric = SPEC.metrics[0].model_copy(update={"environment": pinned})
+    spec = SPEC.model_copy(update={"metrics": (metric, *SPEC.metrics[1:])})
+    earlier, later = ({"mine": f"1.{minor} (commit {'c' * 40})", "numpy": "1.26.4"} for minor in (0, 1))
+    claims = [
+        claim(id=str(number), job="SCORE", environment={METRICS: {metric.label: packages}})
+        for number, packages in enumerate((earlier, later))
+    ]
+    for known, packages in ((claims, later), ([], None)):
+        plugins = manifest_of(spec, [claim(), *known], run=ABOUT, origins=None)["plugins"]
+        assert isinstance(plugins, dict)
+        assert plugins["environments"] == {
+            metric.label: {
+                "requirements": ["numpy==1.26.4"],
+                "sources": {"mine": f"git+https://host/mine.git@{'c' * 40}"},
+                "packages": packages,
+            }
+        }
 
 
 def test_values_without_a_recorded_origin_say_so() -> None:

@@ -76,6 +76,7 @@ def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Prove
                 ("spec digest", run.spec_digest),
                 ("parent run", run.parent_run_id or "none"),
                 ("licence of the weights", _licence(run)),
+                *_recipe(run),
                 ("sample manifest", run.manifest_id or "none"),
                 ("samples", f"{run.samples if run.samples is not None else '–'}, {run.unreadable} unreadable"),
                 ("phases", phases or "none"),
@@ -154,7 +155,20 @@ def _origins(run: RunEvidence) -> list[Table]:
 
 def _licence(run: RunSummary) -> str:
     target = run.spec.target
-    return (target.license if isinstance(target, ModelTarget) else None) or "–"
+    return target.license or "unknown" if isinstance(target, ModelTarget) else "–"
+
+
+def _recipe(run: RunSummary) -> tuple[tuple[str, str], ...]:
+    """Say how the weights were made, of what and by which tools; empty where nobody made them."""
+    recipe = run.spec.target.recipe if isinstance(run.spec.target, ModelTarget) else None
+    if recipe is None:
+        return ()
+    steps = [f"converted to {recipe.convert}"] if recipe.convert is not None else []
+    steps += [f"quantised to {recipe.quantize}"] if recipe.quantize is not None else []
+    tools = [line for tool in (recipe.converter, recipe.quantizer) if tool is not None for line in tool.requirements]
+    made = f"{recipe.source}, {', '.join(steps)} by {', '.join(tools)}"
+    inputs = ", ".join(f"{file.role} {file.sha256}" for file in recipe.sources)
+    return (("weights made of", made), ("inputs of the recipe", inputs))
 
 
 def _weights(run: RunSummary) -> tuple[tuple[str, str, str], ...]:
