@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import ENTRY, TASK
@@ -75,25 +76,52 @@ def dataset(
 
 @app.command
 def metric(
-    class_path: str, /, *, name: Annotated[str | None, Parameter(group=ENTRY)] = None, output: OutputFlags = TEXT
+    class_path: str,
+    /,
+    *,
+    name: Annotated[str | None, Parameter(group=ENTRY)] = None,
+    requirement: Annotated[Repeatable, Parameter(group=ENTRY)] = (),
+    package: Annotated[Repeatable, Parameter(group=ENTRY)] = (),
+    output: OutputFlags = TEXT,
 ) -> int:
     """Register a metric of your own. Then --metric NAME can use it.
 
-    The metric is constructed once, so that its errors are reported now.
+    With --requirement or --package it runs in an environment of its own, which is built now. The metric is constructed
+    once, so that its errors are reported now.
 
     Args:
         class_path: Class of the metric as package.module:Class, or the name under which an installed package
             registers it.
         name: Name of the registry entry; by default the metric's own name.
+        requirement: Package that the metric's own environment has, in one exact version such as my-bench==1.0.0; may
+            be given several times.
+        package: Registered package (`registry add package`) that it has; may be given several times.
         output: How the output is printed.
     """
-    from vlmhyperbench_sdk.discovery import construct_metric
+    shelf, environment = open_shelf(), _environment(requirement, package)
+    if environment is not None:
+        from vlmhyperbench.cli.metric_apart import described_apart  # imports what computes metrics
 
-    description = construct_metric(class_path, {}, name=name or class_path).description
-    added = open_shelf().add_metric(
-        class_path, name=name or slug_of(description.name), profile=description.profile, version=description.version
+        description = described_apart(class_path, environment, shelf.catalogue, output)
+    else:
+        from vlmhyperbench_sdk.discovery import construct_metric
+
+        description = construct_metric(class_path, {}, name=name or class_path).description
+    added = shelf.add_metric(
+        class_path,
+        name=name or slug_of(description.name),
+        profile=description.profile,
+        version=description.version,
+        environment=environment,
     )
     return _print([added], output)
+
+
+def _environment(requirements: Sequence[str], packages: Sequence[str]) -> dict[str, JsonValue] | None:
+    """Return the environment of an entry; None if nothing is named for it."""
+    named = {"requirements": list(requirements), "packages": list(packages)}
+    virtualenv: dict[str, JsonValue] = {key: [*names] for key, names in named.items() if names}
+    return {"virtualenv": virtualenv} if virtualenv else None
 
 
 def open_shelf() -> Shelf:

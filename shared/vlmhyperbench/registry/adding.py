@@ -214,13 +214,23 @@ class Shelf:
             message = f"The metric {name!r} has no profile {profile!r}."
             raise InvalidInput(message, cure=did_you_mean(profile, known), code="no_profile")
 
-    def add_metric(self, class_path: str, *, name: str, profile: str, version: str) -> Added:
-        """Add a metric by the name of its entry point, or by its dotted path.
+    def add_metric(
+        self,
+        class_path: str,
+        *,
+        name: str,
+        profile: str,
+        version: str,
+        environment: Mapping[str, JsonValue] | None = None,
+    ) -> Added:
+        """Add a metric by the name of its entry point, or by its dotted path; with an environment it runs there.
 
         Raises:
             Conflict: the name is taken by another entry.
         """
         values: dict[str, JsonValue] = {"class_path": class_path, "profile": profile, "version": version}
+        if environment is not None:
+            values["environment"] = dict(environment)
         return self._add("metrics", name, values, same=("class_path",))
 
     def add_package(
