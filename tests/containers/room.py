@@ -37,7 +37,7 @@ class Adapter(Simulated):
 """
 
 SERVER = """
-import http.server, json, os, socket, sys, urllib.request
+import http.server, json, os, socket, sys, threading, urllib.request
 
 host, port, files = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 print("The engine listens.", flush=True)
@@ -66,6 +66,18 @@ def reach(target):
         return "not reached"
 
 
+def begin(threads):
+    end, begun = threading.Event(), 0
+    try:
+        for _ in range(threads):
+            threading.Thread(target=end.wait, daemon=True).start()
+            begun += 1
+    except RuntimeError:
+        pass
+    end.set()
+    return begun
+
+
 class Engine(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -77,7 +89,7 @@ class Engine(http.server.BaseHTTPRequestHandler):
         said = json.loads(request["messages"][-1]["content"])
         if "take_mib" in said:
             kept = [b"x" * 2**20 for _ in range(said["take_mib"])]
-        text = json.dumps(reach(said["reach"])) if "reach" in said else "done"
+        text = json.dumps(reach(said["reach"])) if "reach" in said else str(begin(said.get("begin", 0)))
         message = {"role": "assistant", "content": text}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         self.answer({"id": "1", "object": "chat.completion", "choices": choices})

@@ -190,6 +190,19 @@ def test_an_engine_over_its_memory_limit_is_out_of_memory(kind: str, store: Path
         assert process.status()["error_code"] == "oom"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_processes_and_processors_of_an_engine_are_limited(kind: str, store: Path, tmp_path: Path) -> None:
+    spec = spec_of(kind, max_processes=64, cpus=0.5)
+    with gateway(spec, store, tmp_path) as process:
+        engine_of(process, tmp_path)
+        begun = int(ask(process, begin=100).json()["choices"][0]["message"]["content"])
+        assert 20 < begun < 64
+        if kind == "docker":
+            (name,) = containers_and_networks()[0]
+            with docker_client() as client:
+                assert client.containers.get(name).attrs["HostConfig"]["NanoCpus"] == 500_000_000
+
+
 def test_what_is_prepared_once_is_not_examined_again(store: Path) -> None:
     for kind in KINDS:
         spec = spec_of(kind)
