@@ -77,7 +77,8 @@ def _folder(tmp_path: Path) -> tuple[Path, list[ModelFile]]:
     """Return a folder with a pinned model, and with files that may change its answers and are not pinned."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    pinned = {"config.json": b"{}", "model.safetensors": b"\0" * 8, "tokenizer.json": b"{}"}
+    config = b'{"dtype": "float32"}'
+    pinned = {"config.json": config, "model.safetensors": b"\0" * 8, "tokenizer.json": b"{}"}
     beside = {"chat_template.jinja": b"x", "generation_config.json": b"{}", "added_tokens.json": b"{}", "m.py": b"x"}
     for name, content in {**pinned, **beside}.items():
         (folder / name).write_bytes(content)
