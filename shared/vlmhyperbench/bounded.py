@@ -24,7 +24,16 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 from uuid import uuid4
 
-from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import (
+    STORAGE_FULL,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PluginFailure,
+    Unavailable,
+    VlmHyperBenchError,
+    is_disk_full,
+)
 from vlmhyperbench.processes import Child, environments, start_child
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -182,7 +191,7 @@ def _answer(request: _Request) -> dict[str, object]:
     except OSError as error:
         if error.errno == errno.EFBIG:  # the limit on the size of files
             return {"error": TOO_LARGE}
-        code = "storage_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
+        code = STORAGE_FULL if is_disk_full(error) else None
         return {"error": {"kind": "Unavailable", "code": code, "message": f"A file cannot be used: {error}."}}
     except Exception as error:  # noqa: BLE001 - every failure must reach the parent over the pipe
         return {"error": {"kind": "PluginFailure", "message": f"Reading failed: {type(error).__name__}: {error}."}}

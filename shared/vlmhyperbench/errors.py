@@ -16,8 +16,9 @@ VlmHyperBenchError            code, message, cure
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from vlmhyperbench_sdk.errors import (
     Conflict,
@@ -31,6 +32,7 @@ from vlmhyperbench_sdk.errors import (
 from vlmhyperbench_sdk.types import JsonObject
 
 __all__ = [
+    "STORAGE_FULL",
     "Conflict",
     "Damaged",
     "Denied",
@@ -43,8 +45,13 @@ __all__ = [
     "TargetRefused",
     "Unavailable",
     "VlmHyperBenchError",
+    "is_disk_full",
     "pydantic_message",
 ]
+
+STORAGE_FULL: Final = "storage_full"
+"""Code of an error, and reason of a preemption, because of a full disk: raises an alert, and the job pauses before the
+next try."""
 
 _PREFIX = "Value error, "
 """What Pydantic writes before the message of an error that a validator of ours raises."""
@@ -100,6 +107,11 @@ class OutOfMemory(Unavailable):
     """The memory is too small; a smaller request may fit."""
 
     code = "oom"
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Return whether the operating system refuses to write because the disk, or the user's part of it, is full."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 def pydantic_message(details: Mapping[str, Any]) -> str:

@@ -47,6 +47,15 @@ def destination(path: Path) -> Path:
     return target
 
 
+def stamp_of(path: Path) -> tuple[int, ...]:
+    """Return the values that change with a file's content; empty for a missing file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def temporary_sibling(path: Path) -> Path:
     """Return the path of a new temporary file in the same folder."""
     return path.with_name(f".{secrets.token_hex(8)}.tmp")

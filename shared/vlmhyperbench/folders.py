@@ -30,8 +30,8 @@ def content_sha256(path: Path) -> str:
         InvalidInput: the folder has more than `MAX_FILES` files or `MAX_BYTES`, or a link to another folder.
     """
     if path.is_file():
-        return _sha256(path)
-    lines = "".join(f"{name}\0{_sha256(path / name)}\n" for name in files_of(path))
+        return file_sha256(path)
+    lines = "".join(f"{name}\0{file_sha256(path / name)}\n" for name in files_of(path))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -87,6 +87,11 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the hash of a file's content.
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

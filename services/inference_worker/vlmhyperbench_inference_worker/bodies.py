@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.environments.base import GATEWAY_VARIABLES
+from vlmhyperbench.errors import STORAGE_FULL
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure, Unavailable
 from vlmhyperbench_sdk.gateway import EngineEnvironment

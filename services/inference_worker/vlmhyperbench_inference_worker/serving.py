@@ -18,6 +18,7 @@ from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.adapters import PreparedTarget
+from vlmhyperbench.files import stamp_of
 from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions, is_rented
 from vlmhyperbench_inference_worker.bodies import BodyWriter
@@ -112,7 +113,7 @@ class Serving:
             pinned = _files(wanted.target)
             files_in_use.enter_context(wanted.cache.in_use(weights.cached_files(pinned)))
             paths = [weights.locate(file.location, wanted.cache) for file in pinned]
-            stamps = {path: _stamp(path) for path in paths}
+            stamps = {path: stamp_of(path) for path in paths}
             files = await asyncio.to_thread(weights.files_for_engine, pinned, wanted.cache)
             gateway = await GatewayClient.start(options)
             serving = cls(wanted, gateway, BodyWriter(options.environment), stamps, files_in_use.pop_all())
@@ -164,7 +165,7 @@ class Serving:
         This notices a killed engine before the gateway does; the gateway never notices the loss of a remote engine. An
         engine whose files of weights changed counts as lost, because it may read the new ones through its mapping.
         """
-        if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
+        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
             return False
         if self._is_closing or not self._gateway.is_running or not _is_running(self.engine):
             return False
@@ -244,12 +245,3 @@ async def _is_answering(url: str) -> bool:
 
 def _files(target: ModelTarget | EndpointTarget) -> tuple[ModelFile, ...]:
     return target.files if isinstance(target, ModelTarget) else ()
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Return the values that change with a file's content; empty for a missing file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

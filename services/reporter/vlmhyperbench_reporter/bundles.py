@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import polars
 
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -55,6 +56,8 @@ class RunBundle:
     baseline_rows: polars.DataFrame | None = None
     summary: bytes | None = None
     """The stored `summary.json` of its newest report; None if it has no report."""
+    hosts: Hosts = field(default_factory=dict)
+    """The environments of the metrics that need theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from vlmhyperbench.reports.writers.plots import Drawing, to_svg
 from vlmhyperbench.reports.writers.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.writers.thumbnails import MAX_COUNT, MAX_FURTHER, make_thumbnails
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.scoring.metrics import NO_HOSTS, Hosts, open_stored
+from vlmhyperbench.scoring.metrics import open_stored
 from vlmhyperbench.summaries.codec import NAME as SUMMARY
 from vlmhyperbench.summaries.codec import from_json, to_json
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
@@ -33,12 +33,12 @@ from vlmhyperbench.summaries.manifest import manifest_of
 from vlmhyperbench.summaries.manifest import to_json as write_manifest
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench.summaries.summary import RunSummary
-from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
+from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_sdk.errors import InvalidInput
 
 
-def compose_run(bundle: RunBundle, hosts: Hosts = NO_HOSTS) -> Draft:
-    """Build the report of a run; `hosts` are the environments of the metrics that need theirs.
+def compose_run(bundle: RunBundle) -> Draft:
+    """Build the report of a run.
 
     Raises:
         NotFound: a metric of the run is not installed.
@@ -46,7 +46,7 @@ def compose_run(bundle: RunBundle, hosts: Hosts = NO_HOSTS) -> Draft:
         Conflict: another version of a metric is installed.
         PluginFailure: a metric cannot be constructed.
     """
-    run = _evidence(bundle, hosts)
+    run = _evidence(bundle)
     summary = summarise_run(run)
     document = run_document(summary, run)
     tables = [
@@ -63,15 +63,13 @@ def compose_run(bundle: RunBundle, hosts: Hosts = NO_HOSTS) -> Draft:
     return replace(_draft(document, tuple(tables)), headline=scores_of(summary))
 
 
-def compose_comparison(
-    experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle], hosts: Hosts = NO_HOSTS
-) -> Draft:
+def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
     """Build the comparison of an experiment's runs, in their order.
 
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `compose_run`.
     """
-    runs = [_reported(bundle, hosts) for bundle in bundles]
+    runs = [_reported(bundle) for bundle in bundles]
     document = comparison_document(experiment_id, name, state, runs)
     return _draft(document, (_table("metrics_summary.csv", metrics_summary_csv(runs, is_named=True)),))
 
@@ -132,9 +130,9 @@ def _parquet(name: str, content: bytes) -> ReportFile:
     return ReportFile(name=name, kind="table", media_type="application/vnd.apache.parquet", content=content)
 
 
-def _reported(bundle: RunBundle, hosts: Hosts) -> ReportedRun:
+def _reported(bundle: RunBundle) -> ReportedRun:
     """Return a run that has ended, with its stored summary, or with a new one if none is stored."""
-    evidence = _evidence(bundle, hosts)
+    evidence = _evidence(bundle)
     summary = _stored(bundle) or summarise_run(evidence)
     ended = summary.ended(bundle.state, reason=bundle.reason, finished_at=bundle.finished_at)
     return ReportedRun(summary=ended, evidence=evidence)
@@ -150,11 +148,10 @@ def _stored(bundle: RunBundle) -> RunSummary | None:
         return None
 
 
-def _evidence(bundle: RunBundle, hosts: Hosts) -> RunEvidence:
+def _evidence(bundle: RunBundle) -> RunEvidence:
     spec = RunSpec.model_validate(bundle.spec)
     first, *others = [
-        _scored(spec, extractor, bundle.measures, hosts, with_judges=no == 0)
-        for no, extractor in enumerate(spec.extractors)
+        _scored(bundle, spec, extractor, with_judges=no == 0) for no, extractor in enumerate(spec.extractors)
     ]
     return RunEvidence(
         id=bundle.id,
@@ -190,7 +187,7 @@ def _evidence(bundle: RunBundle, hosts: Hosts) -> RunEvidence:
 
 
 def _scored(
-    spec: RunSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile], hosts: Hosts, *, with_judges: bool
+    bundle: RunBundle, spec: RunSpec, extractor: ExtractorSpec, *, with_judges: bool
 ) -> tuple[ScoredMetric, ...]:
     """Open every metric of a run with what it measured on what one extractor read; a judge reads the whole answer."""
     wanted = [
@@ -198,13 +195,11 @@ def _scored(
         for metric in spec.metrics
         if with_judges or not is_judge(metric)
     ]
-    opened = [metric for metric in (_opened(spec, metric, reader, files, hosts) for metric, reader in wanted) if metric]
+    opened = [metric for metric in (_opened(bundle, spec, metric, reader) for metric, reader in wanted) if metric]
     return name_metrics(opened)
 
 
-def _opened(
-    run: RunSpec, spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile], hosts: Hosts
-) -> OpenedMetric | None:
+def _opened(bundle: RunBundle, run: RunSpec, spec: MetricSpec, extractor: ExtractorSpec) -> OpenedMetric | None:
     """Open a metric with its measures, or return None where nothing was measured by it."""
     wanted = {
         "name": spec.name,
@@ -212,13 +207,15 @@ def _opened(
         "version": spec.version,
         "extractor": extractor.label,
     }
-    measured = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
+    measured = [
+        file for file in bundle.measures if all(file.identity.get(key) == value for key, value in wanted.items())
+    ]
     if not measured:
         return None
     measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in measured], how="diagonal")
     return OpenedMetric(
         spec=spec,
-        metric=open_stored(spec, measured[0].identity.get("description"), hosts, on_invalid=run.on_invalid),
+        metric=open_stored(spec, measured[0].identity.get("description"), bundle.hosts, on_invalid=run.on_invalid),
         environment=measured[0].environment,
         extractor=extractor.label,
         evaluation_id=measured[0].evaluation_id or "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from uuid import UUID
 
 from vlmhyperbench.data.images import image_key
@@ -69,7 +69,7 @@ async def _of_run(job: ClaimedJob) -> _Requested:
     wanted = bundle.spec.get("reports", FORMATS)
     formats = [name for name in FORMATS if isinstance(wanted, Sequence) and name in wanted]
     async with hosts_of(job, _combined_apart([bundle])) as hosts:
-        draft = await job.run_cpu(compose_run, bundle, hosts)
+        draft = await job.run_cpu(compose_run, replace(bundle, hosts=hosts))
     return _Requested(draft=draft, formats=formats, writers=_writers([bundle]))
 
 
@@ -84,7 +84,8 @@ async def _of_experiment(job: ClaimedJob) -> _Requested:
     # The experiment ends only with this report, so the report states how its runs ended.
     state = experiment_state([run.state for run in members])
     async with hosts_of(job, _combined_apart(bundles)) as hosts:
-        draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, bundles, hosts)
+        prepared = [replace(bundle, hosts=hosts) for bundle in bundles]
+        draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, prepared)
     return _Requested(draft=draft, formats=FORMATS, writers=_writers(bundles))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.scoring.metrics import NO_HOSTS, Hosts
 from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 
 
@@ -13,20 +12,18 @@ def warm_up() -> None:
     import vlmhyperbench_reporter.composing  # noqa: F401 -- the import itself is the purpose
 
 
-def compose_run(bundle: RunBundle, hosts: Hosts = NO_HOSTS) -> Draft:
+def compose_run(bundle: RunBundle) -> Draft:
     """Build the report of a run; raises as `composing.compose_run`."""
     from vlmhyperbench_reporter import composing
 
-    return composing.compose_run(bundle, hosts)
+    return composing.compose_run(bundle)
 
 
-def compose_comparison(
-    experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle], hosts: Hosts = NO_HOSTS
-) -> Draft:
+def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
     """Build the comparison of runs; raises as `composing.compose_comparison`."""
     from vlmhyperbench_reporter import composing
 
-    return composing.compose_comparison(experiment_id, name, state, bundles, hosts)
+    return composing.compose_comparison(experiment_id, name, state, bundles)
 
 
 def as_json(draft: Draft) -> bytes:

@@ -7,7 +7,6 @@ is written. Requests that are measured at the gateway are written unchanged, bec
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -20,7 +19,7 @@ from typing import IO
 
 import numpy as np
 
-from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
+from vlmhyperbench.errors import STORAGE_FULL, InvalidInput, NotFound, Unavailable, VlmHyperBenchError, is_disk_full
 from vlmhyperbench_gateway.adapters import load_adapter, to_bytes, write_json
 from vlmhyperbench_gateway.images import map_images, to_data_url
 from vlmhyperbench_sdk.gateway import EngineEnvironment
@@ -87,7 +86,7 @@ def _answer(line: str, allowed: Collection[str]) -> dict[str, JsonValue]:
     except VlmHyperBenchError as error:
         return {"event": "error", "ordinal": None, "code": error.code, "message": str(error)}
     except OSError as error:
-        code = "storage_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "unavailable"
+        code = STORAGE_FULL if is_disk_full(error) else Unavailable.code
         return {"event": "error", "ordinal": None, "code": code, "message": str(error)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.decoding import decode
+from vlmhyperbench.domain.digests import short_key
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.files import write_whole
@@ -23,7 +24,6 @@ from vlmhyperbench_sdk.testing.certificates import Certificate
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SCHEMA: Final = "vlmhb/backend-certificate/v1"
-_KEY_LENGTH: Final = 16
 _MACHINE: Final = ("cpu_model", "cpu_threads", "driver", "system", "architecture")
 """What of a machine a certificate holds for, beside its GPUs."""
 
@@ -44,7 +44,7 @@ class Subject:
     @property
     def key(self) -> str:
         """Short name of the subject."""
-        return _hash(asdict(self))
+        return short_key(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def subject_of(target: ModelTarget, environment: Mapping[str, JsonValue], machin
         backend_class=target.backend_class,
         adapter=None if target.adapter is None else target.adapter.label,
         environment=str(environment["key"]),
-        machine=_hash({**{name: machine.get(name) for name in _MACHINE}, "gpus": gpus}),
+        machine=short_key({**{name: machine.get(name) for name in _MACHINE}, "gpus": gpus}),
     )
 
 
@@ -209,7 +209,3 @@ def _read(path: Path) -> BackendCertificate | None:
         return decode(BackendCertificate, fields, "certificate")
     except (OSError, InvalidInput):
         return None
-
-
-def _hash(about: Mapping[str, object]) -> str:
-    return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:_KEY_LENGTH]

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from pydantic import BaseModel, JsonValue
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.jsontext import parse_json, parse_object
 
@@ -23,12 +23,7 @@ def check(model: type[Model], given: Mapping[str, JsonValue]) -> Model:
     """
     choices, problems = validate(model, {key: value for key, value in given.items() if value is not None})
     if choices is None:
-        raise RegistryErrors(
-            [
-                RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
-                for problem in problems
-            ]
-        )
+        raise RegistryErrors.of(problems)
     return choices
 
 

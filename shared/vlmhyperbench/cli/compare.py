@@ -22,7 +22,7 @@ from vlmhyperbench.client.steps import measures
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.documents import read_document
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.reports.comparing import Comparison, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.document import write_cell
@@ -116,18 +116,7 @@ def read_policy(path: Path) -> GatePolicy:
         raise RegistryErrors(errors)
     policy, problems = validate(GatePolicy, document.value)
     if policy is None:
-        raise RegistryErrors(
-            [
-                RegistryError(
-                    file=str(path),
-                    line=document.location_of(problem.path).line,
-                    field=field_of(problem.path),
-                    message=problem.message,
-                    cure=problem.cure,
-                )
-                for problem in problems
-            ]
-        )
+        raise RegistryErrors.of(problems, document.location_of)
     return policy
 
 

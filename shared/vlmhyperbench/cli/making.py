@@ -13,7 +13,7 @@ from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.domain.recipes import RecipeSpec
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.registry.adding import Added, Shelf
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.model_files import recipe_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
@@ -50,10 +50,7 @@ def pinned_recipe(shelf: Shelf, entry: ModelEntry) -> RecipeSpec:
     references = References(catalogue=shelf.catalogue, plugins=InstalledPlugins())
     recipe = recipe_of(references, entry, ("models", entry.name, "recipe"))
     if recipe is None:
-        raise RegistryErrors(
-            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
-            for problem in references.problems
-        )
+        raise RegistryErrors.of(references.problems)
     return recipe
 
 

@@ -19,7 +19,7 @@ from vlmhyperbench.environments.pinning import PinnedSource, pin_source
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import Added, Shelf
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.schemas import PackageEntry
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.settings import Settings
@@ -75,10 +75,7 @@ def package(
         written = _registered(shelf, name)
     entry, problems = validate(PackageEntry, {"source": written, **({"extras": list(extra)} if extra else {})})
     if entry is None:
-        raise RegistryErrors(
-            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
-            for problem in problems
-        )
+        raise RegistryErrors.of(problems)
     base = shelf.catalogue.folder_of("packages", name)
     pinned = asyncio.run(pin_source(name, entry.source, base, Workshop.of(Settings.load()), tell=teller(output, name)))
     source = pinned.source.model_dump(mode="json", exclude_none=True)

@@ -11,7 +11,7 @@ from vlmhyperbench.data import weights
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.registry.choices import ModelChoice
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import ModelEntry
@@ -49,10 +49,7 @@ def resolve_model(
     references = References(catalogue=open_catalogue(), plugins=InstalledPlugins(adapters=adapters))
     target = resolve_target(references, choice, None, ()) if choice is not None else None
     if not isinstance(target, ModelTarget) or references.problems:
-        raise RegistryErrors(
-            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
-            for problem in (*problems, *references.problems)
-        )
+        raise RegistryErrors.of((*problems, *references.problems))
     return target
 
 

@@ -25,7 +25,7 @@ from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import Added
 from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.documents import read_document
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.gateway import named_secrets
@@ -185,15 +185,5 @@ def read_entry(path: Path) -> RunEntry | ExperimentEntry:
     else:
         entry, problems = validate(RunEntry, document.value)
     if entry is None:
-        located = [(problem, document.location_of(problem.path)) for problem in problems]
-        raise RegistryErrors(
-            RegistryError(
-                file=location.file,
-                line=location.line,
-                field=field_of(problem.path),
-                message=problem.message,
-                cure=problem.cure,
-            )
-            for problem, location in located
-        )
+        raise RegistryErrors.of(problems, document.location_of)
     return entry if entry.name else entry.model_copy(update={"name": path.stem})

@@ -7,7 +7,6 @@ reads it; `COMMIT.fetch` is held by the one process that downloads. `linked/` ha
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -23,8 +22,7 @@ from pathlib import Path
 from vlmhyperbench.data.repositories import Arrival, OnBytes, Repository, RepositoryFile, Source
 from vlmhyperbench.data.verifying import check_file, hash_of
 from vlmhyperbench.domain.cached_files import MADE, CachedFile
-from vlmhyperbench.domain.outcomes import STORAGE_FULL
-from vlmhyperbench.errors import Conflict, NotFound, Unavailable
+from vlmhyperbench.errors import STORAGE_FULL, Conflict, NotFound, Unavailable, is_disk_full
 from vlmhyperbench.files import write_whole
 
 MAX_WORKERS = 8
@@ -140,11 +138,10 @@ class ModelCache:
                 try:
                     for task in tasks:
                         task.result()
-                except OSError as error:
+                except BaseException as error:
                     pool.shutdown(wait=False, cancel_futures=True)
-                    raise _full(error, self._folder) from error
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
+                    if isinstance(error, OSError) and is_disk_full(error):
+                        raise _full(self._folder) from error
                     raise
             return _record(home, repository, wanted)
 
@@ -252,10 +249,8 @@ class ModelCache:
         return self._folder / repo.replace("://", "/").replace("/", "--") / commit
 
 
-def _full(error: OSError, folder: Path) -> Exception:
-    """Return what to raise for an error of the operating system: a full disk has a code and a cure."""
-    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-        return error
+def _full(folder: Path) -> Unavailable:
+    """Return the error of a disk that has become full."""
     return Unavailable(
         f"The disk of {folder} has become full while a model was fetched.",
         cure="Free some space, for example with `vlmhyperbench models remove`, or set VLMHB_MODELS_DIR to a folder of "

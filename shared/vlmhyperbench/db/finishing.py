@@ -13,10 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import claim_phases, jobs
 from vlmhyperbench.db.owners import Mark, Owner, alert, job_event, lock_of_job, mark_dirty
 from vlmhyperbench.db.views import JobView, view_of
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
 from vlmhyperbench.domain.states import JOB_TABLE, JobEvent, JobState, PhaseState
 from vlmhyperbench.domain.steps import STEPS
+from vlmhyperbench.errors import STORAGE_FULL
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 LEASE_EXPIRED = "lease_expired"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
@@ -34,6 +35,15 @@ def metadata_json(metadata: Mapping[str, JsonValue]) -> bytes:
         for name in sorted(metadata)
     }
     return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+KEY_LENGTH: Final = 16
+"""Hex digits of a short key."""
+
+
+def short_key(value: object) -> str:
+    """Return the name of what a value of JSON describes: an environment, a wheel, a certificate."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
 
 
 def digest_of(value: JsonValue | BaseModel) -> str:

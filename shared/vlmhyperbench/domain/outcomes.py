@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from vlmhyperbench.errors import (
+    STORAGE_FULL,
     Conflict,
     Denied,
     Fenced,
@@ -18,6 +18,7 @@ from vlmhyperbench.errors import (
     TargetRefused,
     Unavailable,
     VlmHyperBenchError,
+    is_disk_full,
 )
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -33,10 +34,6 @@ class Complete:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
     """The run's stop rule has decided; the decision is stored with the run."""
-
-
-STORAGE_FULL = "storage_full"
-"""Reason of a preemption because of a full disk: raises an alert, and the job pauses before the next try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +75,6 @@ IS_FINAL: Final[Mapping[type[VlmHyperBenchError], bool]] = {
 }
 """Whether an error fails a job permanently, by its nearest class; others are tried again within the job's budget."""
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-
 
 def outcome_of(error: BaseException) -> Preempted | Failed | None:
     """Return what an error of a handler means for its job; the only such mapping, for all handlers of all workers.
@@ -91,7 +86,7 @@ def outcome_of(error: BaseException) -> Preempted | Failed | None:
     cause = cause_of(error)
     if isinstance(cause, Fenced):
         return None
-    if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
+    if isinstance(cause, OSError) and is_disk_full(cause):
         return Preempted(reason=STORAGE_FULL)
     if not isinstance(cause, VlmHyperBenchError):
         return Failed(code="crash", message=f"{type(cause).__name__}: {cause}")

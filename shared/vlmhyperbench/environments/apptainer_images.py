@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -11,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from vlmhyperbench.domain.digests import short_key
 from vlmhyperbench.domain.environments import ApptainerSpec
 from vlmhyperbench.environments.apptainer_command import execute, find_apptainer
 from vlmhyperbench.environments.base import Prepared, Tell
@@ -19,8 +19,10 @@ from vlmhyperbench.environments.installer import index_passwords, is_unreachable
 from vlmhyperbench.environments.installer_commands import INSTALLER_VARIABLES
 from vlmhyperbench.environments.programs import Step, last_lines, run_step
 from vlmhyperbench.environments.standing_in import ABOUT
-from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore, Ready
+from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import Conflict, NotFound, Unavailable
+from vlmhyperbench.files import stamp_of
+from vlmhyperbench.folders import file_sha256
 
 RUN = "vlmhyperbench.environments.apptainer_run"
 _SIF = (32, b"SIF_MAGIC")
@@ -50,7 +52,7 @@ async def prepared_apptainer(
 def apptainer_key(spec: ApptainerSpec) -> str:
     """Return the key of a SIF: the hash of what it is built from."""
     source = [spec.sha256, spec.file if spec.sha256 is None else None, spec.definition]
-    return hashlib.sha256(json.dumps(["apptainer", source, spec.python]).encode()).hexdigest()[:KEY_LENGTH]
+    return short_key(["apptainer", source, spec.python])
 
 
 async def _built(spec: ApptainerSpec, log: Path, folder: Path) -> Ready:
@@ -66,9 +68,9 @@ async def _built(spec: ApptainerSpec, log: Path, folder: Path) -> Ready:
         manager="apptainer",
         size_bytes=sif.stat().st_size,
         build_s=round(time.monotonic() - started, 2),
-        image="sha256:" + await asyncio.to_thread(_sha256, sif),
+        image="sha256:" + await asyncio.to_thread(file_sha256, sif),
         image_file=str(sif),
-        image_stamp=_stamp(sif),
+        image_stamp=stamp_of(sif),
     )
 
 
@@ -107,7 +109,7 @@ def _is_sif(file: Path, digest: str | None) -> bool:
     if not file.is_file():
         cure = "Put it there, or correct file in the environment of the entry."
         raise NotFound(f"There is no file {file}.", cure=cure, code="no_image")
-    if _sha256(file) != digest:
+    if file_sha256(file) != digest:
         raise _changed(file)
     with file.open("rb") as content:
         return content.read(64)[_SIF[0] :].startswith(_SIF[1])
@@ -119,20 +121,10 @@ def _check(ready: Ready) -> None:
     if not file.is_file():
         cure = "Put it there again, or remove the environment with `vlmhyperbench envs remove`."
         raise NotFound(f"There is no file {file}.", cure=cure, code="no_image")
-    if _stamp(file) != ready.image_stamp and f"sha256:{_sha256(file)}" != ready.image:
+    if stamp_of(file) != ready.image_stamp and f"sha256:{file_sha256(file)}" != ready.image:
         raise _changed(file)
 
 
 def _changed(file: Path) -> Conflict:
     cure = "Write its present sha256 into the entry, or restore the file; `envs remove` forgets a built one."
     return Conflict(f"The file {file} is not the one that was pinned.", cure=cure, code="image_changed")
-
-
-def _stamp(file: Path) -> tuple[int, ...]:
-    status = file.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -14,14 +14,12 @@ clean up    what a launcher made ends with it, also when it is killed; what a ki
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from vlmhyperbench.domain.outcomes import STORAGE_FULL
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.errors import STORAGE_FULL, Unavailable
 from vlmhyperbench_sdk.gateway import EngineEnvironment
 
 ENGINE_VARIABLES = (
@@ -89,13 +87,6 @@ class Prepared:
             launcher=self.launcher,
             is_remote=self.rented is not None,
         )
-
-
-def disk_is_full(error: OSError, folder: Path) -> Unavailable | None:
-    """Return what to raise for an error of the operating system that says that the disk is full; None for others."""
-    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-        return None
-    return full_disk(folder)
 
 
 def full_disk(folder: Path) -> Unavailable:

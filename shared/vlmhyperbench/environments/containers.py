@@ -9,9 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
-from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell, disk_is_full
+from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell, full_disk
 from vlmhyperbench.environments.standing_in import Order
 from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.errors import is_disk_full
 
 
 @asynccontextmanager
@@ -56,7 +57,9 @@ async def prepared_container(
         try:
             ready, lock_fd = await store.hold_built(key, examine, held, tell)
         except OSError as error:
-            raise disk_is_full(error, store.folder) or error from error
+            if not is_disk_full(error):
+                raise
+            raise full_disk(store.folder) from error
         await asyncio.to_thread(check, ready)
         order = Order(spec=spec.model_dump(mode="json"), marker=str(store.marker_file(key)))
         yield Prepared(

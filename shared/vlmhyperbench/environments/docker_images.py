@@ -8,16 +8,16 @@ import os
 import time
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from vlmhyperbench.domain.digests import short_key
 from vlmhyperbench.domain.environments import DockerSpec
 from vlmhyperbench.environments.base import Prepared, Tell
 from vlmhyperbench.environments.containers import prepared_container
 from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, find_image
 from vlmhyperbench.environments.standing_in import ABOUT, user
-from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore, Ready
+from vlmhyperbench.environments.store import EnvironmentStore, Ready
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.processes import owner_of
 
@@ -41,7 +41,7 @@ def prepared_docker(spec: DockerSpec, store: EnvironmentStore, *, tell: Tell) ->
 
 def docker_key(spec: DockerSpec) -> str:
     """Return the key of an image's record; limits do not change what is in it."""
-    return sha256(json.dumps(["docker", spec.image, spec.python]).encode()).hexdigest()[:KEY_LENGTH]
+    return short_key(["docker", spec.image, spec.python])
 
 
 def _find(spec: DockerSpec, _: Ready) -> None:

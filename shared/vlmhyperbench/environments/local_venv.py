@@ -14,7 +14,7 @@ from pathlib import Path
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.packages import IndexPackage
 from vlmhyperbench.environments import installer_commands
-from vlmhyperbench.environments.base import Prepared, Tell, disk_is_full
+from vlmhyperbench.environments.base import Prepared, Tell, full_disk
 from vlmhyperbench.environments.conda_lines import python_version
 from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import Interpreter, builder_of, find_interpreter
@@ -29,6 +29,7 @@ from vlmhyperbench.environments.resolving import (
 )
 from vlmhyperbench.environments.store import Ready
 from vlmhyperbench.environments.wheels import Workshop
+from vlmhyperbench.errors import is_disk_full
 
 
 @asynccontextmanager
@@ -58,10 +59,9 @@ async def prepared_virtualenv(
                 whole = await resolved(spec, lines, interpreter, store, logs, own=own, tell=tell)
                 ready = await _Building(spec, interpreter, whole, workshop, tell).ready(held)
         except OSError as error:
-            full = disk_is_full(error, store.folder)
-            if full is None:
+            if not is_disk_full(error):
                 raise
-            raise full from error
+            raise full_disk(store.folder) from error
         yield ready
 
 

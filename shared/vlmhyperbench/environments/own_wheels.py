@@ -18,7 +18,8 @@ from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
+from vlmhyperbench.domain.digests import KEY_LENGTH
+from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.errors import NotFound
 
 GATEWAY = ("vlmhyperbench-gateway", "vlmhyperbench", "vlmhyperbench-sdk")

@@ -7,7 +7,6 @@ them, wherever it runs. The launcher sends what is missing then, the adapter's c
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from vlmhyperbench.environments.rented_records import RentedRecord
 from vlmhyperbench.environments.skypilot import log_of
 from vlmhyperbench.environments.ssh import SSH_VARIABLES
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.folders import file_sha256
 
 MAX_SEND_S: Final = 6 * 3600.0
 """How long sending may take, while the machine is paid for."""
@@ -117,10 +117,5 @@ def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
 
 def _sums(record: RentedRecord, files: Sequence[Path], known: Mapping[str, str]) -> str:
     """Return the lines with which `sha256sum` compares the files there."""
-    hashes = ((file, known.get(str(file)) or _sha256(file)) for file in files)
+    hashes = ((file, known.get(str(file)) or file_sha256(file)) for file in files)
     return "".join(f"{digest}  {record.rented.sent(str(file))}\n" for file, digest in hashes)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
+from vlmhyperbench.domain.digests import short_key
 from vlmhyperbench.domain.environments import RemoteSpec, VirtualenvSpec
 from vlmhyperbench.environments import rented_end
 from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell
@@ -89,8 +89,7 @@ async def plan_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -> st
 
 def rented_key(spec: RemoteSpec, whole: str) -> str:
     """Return the key of what runs on a rented machine."""
-    about = ["remote", whole, spec.python, spec.cloud, spec.accelerators, spec.image]
-    return sha256(json.dumps(about).encode()).hexdigest()[:16]
+    return short_key(["remote", whole, spec.python, spec.cloud, spec.accelerators, spec.image])
 
 
 def python_of(machine: Machine) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sysconfig
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
-from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.digests import digest_of, short_key
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments import installer_commands
 from vlmhyperbench.environments.base import Tell
@@ -19,7 +17,7 @@ from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import OWN_INTERPRETER, Interpreter
 from vlmhyperbench.environments.own_wheels import installed_versions, own_requirements
 from vlmhyperbench.environments.programs import Step
-from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
+from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.files import replacing
 
 CORRECT = "Correct requirements, packages and overrides of the environment in the entry that declares it."
@@ -33,14 +31,12 @@ def spec_key(
 ) -> str:
     """Return the name under which the resolution of a spec is kept; `own` are distributions of the platform."""
     platform = installer_commands.RENTED_PLATFORM if interpreter.is_elsewhere else sysconfig.get_platform()
-    about = [digest_of(spec), interpreter.version, platform, *own_requirements(own, store)]
-    return sha256(json.dumps(about).encode()).hexdigest()[:KEY_LENGTH]
+    return short_key([digest_of(spec), interpreter.version, platform, *own_requirements(own, store)])
 
 
 def environment_key(spec: VirtualenvSpec, interpreter: Interpreter, resolved: str) -> str:
     """Return the key of an environment: specs that resolve to the same packages share one."""
-    about = [resolved, interpreter.path, interpreter.version, spec.manager, sysconfig.get_platform()]
-    return sha256(json.dumps(about).encode()).hexdigest()[:KEY_LENGTH]
+    return short_key([resolved, interpreter.path, interpreter.version, spec.manager, sysconfig.get_platform()])
 
 
 def packages_of(resolved: str) -> dict[str, str]:

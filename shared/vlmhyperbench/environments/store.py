@@ -25,7 +25,6 @@ from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.files import write_whole
 
-KEY_LENGTH = 16
 _POLL_S = 0.05
 _MARKER = "ready.json"
 _KEY = re.compile(r"[0-9a-f]{16}")

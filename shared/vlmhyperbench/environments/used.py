@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from importlib.metadata import distributions
 from typing import Final
 
+from vlmhyperbench.domain.digests import short_key
 from vlmhyperbench.domain.environments import EnvironmentSpec
 from vlmhyperbench.environments.base import Prepared
 from vlmhyperbench_sdk.types import JsonValue
 
 PLATFORM: Final = "platform"
 """Kind of an environment that no entry declares: the platform's own interpreter."""
-_KEY_LENGTH: Final = 16
 _HELD: Final = frozenset({"lock_fd", "inherited", "launcher", "rented"})
 """How a process uses the environment, which is not part of what it consists of."""
 
@@ -38,10 +36,9 @@ def combined(used: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
 def record_platform() -> dict[str, JsonValue]:
     """Return the record of the platform's own interpreter; its key is a hash of what is installed."""
     packages = {installed.metadata["Name"]: installed.version for installed in distributions()}
-    about = json.dumps([platform.python_version(), packages], sort_keys=True)
     return {
         "kind": PLATFORM,
-        "key": sha256(about.encode()).hexdigest()[:_KEY_LENGTH],
+        "key": short_key([platform.python_version(), packages]),
         "python": sys.executable,
         "python_version": platform.python_version(),
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import configparser
-import json
 import shutil
 import sysconfig
 import zipfile
@@ -17,10 +16,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
+from vlmhyperbench.domain.digests import short_key
 from vlmhyperbench.domain.packages import GROUPS, GitPackage, LocalPackage, identity_of
 from vlmhyperbench.environments import installer_commands
 from vlmhyperbench.environments.base import Tell
@@ -28,7 +27,7 @@ from vlmhyperbench.environments.git import Repository
 from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import Interpreter
 from vlmhyperbench.environments.programs import Step
-from vlmhyperbench.environments.store import KEY_LENGTH, EnvironmentStore
+from vlmhyperbench.environments.store import EnvironmentStore
 from vlmhyperbench.errors import Conflict, InvalidInput
 from vlmhyperbench.folders import content_sha256, copy_content
 from vlmhyperbench.logs import hide
@@ -93,7 +92,7 @@ class Workshop:
             Unavailable: a server or an index does not answer, uv is missing, or the disk is full.
         """
         about = [dict(identity_of(package)), interpreter.version, sysconfig.get_platform()]
-        key = sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
+        key = short_key(about)
 
         async def build(made: Path) -> Path:
             await tell("fetching", None)

@@ -6,7 +6,6 @@ the command determines again.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.cached_files import S3
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
+from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -322,8 +322,7 @@ def _gguf_sha256(path: Path) -> str:
         if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
             cure = "Give the weights themselves: a page or a pointer in their place means that the download failed."
             raise InvalidInput(f"{path} is no GGUF file.", cure=cure, code="no_gguf")
-        file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(path)
 
 
 def _read(file: Path) -> dict[str, JsonValue]:

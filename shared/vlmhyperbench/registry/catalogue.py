@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.registry.documents import Document, SourceLocation
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
+from vlmhyperbench.registry.documents import Document
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, SourceLocation
 from vlmhyperbench.registry.schemas import (
     KINDS,
     BackendEntry,

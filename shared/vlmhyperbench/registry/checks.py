@@ -9,7 +9,7 @@ from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.prompts import check_templates
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.registry.catalogue import Catalogue
-from vlmhyperbench.registry.errors import Path, RegistryError, field_of
+from vlmhyperbench.registry.errors import Path, RegistryError
 from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.packages import check_adapter
@@ -207,14 +207,7 @@ def _task(references: References, name: str) -> None:
 
 def _at_their_locations(references: References, kind: str, name: str) -> Iterable[RegistryError]:
     for problem in references.problems:
-        location = references.catalogue.location_of(kind, name, *problem.path)
-        yield RegistryError(
-            file=location.file if location else None,
-            line=location.line if location else None,
-            field=field_of(problem.path),
-            message=problem.message,
-            cure=problem.cure,
-        )
+        yield problem.at(references.catalogue.location_of(kind, name, *problem.path))
 
 
 def _ignore(value: object) -> None:

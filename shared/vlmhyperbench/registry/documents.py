@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import yaml
 from pydantic import JsonValue
 
-from vlmhyperbench.registry.errors import Path, RegistryError, field_of
+from vlmhyperbench.registry.errors import Path, RegistryError, SourceLocation, field_of
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 32
@@ -28,14 +28,6 @@ _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "F
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
-    """The location of a value in a file."""
-
-    file: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from vlmhyperbench.errors import InvalidInput
 
 Path = tuple[str | int, ...]
 """Keys and list positions from an entry's top level to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """The location of a value in a file."""
+
+    file: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +26,16 @@ class Problem:
     path: Path
     message: str
     cure: str = ""
+
+    def at(self, location: SourceLocation | None) -> RegistryError:
+        """Return the error at a location; None: in an entry that does not come from a file."""
+        return RegistryError(
+            file=location.file if location is not None else None,
+            line=location.line if location is not None else None,
+            field=field_of(self.path),
+            message=self.message,
+            cure=self.cure,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -54,6 +72,13 @@ class RegistryErrors(InvalidInput):
             super().__init__(self.errors[0].located, cure=self.errors[0].cure)
         else:
             super().__init__("\n".join(map(str, self.errors)))
+
+    @classmethod
+    def of(
+        cls, problems: Iterable[Problem], location_of: Callable[[Path], SourceLocation | None] = lambda _: None
+    ) -> RegistryErrors:
+        """Return the errors of problems at their locations; by default, of an entry that does not come from a file."""
+        return cls(problem.at(location_of(problem.path)) for problem in problems)
 
 
 def field_of(path: Path) -> str:

@@ -6,8 +6,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vlmhyperbench.registry.documents import Document, SourceLocation
-from vlmhyperbench.registry.errors import Path, RegistryError
+from vlmhyperbench.registry.documents import Document
+from vlmhyperbench.registry.errors import Path, RegistryError, SourceLocation
 
 SPELLINGS: Final[dict[str, dict[str, str]]] = {
     "models": {

@@ -13,7 +13,7 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.checks import check_catalogue
 from vlmhyperbench.registry.documents import Document, read_document
-from vlmhyperbench.registry.errors import Problem, RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import Problem, RegistryError, RegistryErrors
 from vlmhyperbench.registry.legacy import modernise
 from vlmhyperbench.registry.overlays import RunMode, check_run_mode, overlay
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
@@ -209,16 +209,7 @@ def _read(loading: _Loading, kind: str, file: FilePath) -> Document | None:
 
 
 def _report(loading: _Loading, document: Document, problem: Problem) -> None:
-    location = document.location_of(problem.path)
-    loading.errors.append(
-        RegistryError(
-            file=location.file,
-            line=location.line,
-            field=field_of(problem.path),
-            message=problem.message,
-            cure=problem.cure,
-        )
-    )
+    loading.errors.append(problem.at(document.location_of(problem.path)))
 
 
 def _refuse(loading: _Loading, file: FilePath, message: str, cure: str) -> RegistryError:

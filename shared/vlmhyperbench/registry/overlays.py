@@ -8,8 +8,8 @@ from typing import Final, Literal, get_args
 from pydantic import JsonValue
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.documents import Document, SourceLocation
-from vlmhyperbench.registry.errors import Path, RegistryError
+from vlmhyperbench.registry.documents import Document
+from vlmhyperbench.registry.errors import Path, RegistryError, SourceLocation
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 RunMode = Literal["prod", "dev"]

@@ -19,7 +19,7 @@ from vlmhyperbench.domain.specs import (
     StopRule,
 )
 from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice, StopChoice
-from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.errors import Path, RegistryErrors
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, PromptEntry, TaskEntry
@@ -185,16 +185,7 @@ def errors_of(references: References, kind: str, entry: Entry) -> RegistryErrors
     """Convert problems into errors, with file and line if the entry comes from a file."""
     catalogue = references.catalogue
     is_registered = bool(entry.name) and catalogue.of(kind).get(entry.name) is entry
-    errors = []
-    for problem in references.problems:
-        location = catalogue.location_of(kind, entry.name, *problem.path) if is_registered else None
-        errors.append(
-            RegistryError(
-                file=location.file if location else None,
-                line=location.line if location else None,
-                field=field_of(problem.path),
-                message=problem.message,
-                cure=problem.cure,
-            )
-        )
-    return RegistryErrors(errors)
+    return RegistryErrors.of(
+        references.problems,
+        lambda path: catalogue.location_of(kind, entry.name, *path) if is_registered else None,
+    )

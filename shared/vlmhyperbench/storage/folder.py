@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from vlmhyperbench.errors import Conflict, Unavailable
+from vlmhyperbench.errors import STORAGE_FULL, Conflict, Unavailable, is_disk_full
 from vlmhyperbench.storage.hashing import content_hash
 from vlmhyperbench.storage.stores import Stored
 
 _BLOCK_BYTES = 1024 * 1024
 _STALE_S = 24 * 3600
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class FolderStore:
@@ -108,9 +107,9 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _refuse(error: OSError, what: str) -> NoReturn:
-    if error.errno in _FULL:
+    if is_disk_full(error) or error.errno == errno.EFBIG:
         raise Unavailable(
-            f"{what}: there is no space left.", cure="Free some space and try again.", code="storage_full"
+            f"{what}: there is no space left.", cure="Free some space and try again.", code=STORAGE_FULL
         ) from error
     cure = "Check the storage folder and its permissions."
     raise Unavailable(f"{what}: {error.strerror or error}.", cure=cure) from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from vlmhyperbench.folders import file_sha256
 
 MAX_CACHED = 65_536
 _SETTLED_NS = 100_000_000
@@ -38,8 +39,7 @@ def content_hash(path: Path) -> str:
 
 
 def _read(version: _Version) -> str:
-    with version.path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(version.path)
 
 
 _cached = lru_cache(maxsize=MAX_CACHED)(_read)

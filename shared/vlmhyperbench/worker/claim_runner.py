@@ -13,10 +13,10 @@ from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing, runs
 from vlmhyperbench.domain.graph import STOPPABLE
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted, cause_of, outcome_of
+from vlmhyperbench.domain.outcomes import Cancelled, Failed, Outcome, Preempted, cause_of, outcome_of
 from vlmhyperbench.domain.stalling import stall_limit_s
 from vlmhyperbench.domain.steps import STEPS
-from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import STORAGE_FULL, InvalidInput, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, process_masker
 from vlmhyperbench.worker.children import STALLED
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler

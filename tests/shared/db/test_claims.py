@@ -14,10 +14,10 @@ from vlmhyperbench.db import claim_phases, claims, finishing, runs
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.owners import lock_of_job
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Preempted, Stopped
+from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Preempted, Stopped
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.states import JobState, PhaseState, RunState
-from vlmhyperbench.errors import Conflict
+from vlmhyperbench.errors import STORAGE_FULL, Conflict
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.domain.digests import canonical_json, metadata_json
+from vlmhyperbench.domain.digests import canonical_json, metadata_json, short_key
 from vlmhyperbench_sdk.types import JsonValue
 
 
@@ -13,3 +13,9 @@ def test_metadata_is_canonical_but_for_its_schema() -> None:
     written = metadata_json({"json_schema": schema, **plain})
     assert written == (b'{"a":0,"b":{"c":2,"d":1},"json_schema":{"type":"object","properties":{"total":{},"date":{}}}}')
     assert metadata_json({**plain, "json_schema": schema}) == written
+
+
+def test_a_short_key_depends_on_values_and_not_on_the_order_of_keys() -> None:
+    key = short_key({"a": 1, "b": [None, "ü"]})
+    assert key == "36d6bb8146c597b3" == short_key({"b": [None, "ü"], "a": 1})
+    assert key != short_key({"a": 1, "b": [None, "u"]})

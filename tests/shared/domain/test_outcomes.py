@@ -8,8 +8,9 @@ import errno
 import pytest
 
 from vlmhyperbench import errors
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Failed, Preempted, cause_of, outcome_of
+from vlmhyperbench.domain.outcomes import Failed, Preempted, cause_of, outcome_of
 from vlmhyperbench.errors import (
+    STORAGE_FULL,
     Conflict,
     Damaged,
     Denied,

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.wording import Wording
-from vlmhyperbench.registry.documents import MAX_BYTES, Document, SourceLocation, parse_document, read_document
+from vlmhyperbench.registry.documents import MAX_BYTES, Document, parse_document, read_document
+from vlmhyperbench.registry.errors import SourceLocation
 
 
 def _value(text: str) -> object:

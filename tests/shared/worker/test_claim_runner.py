@@ -22,11 +22,11 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, events
 from vlmhyperbench.db.claims import ClaimRecord
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.domain.states import JobState, PhaseState
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.errors import Fenced, InvalidInput, Unavailable
+from vlmhyperbench.errors import STORAGE_FULL, Fenced, InvalidInput, Unavailable
 from vlmhyperbench.logs import configure_logging, hide, unhide
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
