@@ -13,14 +13,22 @@ from pathlib import Path
 
 
 def make_wheel(
-    folder: Path, name: str, version: str, *, needs: Sequence[str] = (), code: str = "", entry_points: str = ""
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    needs: Sequence[str] = (),
+    extras: Sequence[str] = (),
+    code: str = "",
+    entry_points: str = "",
 ) -> Path:
     """Write a wheel with one module of the same name."""
     info = f"{name}-{version}.dist-info"
     requires = "".join(f"Requires-Dist: {requirement}\n" for requirement in needs)
+    provides = "".join(f"Provides-Extra: {extra}\n" for extra in extras)
     files = {
         f"{name}.py": code or f'VERSION = "{version}"\n',
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}{provides}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     if entry_points:

@@ -77,7 +77,9 @@ def package(
     if entry is None:
         raise RegistryErrors.of(problems)
     base = shelf.catalogue.folder_of("packages", name)
-    pinned = asyncio.run(pin_source(name, entry.source, base, Workshop.of(Settings.load()), tell=teller(output, name)))
+    workshop = Workshop.of(Settings.load())
+    pinning = pin_source(name, entry.source, base, workshop, tell=teller(output, name), extras=entry.extras)
+    pinned = asyncio.run(pinning)
     source = pinned.source.model_dump(mode="json", exclude_none=True)
     added = shelf.add_package(name, source, plugins=pinned.plugins, extras=extra)
     _print(added, pinned, output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.folders import content_sha256
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
+from vlmhyperbench_sdk.discovery import normalise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,13 @@ class PinnedSource:
 
 
 async def pin_source(
-    name: str, source: LocalSource | GitSource | PypiSource, folder: Path, workshop: Workshop, *, tell: Tell
+    name: str,
+    source: LocalSource | GitSource | PypiSource,
+    folder: Path,
+    workshop: Workshop,
+    *,
+    tell: Tell,
+    extras: Collection[str] = (),
 ) -> PinnedSource:
     """Pin the source of a package, and build its wheel, which is kept for the environments that will need it.
 
@@ -42,11 +49,12 @@ async def pin_source(
         folder: Folder at which a relative path begins.
         workshop: Where wheels are built and kept.
         tell: Is told what takes time.
+        extras: Extras that are wanted. Whether a version of an index has them is known only once it is installed.
 
     Raises:
         NotFound: repository, ref, folder, version or secret does not exist, or git is not installed.
         Denied: the repository wants credentials.
-        InvalidInput: it cannot be built, or is another distribution.
+        InvalidInput: it cannot be built, is another distribution, or lacks an extra.
         Unavailable: a server or an index does not answer, uv is missing, or the disk is full.
     """
     if isinstance(source, PypiSource):
@@ -64,6 +72,11 @@ async def pin_source(
         source = source.model_copy(update={"path": str(path), "sha256": content_sha256(path)})
         package = LocalPackage(name=name, path=str(path), sha256=source.sha256 or "")
     async with workshop.held_wheel(package, OWN_INTERPRETER, tell=tell) as wheel:
+        for extra in extras:
+            if normalise(extra) not in wheel.extras:
+                cure = f"Choose one of {', '.join(wheel.extras)}." if wheel.extras else "It has none: leave extras out."
+                message = f"The package {name} ({package.origin}) has no extra {extra!r}."
+                raise InvalidInput(message, cure=cure, code="no_extra")
         return PinnedSource(source=source, origin=package.origin, plugins=wheel.plugins)
 
 

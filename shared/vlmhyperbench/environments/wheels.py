@@ -50,6 +50,8 @@ class Wheel:
     version: str
     plugins: Mapping[str, tuple[str, ...]]
     """Kind (`backends`) → names that it registers."""
+    extras: tuple[str, ...] = ()
+    """Names of its extras in their normal form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,13 @@ def read_wheel(path: Path) -> Wheel:
             files = {name.rpartition("/")[2]: name for name in archive.namelist() if _is_about(name)}
             metadata = message_from_bytes(archive.read(files["METADATA"]))
             points = archive.read(files["entry_points.txt"]).decode() if "entry_points.txt" in files else ""
-        return Wheel(path=path, name=_of(metadata, "Name"), version=_of(metadata, "Version"), plugins=_plugins(points))
+        return Wheel(
+            path=path,
+            name=_of(metadata, "Name"),
+            version=_of(metadata, "Version"),
+            plugins=_plugins(points),
+            extras=tuple(sorted(normalise(str(extra)) for extra in metadata.get_all("Provides-Extra", []))),
+        )
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, configparser.Error) as error:
         cure = "Build it again, for example with `uv build --wheel`."
         raise InvalidInput(f"{path} is no wheel: {error}.", cure=cure, code="no_wheel") from error

@@ -89,11 +89,11 @@ def workshop(tmp_path):
 
 @pytest.fixture
 def pin(workshop, tmp_path):
-    async def pin(source, name="my-bench"):
+    async def pin(source, name="my-bench", extras=()):
         async def tell(step, packages):
             pass
 
-        return await pin_source(name, source, tmp_path, workshop, tell=tell)
+        return await pin_source(name, source, tmp_path, workshop, tell=tell, extras=extras)
 
     return pin
 
@@ -237,6 +237,16 @@ async def test_another_distribution_than_the_entrys_is_refused(project, pin, wor
         await pin(source_of(project), name="your-bench")
     assert refused.value.code == "wrong_package"
     wording(refused.value, TMP=tmp_path, COMMIT=hidden)
+
+
+async def test_an_extra_that_the_package_lacks_is_refused_with_those_that_it_has(tmp_path, pin, wording):
+    wheel = make_wheel(tmp_path, "theirs", "3.0", extras=["vision", "fast_io"])
+    source = LocalSource(type="local", path=str(wheel))
+    assert (await pin(source, name="theirs", extras=["fast-io"])).plugins == {}
+    with pytest.raises(InvalidInput) as refused:
+        await pin(source, name="theirs", extras=["vison"])
+    assert refused.value.code == "no_extra"
+    wording(refused.value, TMP=tmp_path, CONTENT=content_sha256(wheel))
 
 
 async def test_a_package_that_cannot_be_built_shows_the_end_of_the_log(tmp_path, pin, workshop):
