@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
 SHA256: Final = r"^[0-9a-f]{64}$"
@@ -33,6 +34,18 @@ class Refused(ValueError):
     def __init__(self, message: str, *, cure: str) -> None:
         super().__init__(message)
         self.cure = cure
+
+
+def written_as(form: str, problem: str, *, cure: str) -> AfterValidator:
+    """Return a validator of text that must match a form as a whole; it refuses other text with its cure."""
+    pattern = re.compile(form, re.ASCII)
+
+    def check(text: str) -> str:
+        if pattern.fullmatch(text) is None:
+            raise Refused(problem, cure=cure)
+        return text
+
+    return AfterValidator(check)
 
 
 class StrictNumbers(BaseModel):

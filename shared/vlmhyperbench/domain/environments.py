@@ -2,68 +2,89 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from vlmhyperbench.domain.base import Refused, Sha256, Spec
+from vlmhyperbench.domain.base import Refused, Sha256, Spec, written_as
 from vlmhyperbench.domain.packages import PackageSpec
 
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._, -]+\])?"
 _VERSION: Final = r" ?== ?[A-Za-z0-9][A-Za-z0-9.!+_-]*"
 _MARKER: Final = r"(?: ?; ?[^\n\r;]+)?"
-_REQUIREMENT: Final = re.compile(_NAME + _VERSION + _MARKER)
-_IMAGE: Final = re.compile(r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64}")
-_OVERRIDE: Final = re.compile(_NAME + f"(?:{_VERSION})?" + _MARKER)
-_CONDA: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_]*(?:=[A-Za-z0-9][A-Za-z0-9._]*)?")
-_CHANNEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 
-
-def _version(text: str) -> str:
-    if re.fullmatch(r"3\.\d{1,2}(\.\d{1,3})?", text, re.ASCII) is None:
-        raise Refused("it is no version of Python", cure="Write a version in quotes, such as '3.12'.")
-    return text
-
-
-def _pinned(line: str) -> str:
-    if _REQUIREMENT.fullmatch(line) is None:
-        cure = (
-            "Write NAME==VERSION, with extras and a marker where needed: vllm[audio]==0.32.0 ; python_version < '3.13'."
-        )
-        raise Refused("it is no requirement of one exact version", cure=cure)
-    return line
-
-
-def _overriding(line: str) -> str:
-    if _OVERRIDE.fullmatch(line) is None:
-        cure = "Write NAME==VERSION, or NAME ; MARKER, such as \"torchvision ; sys_platform == 'never'\"."
-        raise Refused("it is no override", cure=cure)
-    return line
-
-
-def _pinned_conda(line: str) -> str:
-    if _CONDA.fullmatch(line) is None:
-        cure = "Write NAME==VERSION, or NAME==VERSION=BUILD, such as ffmpeg==7.1.0."
-        raise Refused("it is no conda package of one exact version", cure=cure)
-    return line
-
-
-def _channel(name: str) -> str:
-    if _CHANNEL.fullmatch(name) is None:
-        cure = "Write its name, such as conda-forge. CONDA_CHANNEL_ALIAS of the worker says which server has it."
-        raise Refused("it is no name of a channel", cure=cure)
-    return name
-
-
-Requirement = Annotated[str, Field(max_length=500), AfterValidator(_pinned)]
+PythonVersion = Annotated[
+    str,
+    written_as(
+        r"3\.\d{1,2}(\.\d{1,3})?",
+        "it is no version of Python",
+        cure="Write a version in quotes, such as '3.12'.",
+    ),
+]
+Requirement = Annotated[
+    str,
+    Field(max_length=500),
+    written_as(
+        _NAME + _VERSION + _MARKER,
+        "it is no requirement of one exact version",
+        cure="Write NAME==VERSION, with extras and a marker where needed: "
+        "vllm[audio]==0.32.0 ; python_version < '3.13'.",
+    ),
+]
 """`NAME[EXTRAS]==VERSION ; MARKER`; options of an installer, URLs and ranges are refused."""
-Override = Annotated[str, Field(max_length=500), AfterValidator(_overriding)]
+Requirements = Annotated[tuple[Requirement, ...], Field(max_length=500)]
+Override = Annotated[
+    str,
+    Field(max_length=500),
+    written_as(
+        f"{_NAME}(?:{_VERSION})?{_MARKER}",
+        "it is no override",
+        cure="Write NAME==VERSION, or NAME ; MARKER, such as \"torchvision ; sys_platform == 'never'\".",
+    ),
+]
 """A requirement that replaces what other packages say of this one; without a version only its marker counts."""
-CondaPackage = Annotated[str, Field(max_length=200), AfterValidator(_pinned_conda)]
+Overrides = Annotated[tuple[Override, ...], Field(max_length=500)]
+CondaPackage = Annotated[
+    str,
+    Field(max_length=200),
+    written_as(
+        r"[a-z0-9_][a-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_]*(?:=[A-Za-z0-9][A-Za-z0-9._]*)?",
+        "it is no conda package of one exact version",
+        cure="Write NAME==VERSION, or NAME==VERSION=BUILD, such as ffmpeg==7.1.0.",
+    ),
+]
 """`NAME==VERSION` or `NAME==VERSION=BUILD`."""
-Channel = Annotated[str, Field(max_length=200), AfterValidator(_channel)]
+Channel = Annotated[
+    str,
+    Field(max_length=200),
+    written_as(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
+        "it is no name of a channel",
+        cure="Write its name, such as conda-forge. CONDA_CHANNEL_ALIAS of the worker says which server has it.",
+    ),
+]
 """Name of a conda channel; the server that has it is set on the worker's machine, never in an entry."""
+Image = Annotated[
+    str,
+    Field(max_length=500),
+    written_as(
+        r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64}",
+        "it names no image by its digest",
+        cure="Write the image's id, which `docker image inspect --format '{{.Id}}' NAME` prints, or "
+        "NAME@sha256:DIGEST.",
+    ),
+]
+"""`sha256:ID` of an image on the worker's machine, or `NAME@sha256:DIGEST`."""
+Accelerators = Annotated[
+    str,
+    Field(max_length=100),
+    written_as(
+        r"[A-Za-z0-9][A-Za-z0-9-]*:[1-9][0-9]?",
+        "it names no accelerators",
+        cure="Write NAME:NUMBER, such as L4:1 or H100:8.",
+    ),
+]
+"""`NAME:NUMBER`."""
 
 DEFAULT_CHANNELS: Final = ("conda-forge",)
 
@@ -71,11 +92,11 @@ DEFAULT_CHANNELS: Final = ("conda-forge",)
 class VirtualenvFields(Spec):
     """A virtual environment. It keeps packages apart, and isolates nothing: the engine runs as the worker's user."""
 
-    python: Annotated[str, AfterValidator(_version)] | None = None
+    python: PythonVersion | None = None
     """Version of Python, such as `3.12`, that the worker's machine, or for conda a channel, must have; None is that of
     the platform."""
-    requirements: Annotated[tuple[Requirement, ...], Field(max_length=500)] = ()
-    overrides: Annotated[tuple[Override, ...], Field(max_length=500)] = ()
+    requirements: Requirements = ()
+    overrides: Overrides = ()
     """What replaces the requirements of packages of packages, for example to leave one out on every platform."""
     manager: Literal["uv", "pip", "conda"] = "uv"
     """What installs the resolved packages. With conda, Python and the packages of `conda` come from channels, and uv
@@ -104,15 +125,6 @@ class VirtualenvSpec(VirtualenvFields):
     """Packages of others, from repositories, folders or an index; left out of the digest if there are none."""
 
 
-def _by_digest(image: str) -> str:
-    if _IMAGE.fullmatch(image) is None:
-        cure = (
-            "Write the image's id, which `docker image inspect --format '{{.Id}}' NAME` prints, or NAME@sha256:DIGEST."
-        )
-        raise Refused("it names no image by its digest", cure=cure)
-    return image
-
-
 class ContainerFields(Spec):
     """What all containers declare: the interpreter in their image, and the most that an engine may take."""
 
@@ -127,8 +139,7 @@ class ContainerFields(Spec):
 class DockerFields(ContainerFields):
     """A container of a Docker image, without rights and without a network unless it is declared."""
 
-    image: Annotated[str, Field(max_length=500), AfterValidator(_by_digest)]
-    """`sha256:ID` of an image on the worker's machine, or `NAME@sha256:DIGEST`."""
+    image: Image
     pull: Literal["never", "missing"] = "never"
     """Whether an image that is not on the machine is pulled; only `NAME@sha256:DIGEST` can be."""
     network: bool = False
@@ -186,20 +197,13 @@ Cloud: TypeAlias = Literal[
 """Providers of machines, by SkyPilot's names."""
 
 
-def _accelerators(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*:[1-9][0-9]?", text, re.ASCII) is None:
-        raise Refused("it names no accelerators", cure="Write NAME:NUMBER, such as L4:1 or H100:8.")
-    return text
-
-
 class RemoteFields(Spec):
     """A machine that is rented for as long as the engine is loaded, and the packages of the engine on it."""
 
     cloud: Cloud
     region: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)] | None = None
     """Region of the provider; None: the cheapest that has such a machine."""
-    accelerators: Annotated[str, Field(max_length=100), AfterValidator(_accelerators)]
-    """`NAME:NUMBER`."""
+    accelerators: Accelerators
     max_hourly_cost_usd: Annotated[float, Field(gt=0, le=1000)]
     """A machine that costs more is not rented."""
     image: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=500)] | None = None
@@ -211,9 +215,9 @@ class RemoteFields(Spec):
     """After this time without a job the machine is returned; one that lost its worker ends itself."""
     max_start_minutes: Annotated[float, Field(gt=0, le=240)] = 30
     """How long the machine may take until it can be logged in to."""
-    python: Annotated[str, AfterValidator(_version)] = "3.11"
-    requirements: Annotated[tuple[Requirement, ...], Field(min_length=1, max_length=500)]
-    overrides: Annotated[tuple[Override, ...], Field(max_length=500)] = ()
+    python: PythonVersion = "3.11"
+    requirements: Annotated[Requirements, Field(min_length=1)]
+    overrides: Overrides = ()
 
 
 class RemoteSpec(RemoteFields):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from vlmhyperbench.domain.base import Refused, Sha256
+from vlmhyperbench.domain.base import Refused, Sha256, written_as
 from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REPOSITORY, REVISION, is_version
 from vlmhyperbench.domain.recipes import RecipeFields
 from vlmhyperbench.registry.values import RelativePath, Slug, Strict
@@ -25,17 +24,18 @@ class HubSource(Strict):
     """Branch, tag or commit; `vlmhyperbench models fetch` replaces it by the commit in the user's own entry."""
 
 
-def _prefix(text: str) -> str:
-    if re.fullmatch(PREFIX, text) is None:
-        cure = "Write s3://BUCKET/PREFIX without a slash at the end; the name of a bucket has small letters."
-        raise Refused("it is no prefix in S3", cure=cure)
-    return text
-
-
 class BucketSource(Strict):
     """A prefix in S3, from which the files are fetched into the cache of models; the machine has the credentials."""
 
-    prefix: Annotated[str, Field(max_length=1000), AfterValidator(_prefix)]
+    prefix: Annotated[
+        str,
+        Field(max_length=1000),
+        written_as(
+            PREFIX,
+            "it is no prefix in S3",
+            cure="Write s3://BUCKET/PREFIX without a slash at the end; the name of a bucket has small letters.",
+        ),
+    ]
     """`s3://BUCKET/PREFIX`; the objects directly below it are the files."""
     version: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
     """Hash of the listing whose files were pinned; `vlmhyperbench models fetch` writes it into the user's own entry."""
