@@ -8,40 +8,31 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
 
 from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
-from vlmhyperbench.data.fetching import fetch_missing, is_complete, open_cache, sources_of
-from vlmhyperbench.data.making import make
-from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.repositories import Arrival
-from vlmhyperbench.data.weights import cached_files, files_for_engine, hashes_by_path
+from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
-from vlmhyperbench.environments.adapters import PreparedTarget, prepared_target
-from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.programs import TIMEOUT_S as INSTALLER_TIMEOUT_S
-from vlmhyperbench.environments.rented_files import MAX_SEND_S
+from vlmhyperbench.environments.targets import PreparedTarget, prepared_target
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.secret_files import read_secrets
-from vlmhyperbench.worker.claims import PROGRESS_S, ClaimedJob, WorkerContext
+from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
+from vlmhyperbench_inference_worker.weights import bring_weights, send_weights
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue
 
 _LOG = get_logger(__name__)
-
-MAX_FETCH_S: Final = 24 * 3600.0
-"""How long fetching a model from a hub may take; nothing is committed meanwhile, and what has arrived is kept."""
 
 
 async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Serving:
@@ -105,54 +96,6 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     )
     await job.record_target(bench.fleet.resident, record)
     return serving
-
-
-async def bring_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache) -> None:
-    """Fetch or make the files of a model that this machine lacks; the run's progress shows bytes and steps meanwhile.
-
-    Raises:
-        InvalidInput: a tool of the recipe refuses the model.
-        NotFound: the repository, the prefix or a file is gone.
-        Conflict: there is no room, or a file is not the pinned one.
-        Denied: the source refuses this machine.
-        Unavailable: the source or an index of packages does not answer.
-    """
-    recipe, arrival = target.recipe, Arrival()
-    if await asyncio.to_thread(is_complete, target.files, cache):
-        return
-
-    async def bring(tell: Tell) -> None:
-        await asyncio.to_thread(fetch_missing, target.files, cache, sources_of(job.settings), arrival)
-        if recipe is not None:
-            await make(recipe, job.settings, arrival, tell=tell)
-
-    with job.preparing("recipe", MAX_FETCH_S) as tell:
-        bringing = asyncio.ensure_future(bring(tell))
-        try:
-            while not bringing.done():
-                await asyncio.wait({bringing}, timeout=PROGRESS_S)
-                if arrival.done < arrival.total:
-                    await job.announce("weights", done=arrival.done, total=arrival.total, unit="bytes")
-            await bringing
-        finally:
-            bringing.cancel()  # kills a tool that runs; what has arrived of a file is kept
-
-
-async def send_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache, ready: PreparedTarget) -> None:
-    """Send the files of a model to the rented machine of its engine, which is no part of the load; bytes are shown.
-
-    Raises:
-        NotFound: a file is missing.
-        Conflict: a file is not the pinned one.
-        Unavailable: they do not arrive.
-    """
-
-    async def sent(done: int, total: int) -> None:
-        await job.announce("sending", done=done, total=total, unit="bytes")
-
-    with job.loading(MAX_SEND_S), cache.in_use(cached_files(target.files)):
-        files = await asyncio.to_thread(files_for_engine, target.files, cache)
-        await ready.send(hashes_by_path(target.files, files), sent=sent)
 
 
 def secret_names(work: Work) -> list[str]:

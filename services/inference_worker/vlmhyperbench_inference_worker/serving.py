@@ -17,7 +17,7 @@ from vlmhyperbench.data import weights
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
-from vlmhyperbench.environments.adapters import PreparedTarget
+from vlmhyperbench.environments.targets import PreparedTarget
 from vlmhyperbench.files import stamp_of
 from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions, is_rented

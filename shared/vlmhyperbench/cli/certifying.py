@@ -23,7 +23,7 @@ from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import cached_files, hashes_by_path
 from vlmhyperbench.domain.specs import ModelTarget
-from vlmhyperbench.environments.adapters import prepared_target
+from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue

@@ -15,8 +15,8 @@ from vlmhyperbench.cli.output import emit, say, table, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.domain.environments import EnvironmentSpec, RemoteSpec
-from vlmhyperbench.environments.hosting import OWN as SDK
 from vlmhyperbench.environments.listing import Wanted, key_of, list_environments
+from vlmhyperbench.environments.metric_hosts import OWN as SDK
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.rented_machines import plan_rented, rented_key

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from vlmhyperbench.cli.output import teller
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.hosting import metric_hosts_here
+from vlmhyperbench.environments.metric_hosts import metric_hosts_here
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.packages import pin_metric_environment

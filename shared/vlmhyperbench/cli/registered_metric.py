@@ -9,7 +9,7 @@ from vlmhyperbench.cli.output import teller
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.hosting import metric_hosts_here
+from vlmhyperbench.environments.metric_hosts import metric_hosts_here
 from vlmhyperbench.registry.metrics import pin_metrics
 from vlmhyperbench.registry.pins import errors_of
 from vlmhyperbench.registry.plugins import InstalledPlugins

@@ -28,7 +28,7 @@ from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.data.weights import cached_files, hashes_by_path
 from vlmhyperbench.domain.cached_files import CachedFile
 from vlmhyperbench.domain.specs import ModelTarget
-from vlmhyperbench.environments.adapters import prepared_target
+from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.settings import Settings

@@ -30,7 +30,7 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
     if not apart:
         return comparing.compare(baseline, other, policy=policy)
     with needed_for("The environment of a metric", extra="environments,platform"):
-        from vlmhyperbench.environments.hosting import metric_hosts_here
+        from vlmhyperbench.environments.metric_hosts import metric_hosts_here
         from vlmhyperbench.settings import Settings
     with metric_hosts_here(apart, Settings.load()) as hosts:
         return comparing.compare(baseline, other, policy=policy, hosts=hosts)

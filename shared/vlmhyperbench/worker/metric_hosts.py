@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.hosting import metric_hosts
+from vlmhyperbench.environments.metric_hosts import metric_hosts
 from vlmhyperbench.environments.programs import TIMEOUT_S
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.worker.claims import ClaimedJob

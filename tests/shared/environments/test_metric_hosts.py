@@ -14,7 +14,7 @@ from tests.support.wheels import make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.packages import LocalPackage
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.hosting import metric_hosts_here
+from vlmhyperbench.environments.metric_hosts import metric_hosts_here
 from vlmhyperbench.folders import content_sha256
 from vlmhyperbench.metric_process import process_of
 from vlmhyperbench.scoring.metrics import host_of, open_metric
@@ -31,7 +31,7 @@ SPEC = MetricSpec(
 MEASURE = """
 import json, sys
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.environments.hosting import metric_hosts_here
+from vlmhyperbench.environments.metric_hosts import metric_hosts_here
 from vlmhyperbench.scoring.metrics import host_of, open_metric
 from vlmhyperbench.settings import Settings
 steps = []
