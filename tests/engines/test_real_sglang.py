@@ -130,6 +130,21 @@ def test_an_answer_has_the_form_that_was_asked_for(gateway: GatewayProcess, want
     assert re.fullmatch(pattern, text_of(gateway, question(_page("white"), response_format=wanted, max_tokens=60)))
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}},
+        {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}},
+        {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {"type": "string"}}}}}},
+        {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^(?=a)[a-z]$"}}},
+        {"type": "regex", "regex": "a(?=b)"},
+    ],
+)
+def test_a_format_that_cannot_be_enforced_whole_is_refused(gateway: GatewayProcess, wanted: JsonValue) -> None:
+    assert gateway.chat(question(response_format=wanted)).status == 400
+    assert text_of(gateway, question())
+
+
 def test_json_objects_begin_as_such(gateway: GatewayProcess) -> None:
     answer = text_of(gateway, question(response_format={"type": "json_object"}, max_tokens=5))
     assert answer.lstrip().startswith("{")

@@ -20,8 +20,8 @@ import psutil
 import pytest
 from PIL import Image
 
+from tests.engines.transformers_server import PATIENCE_S, serve
 from tests.engines.transformers_server import need_engine as need_transformers
-from tests.engines.transformers_server import serve
 from tests.engines.vllm import PYTHON, VERSION, question, text_of, tiny_load, vllm_gateway
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
@@ -135,6 +135,9 @@ def test_an_answer_has_the_form_of_its_schema(gateway: GatewayProcess) -> None:
     "wanted",
     [
         {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}},
+        {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}},
+        {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {"type": "string"}}}}}},
+        {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^(?=a)[a-z]$"}}},
         {"type": "regex", "regex": "[0-9"},
     ],
 )
@@ -164,7 +167,7 @@ def test_an_unload_ends_every_process_and_the_model_loads_again(gateway: Gateway
     family = [psutil.Process(int(str(engine["pid"])))]
     family += family[0].children(recursive=True)
     assert gateway.unload().status == 200
-    assert psutil.wait_procs(family, timeout=20)[1] == []
+    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
     assert gateway.load(load).status == 200
     assert text_of(gateway, question())
 

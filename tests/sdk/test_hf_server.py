@@ -16,6 +16,7 @@ from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_server import (
     DEFAULT_CONTEXT_TOKENS,
     DTYPE,
+    JSON_STYLE,
     MAX_SEED,
     check_seed,
     read_server_params,
@@ -113,20 +114,21 @@ def test_a_seed_of_more_than_63_bits_is_refused(wording: Wording) -> None:
 
 
 def test_a_pattern_is_taken_out_and_a_schema_is_named() -> None:
-    schema: JsonValue = {"type": "object"}
+    schema: dict[str, JsonValue] = {"type": "object"}
+    styled: JsonValue = {"x-guidance": JSON_STYLE, **schema}
     cases: list[tuple[JsonValue, JsonValue, str | None]] = [
         (None, None, None),
         ({"type": "text"}, {"type": "text"}, None),
-        ({"type": "json_object"}, {"type": "json_object"}, None),
+        ({"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "answer", "schema": styled}}, None),
         ({"type": "regex", "regex": "a+"}, None, "a+"),
         (
             {"type": "json_schema", "json_schema": {"schema": schema}},
-            {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}},
+            {"type": "json_schema", "json_schema": {"name": "answer", "schema": styled}},
             None,
         ),
         (
             {"type": "json_schema", "json_schema": {"name": "own", "schema": schema}},
-            {"type": "json_schema", "json_schema": {"name": "own", "schema": schema}},
+            {"type": "json_schema", "json_schema": {"name": "own", "schema": styled}},
             None,
         ),
     ]

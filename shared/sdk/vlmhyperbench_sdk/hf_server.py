@@ -36,6 +36,9 @@ DEFAULT_CONTEXT_TOKENS: Final = 8192
 
 MAX_SEED: Final = 2**63 - 1
 
+JSON_STYLE: Final[JsonObject] = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+"""Space in JSON for llguidance: at most one after a comma or a colon, since small models repeat it without end."""
+
 _TENSORS: Final[Mapping[str, str]] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 """Type of a tensor, as safetensors names it → the same as engines name it."""
 
@@ -100,7 +103,7 @@ def check_seed(engine: str, body: JsonObject) -> None:
 def take_pattern(body: dict[str, JsonValue], *, constraints: Collection[str]) -> str | None:
     """Take the regular expression out of a translated request, for a server that has another field for it.
 
-    A JSON Schema without a name gets one, which these servers require.
+    Formats of JSON become a schema with a name, which these servers require, and with `JSON_STYLE`.
 
     Args:
         body: The request; its `response_format` is removed where it is a regular expression.
@@ -115,6 +118,10 @@ def take_pattern(body: dict[str, JsonValue], *, constraints: Collection[str]) ->
     if wanted["type"] == "regex":
         del body["response_format"]
         return str(wanted["regex"])
-    if isinstance(schema := wanted.get("json_schema"), Mapping):
-        body["response_format"] = {"type": wanted["type"], "json_schema": {"name": "answer", **schema}}
+    wrapper = wanted.get("json_schema")
+    given = wrapper if isinstance(wrapper, Mapping) else {"schema": {"type": "object"}}
+    schema = given["schema"]
+    own = schema if isinstance(schema, Mapping) else {}
+    styled: JsonValue = {"name": "answer", **given, "schema": {"x-guidance": JSON_STYLE, **own}}
+    body["response_format"] = {"type": "json_schema", "json_schema": styled}
     return None

@@ -67,7 +67,7 @@ def _grammar_of(wanted: Mapping[str, JsonValue]) -> str:
     stated = schema if isinstance(schema, Mapping) else {"type": "object"}
     if pattern := next((pattern for pattern in _patterns(stated) if _ESCAPED.search(pattern)), None):
         raise _Unenforceable(f"the pattern {json.dumps(pattern)} has a character that JSON escapes")
-    return f"{HEAD}start: %json {json.dumps({**stated, 'x-guidance': JSON_STYLE})}"
+    return f"{HEAD}start: %json {json.dumps({'x-guidance': JSON_STYLE, **stated})}"
 
 
 def _patterns(part: JsonValue) -> Iterator[str]:

@@ -56,7 +56,7 @@ def test_every_default_that_varies_is_on_the_command_line() -> None:
         *("--served-model-name", "m", "--host", "127.0.0.1", "--port", "4321", "--tp-size", "1", "--dtype", "float32"),
         *("--kv-cache-dtype", "auto", "--context-length", "1024", "--max-running-requests", "64"),
         *("--mem-fraction-static", "0.85", "--limit-mm-data-per-request", '{"image": 8, "video": 0, "audio": 0}'),
-        *("--random-seed", "0", "--grammar-backend", "xgrammar", "--sampling-defaults", "openai"),
+        *("--random-seed", "0", "--grammar-backend", "llguidance", "--sampling-defaults", "openai"),
         *("--log-level-http", "warning", "--enable-cache-report", "--enable-multimodal", "--disable-radix-cache"),
     )
     assert launch.env["SGLANG_VLM_CACHE_SIZE_MB"] == "0"

@@ -37,7 +37,8 @@ PARAMS: EngineParams = {
     "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
     "prefix_cache": Flag(),
     "enforce_eager": Flag(),
-    "structured_outputs": Choice(("xgrammar", "llguidance", "outlines")),
+    # Only llguidance enforces a format whole, or refuses it.
+    "structured_outputs": Choice(("llguidance", "xgrammar", "outlines")),
     "sampling_defaults": Choice(("engine", "model")),
     "trust_remote_code": Flag(),
 }

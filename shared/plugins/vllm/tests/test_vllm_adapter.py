@@ -10,7 +10,7 @@ import pytest
 from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.hf_server import MAX_SEED
+from vlmhyperbench_sdk.hf_server import JSON_STYLE, MAX_SEED
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.testing.backends import check_translation
 from vlmhyperbench_sdk.types import JsonValue
@@ -39,7 +39,7 @@ def test_every_default_that_varies_is_on_the_command_line() -> None:
         *("--kv-cache-dtype", "auto", "--max-model-len", "1024", "--max-num-seqs", "64"),
         *("--max-num-batched-tokens", "8192", "--gpu-memory-utilization", "0.9"),
         *("--limit-mm-per-prompt", '{"image": 8, "video": 0, "audio": 0}', "--seed", "0", "--max-logprobs", "20"),
-        *("--structured-outputs-config", '{"backend": "auto"}', "--generation-config", "vllm"),
+        *("--structured-outputs-config", '{"backend": "guidance"}', "--generation-config", "vllm"),
         *("--no-enable-prefix-caching", "--mm-processor-cache-gb", "0", "--uvicorn-log-level", "warning"),
     )
 
@@ -103,7 +103,7 @@ def test_a_schema_without_a_name_gets_one() -> None:
     body = Vllm().to_engine({**QUESTION, "response_format": wanted})
     assert body["response_format"] == {
         "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": {"type": "object"}},
+        "json_schema": {"name": "answer", "schema": {"x-guidance": JSON_STYLE, "type": "object"}},
     }
 
 

@@ -37,7 +37,8 @@ PARAMS: EngineParams = {
     "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
     "prefix_cache": Flag(),
     "enforce_eager": Flag(),
-    "structured_outputs": Choice(("auto", "xgrammar", "guidance", "outlines")),
+    # Only guidance enforces a format whole, or refuses it.
+    "structured_outputs": Choice(("guidance", "auto", "xgrammar", "outlines")),
     "sampling_defaults": Choice(("engine", "model")),
     "max_logprobs": Integer(default=20, minimum=0, maximum=1000),
     "trust_remote_code": Flag(),
