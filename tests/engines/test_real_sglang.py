@@ -22,7 +22,7 @@ from PIL import Image
 from benchmarks.loadgen_conformance.clients import PEERS
 from tests.engines.transformers_server import answers_of_generate
 from tests.engines.transformers_server import need_engine as need_transformers
-from tests.engines.vllm import question, text_of
+from tests.engines.vllm import UNENFORCEABLE, question, text_of
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -130,16 +130,7 @@ def test_an_answer_has_the_form_that_was_asked_for(gateway: GatewayProcess, want
     assert re.fullmatch(pattern, text_of(gateway, question(_page("white"), response_format=wanted, max_tokens=60)))
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}},
-        {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}},
-        {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {"type": "string"}}}}}},
-        {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^(?=a)[a-z]$"}}},
-        {"type": "regex", "regex": "a(?=b)"},
-    ],
-)
+@pytest.mark.parametrize("wanted", UNENFORCEABLE)
 def test_a_format_that_cannot_be_enforced_whole_is_refused(gateway: GatewayProcess, wanted: JsonValue) -> None:
     assert gateway.chat(question(response_format=wanted)).status == 400
     assert text_of(gateway, question())

@@ -22,7 +22,7 @@ from PIL import Image
 
 from tests.engines.transformers_server import PATIENCE_S, serve
 from tests.engines.transformers_server import need_engine as need_transformers
-from tests.engines.vllm import PYTHON, VERSION, question, text_of, tiny_load, vllm_gateway
+from tests.engines.vllm import PYTHON, UNENFORCEABLE, VERSION, question, text_of, tiny_load, vllm_gateway
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -131,16 +131,7 @@ def test_an_answer_has_the_form_of_its_schema(gateway: GatewayProcess) -> None:
     assert 0 <= answer["total"] <= 99
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}},
-        {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}},
-        {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {"type": "string"}}}}}},
-        {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^(?=a)[a-z]$"}}},
-        {"type": "regex", "regex": "[0-9"},
-    ],
-)
+@pytest.mark.parametrize("wanted", UNENFORCEABLE)
 def test_what_cannot_constrain_is_refused_and_harms_nobody(gateway: GatewayProcess, wanted: JsonValue) -> None:
     assert gateway.chat(question(response_format=wanted)).status == 400
     assert text_of(gateway, question())

@@ -15,6 +15,16 @@ from vlmhyperbench_tiny_doc_vlm import names, path
 PYTHON = PEERS / "vllm" / "bin" / "python"
 VERSION = "0.2"
 
+UNENFORCEABLE: tuple[JsonValue, ...] = (
+    {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}},
+    {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}},
+    {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {"type": "string"}}}}}},
+    {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^(?=a)[a-z]$"}}},
+    {"type": "regex", "regex": "a(?=b)"},
+    {"type": "regex", "regex": "[0-9"},
+)
+"""Formats that llguidance refuses, since it cannot enforce all of them."""
+
 
 def tiny_load(backend: str) -> LoadRequest:
     """Return a load of the tiny reader; the test is skipped, or fails with `VLMHB_NEED_CLIENTS`, without vLLM."""

@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import count_elements, read_config
 from vlmhyperbench_sdk.hf_memory import context_tokens, text_config
-from vlmhyperbench_sdk.params import Choice, EngineParams, read_engine_params
+from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, read_engine_params
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 OFFLINE: Final[Mapping[str, str]] = {
@@ -30,6 +30,20 @@ OFFLINE: Final[Mapping[str, str]] = {
 
 DTYPE: Final = Choice(("auto", "bfloat16", "float16", "float32"))
 """The parameter `dtype`, which `resolve_dtype` resolves."""
+
+SERVER_PARAMS: Final[EngineParams] = {
+    "dtype": DTYPE,
+    "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
+    "max_model_len": Integer(default=0, minimum=0, maximum=10_000_000),
+    "max_num_seqs": Integer(default=64, minimum=1, maximum=4096),
+    "images_per_prompt": Integer(default=8, minimum=0, maximum=1000),
+    "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
+    "prefix_cache": Flag(),
+    "enforce_eager": Flag(),
+    "sampling_defaults": Choice(("engine", "model")),
+    "trust_remote_code": Flag(),
+}
+"""Parameters that vLLM and SGLang have alike; 0 of `max_model_len` lets the adapter choose."""
 
 DEFAULT_CONTEXT_TOKENS: Final = 8192
 """Largest context that an adapter chooses by itself: longer contexts of models often fit into no memory."""

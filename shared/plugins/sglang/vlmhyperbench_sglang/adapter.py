@@ -12,8 +12,8 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
 from vlmhyperbench_sdk.hf_memory import estimate_hf_memory
-from vlmhyperbench_sdk.hf_server import DTYPE, OFFLINE, check_seed, read_server_params, take_pattern
-from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number
+from vlmhyperbench_sdk.hf_server import OFFLINE, SERVER_PARAMS, check_seed, read_server_params, take_pattern
+from vlmhyperbench_sdk.params import Choice, EngineParams, Number
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -21,8 +21,7 @@ TRIED = ("0.5.23",)
 """The version of SGLang whose arguments and fields this adapter uses; README.md says how far it was tried."""
 
 PARAMS: EngineParams = {
-    "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
-    "dtype": DTYPE,
+    **SERVER_PARAMS,
     "quantization": Choice(
         (
             *("none", "fp8", "awq", "awq_marlin", "gptq", "gptq_marlin", "compressed-tensors", "modelopt"),
@@ -30,19 +29,11 @@ PARAMS: EngineParams = {
         )
     ),
     "kv_cache_dtype": Choice(("auto", "bfloat16", "fp8_e4m3", "fp8_e5m2")),
-    "max_model_len": Integer(default=0, minimum=0, maximum=10_000_000),
-    "max_num_seqs": Integer(default=64, minimum=1, maximum=4096),
     "gpu_memory_share": Number(default=0.85, minimum=0.01, maximum=1.0),
-    "images_per_prompt": Integer(default=8, minimum=0, maximum=1000),
-    "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
-    "prefix_cache": Flag(),
-    "enforce_eager": Flag(),
     # Only llguidance enforces a format whole, or refuses it.
     "structured_outputs": Choice(("llguidance", "xgrammar", "outlines")),
-    "sampling_defaults": Choice(("engine", "model")),
-    "trust_remote_code": Flag(),
 }
-"""All parameters; README.md says what each does. 0 of `max_model_len` lets the adapter choose."""
+"""All parameters; README.md says what each does."""
 
 SAMPLING = (
     *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "stop_regex", "no_stop_trim", "skip_special_tokens"),

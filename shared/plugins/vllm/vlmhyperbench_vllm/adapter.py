@@ -10,8 +10,8 @@ from vlmhyperbench_sdk.chat import FORMATS, OPTIONAL, greeting, translate
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.hf_folder import CONFIG, count_elements, model_folder, read_config
 from vlmhyperbench_sdk.hf_memory import estimate_hf_memory
-from vlmhyperbench_sdk.hf_server import DTYPE, OFFLINE, check_seed, read_server_params, take_pattern
-from vlmhyperbench_sdk.params import Choice, EngineParams, Flag, Integer, Number
+from vlmhyperbench_sdk.hf_server import OFFLINE, SERVER_PARAMS, check_seed, read_server_params, take_pattern
+from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, Number
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -19,8 +19,7 @@ TRIED = ("0.32",)
 """Versions of vLLM with which the tests of this adapter were run."""
 
 PARAMS: EngineParams = {
-    "tensor_parallel": Integer(default=1, minimum=1, maximum=64),
-    "dtype": DTYPE,
+    **SERVER_PARAMS,
     "quantization": Choice(
         (
             *("none", "fp8", "int8_per_channel_weight_only", "awq", "awq_marlin", "gptq", "gptq_marlin"),
@@ -28,22 +27,14 @@ PARAMS: EngineParams = {
         )
     ),
     "kv_cache_dtype": Choice(("auto", "bfloat16", "float16", "fp8")),
-    "max_model_len": Integer(default=0, minimum=0, maximum=10_000_000),
-    "max_num_seqs": Integer(default=64, minimum=1, maximum=4096),
     "max_num_batched_tokens": Integer(default=8192, minimum=1, maximum=1_000_000),
     "gpu_memory_share": Number(default=0.9, minimum=0.01, maximum=1.0),
     "kv_cache_gib": Number(default=0, minimum=0, maximum=4096),
-    "images_per_prompt": Integer(default=8, minimum=0, maximum=1000),
-    "seed": Integer(default=0, minimum=0, maximum=2**32 - 1),
-    "prefix_cache": Flag(),
-    "enforce_eager": Flag(),
     # Only guidance enforces a format whole, or refuses it.
     "structured_outputs": Choice(("guidance", "auto", "xgrammar", "outlines")),
-    "sampling_defaults": Choice(("engine", "model")),
     "max_logprobs": Integer(default=20, minimum=0, maximum=1000),
-    "trust_remote_code": Flag(),
 }
-"""All parameters; README.md says what each does. 0 of `max_model_len` and `kv_cache_gib` lets the adapter choose."""
+"""All parameters; README.md says what each does. 0 of `kv_cache_gib` lets vLLM choose."""
 
 SAMPLING = (
     *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "include_stop_str_in_output", "skip_special_tokens"),
