@@ -77,12 +77,16 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises:
         InvalidInput: the destination is not a regular file.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; it names a file.
     """
     temporary = temporary_sibling(destination(path))
     try:
         yield temporary
         replace(temporary, path)
+    except OSError as error:
+        if error.filename is None:  # of a write or a sync, such as on a full disk
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

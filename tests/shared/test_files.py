@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -110,6 +111,18 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         _write(path, lambda: 1 / 0)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "old")]
+
+
+def test_a_write_that_fails_names_its_file_and_leaves_nothing(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as failed:
+            write_whole(tmp_path / "file", b"x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert failed.value.filename == str(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_private_file_is_never_readable_by_others(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def _read_below(data_root: Path | None, url: str) -> bytes:
     root = data_root.resolve()
     path = (root / url.removeprefix("file://")).resolve()
     if not path.is_relative_to(root):
-        raise InvalidInput("An image is outside of the data root.")
+        cure = "Name a file below it, by its path there."
+        raise InvalidInput(f"The image {url[:200]!r} is outside of the data root.", cure=cure)
     if not path.is_file():
         raise NotFound(f"There is no image {url[:200]!r} below the data root.")
     if path.stat().st_size > MAX_IMAGE_BYTES:
@@ -122,4 +123,4 @@ def _media_type(data: bytes) -> str:
     for signature, media_type in _SIGNATURES:
         if data.startswith(signature) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
             return media_type
-    raise InvalidInput("An image is not a PNG, JPEG or WEBP.", code="invalid_image")
+    raise InvalidInput("An image is not a PNG, JPEG or WEBP.", cure="Convert it to one.", code="invalid_image")

@@ -35,6 +35,12 @@ FIRST_PARTY_ADAPTERS = (
 OUTPUT_FOLLOWS = "The end of its output:"
 """Ends the first line of an engine's error; the lines after it are the end of its output."""
 
+
+def without_output(message: str) -> str:
+    """Return an engine's error without the end of its output."""
+    return message.partition("\n")[0].removesuffix(OUTPUT_FOLLOWS).rstrip()
+
+
 ENVIRONMENT_VARIABLE = "VLMHB_ENGINE_ENVIRONMENT"
 
 

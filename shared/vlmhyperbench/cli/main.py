@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _system_error(error: OSError) -> VlmHyperBenchError:
     """Turn an error of the operating system into one of the product; a name that is too long is the user's mistake."""
     if error.errno in _CANNOT_WRITE:
-        message = f"The output cannot be written: {error.strerror}."
+        file = str(error.filename)[:200] if error.filename is not None else "The output"
+        message = f"{file} cannot be written: {error.strerror}."
         return Unavailable(message, cure="Free some space, or write to another disk.", code="output")
     location = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
     message = f"{location}{error.strerror or error}."

@@ -14,6 +14,7 @@ from vlmhyperbench.domain.placement import Inferring, WorkerNow, place
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench_sdk.gateway import without_output
 
 WaitCode = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
 
@@ -89,7 +90,7 @@ def wait_of(
         return Wait(code="scheduler", message="the scheduler has not advanced it yet")
     job = ready[0]
     if job.retry_in_s is not None and job.retry_in_s > 0:
-        fault = f": {job.fault}" if job.fault else ""
+        fault = f": {without_output(job.fault)}" if job.fault else ""
         return Wait(code="retry", message=f"it is tried again in {job.retry_in_s:.0f} s after a failure{fault}")
     return _worker_for(job, run_id, workers, busy, inferring)
 

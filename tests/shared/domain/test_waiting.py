@@ -13,6 +13,7 @@ from vlmhyperbench.domain.placement import Inferring, WorkerNow
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
+from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS
 
 RUN, OTHER = UUID(int=1), UUID("1f0c3a9e-0000-4000-8000-000000000002")
 
@@ -102,6 +103,8 @@ def test_a_failed_job_tells_when_it_is_tried_again_and_why(wording: Wording) -> 
     assert wait.code == "retry"
     wording(wait.message)
     wording(_waited(_job(retry_in_s=3.0)).message)
+    long = _waited(_job(retry_in_s=3.0, fault=f"The engine ended. {OUTPUT_FOLLOWS}\na line\nanother"))
+    assert long.message.endswith("The engine ended.")  # one line; `show` has the rest
     assert _waited(_job(retry_in_s=-1.0), workers=(worker_now(),)).code == "scheduler"
 
 

@@ -131,3 +131,18 @@ def test_what_is_no_gguf_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         estimate(tmp_path / "missing.gguf")
     assert LlamaCpp().estimate_memory(LoadRequest(model="m", backend_class="llamacpp")) is None
+
+
+def test_a_projector_and_its_model_are_told_apart_and_both_must_be_whole(tmp_path: Path) -> None:
+    whole = model(tmp_path / "m.gguf", 4, 8, 128)
+    projector = write(tmp_path / "mmproj.gguf", ["v.patch_embd.weight"], {"general.architecture": "clip"})
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(projector.read_bytes()[:60])
+
+    def load(weights: Path, mmproj: Path) -> LoadRequest:
+        return LoadRequest(model="m", backend_class="llamacpp", files={"weights": str(weights), "mmproj": str(mmproj)})
+
+    assert LlamaCpp().estimate_memory(load(whole, projector)) is not None
+    for weights, mmproj, refused in ((projector, projector, projector), (whole, whole, whole), (whole, cut, cut)):
+        with pytest.raises(InvalidInput, match=refused.name):
+            LlamaCpp().estimate_memory(load(weights, mmproj))

@@ -101,7 +101,7 @@ class LlamaCpp:
         """Estimate weights, KV cache and process from the headers of the files; `memory` states the formulas.
 
         Raises:
-            InvalidInput: a parameter is unknown or out of range, or a file is no GGUF.
+            InvalidInput: a parameter is unknown or out of range, or a file is not what its role says.
             NotFound: a model file is missing.
         """
         if "weights" not in load.files:

@@ -37,6 +37,11 @@ class GgufHeader:
         value = self.of_model(name)
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
+    @property
+    def is_projector(self) -> bool:
+        """Whether it is the image projector of a model, which answers nothing by itself."""
+        return self.values.get("general.architecture") == "clip"
+
     def of_model(self, name: str) -> Value:
         """Return a value of the model's architecture."""
         return self.values.get(f"{self.values.get('general.architecture')}.{name}")
@@ -46,7 +51,7 @@ def read_header(path: Path) -> GgufHeader:
     """Read the header of a file.
 
     Raises:
-        InvalidInput: the file is no GGUF, or it is cut off in its header.
+        InvalidInput: the file is no GGUF, or it is cut off.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
@@ -56,7 +61,7 @@ def read_header(path: Path) -> GgufHeader:
                 return _Reader(data).header(size)
         except (struct.error, ValueError, KeyError, IndexError, OverflowError, UnicodeDecodeError) as error:
             cure = "Give a GGUF file, or fetch it again."
-            raise InvalidInput(f"The file {path} has no whole GGUF header: {error}.", cure=cure) from error
+            raise InvalidInput(f"The file {path} is no whole GGUF file: {error}.", cure=cure) from error
 
 
 class _Reader:

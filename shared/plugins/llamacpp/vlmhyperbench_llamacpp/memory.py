@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmhyperbench_llamacpp.gguf import GgufHeader, read_header
+from vlmhyperbench_sdk.errors import InvalidInput
 
 CACHE_BLOCKS: Mapping[str, tuple[int, int]] = {
     "f32": (1, 4),
@@ -63,10 +64,14 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
     offloaded first, then layers from the last one on; the embeddings of the input stay on the host (`llama-model.cpp`).
 
     Raises:
-        InvalidInput: a file is no GGUF.
+        InvalidInput: a file is no GGUF, or cut off, or a projector and a model are confused.
         OSError: a file cannot be read.
     """
     header = read_header(weights)
+    if header.is_projector:
+        raise InvalidInput(f"{weights} is an image projector.", cure="Give it as mmproj, and its model as weights.")
+    if mmproj is not None and not read_header(mmproj).is_projector:
+        raise InvalidInput(f"{mmproj} is no image projector.", cure="Give the mmproj file that belongs to the model.")
     layers = header.whole("block_count") or 0
     wanted = int(params["n_gpu_layers"])
     first_on_device = max(layers + 1 - (layers + 1 if wanted < 0 else wanted), 0)

@@ -7,7 +7,7 @@ from vlmhyperbench.reports.document import Column, Listing, Section, Table, writ
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.summary import RunSummary
-from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS
+from vlmhyperbench_sdk.gateway import without_output
 
 MAX_ROWS = 20
 MAX_LISTINGS = 3
@@ -93,7 +93,7 @@ def _failed_claims(summary: RunSummary) -> Table | None:
                 claim.ended_at or "–",
                 code,
                 MEANINGS.get(code, "see the message"),
-                message.partition("\n")[0].removesuffix(OUTPUT_FOLLOWS).rstrip(),
+                without_output(message),
             )
             for claim, code, message in failed[:MAX_ROWS]
         ),
