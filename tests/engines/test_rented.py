@@ -7,7 +7,6 @@ either they are skipped; with `VLMHB_NEED_CLIENTS` that is a failure.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +14,10 @@ import httpx2
 import pytest
 from uv import find_uv_bin
 
+from tests.engines.rented import store_of_skypilot
 from tests.support.environments import workshop_in
 from tests.support.processes import eventually
-from tests.support.rented import KEY, Provider, may_make_machines, missing_programs
+from tests.support.rented import KEY, Provider, serve_provider
 from vlmhyperbench.domain.environments import RemoteSpec
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.rented_files import send_files
@@ -29,15 +29,7 @@ from vlmhyperbench_tiny_doc_vlm import path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1200)]
 
-STORE = Path(__file__).parents[2] / ".venvs" / "rented"
-"""Environments of this test, kept because SkyPilot has 400 MB."""
-
 REQUIREMENTS = ("xllamacpp==2026.10.11549",)
-CATALOGUE = (
-    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Region,SpotPrice,Price,AvailabilityZone\n"
-    "1x_L4_SECURE,L4,1.0,4.0,24.0,\"{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1.0, "
-    "'MemoryInfo': {'SizeInMiB': 24576}}], 'TotalGpuMemoryInMiB': 24576}\",CA,0.2,0.43,CA-MTL-1\n"
-)
 
 
 @pytest.fixture
@@ -47,35 +39,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def store() -> Path:
-    if not may_make_machines():
-        pytest.skip("only root can make a machine, and not on every machine")
-    missing = None
-    if programs := missing_programs():
-        missing = f"a machine needs {', '.join(programs)}"
-    elif not STORE.is_dir():
-        missing = f"SkyPilot is not installed: there is no {STORE} (`make clients` installs it)"
-    if missing is not None:
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return STORE
+    return store_of_skypilot()
 
 
 @pytest.fixture
 def provider(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """RunPod on loopback, with a home folder that has its credentials and the catalogue of its prices."""
-    home = tmp_path / "home"
-    catalogue = home / ".sky" / "catalogs" / "v8"
-    for folder in (home / ".runpod", catalogue / "runpod", catalogue / "common"):
-        folder.mkdir(parents=True)
-    (home / ".runpod" / "config.toml").write_text(f'[default]\napi_key = "{KEY}"\n')
-    (catalogue / "runpod" / "vms.csv").write_text(CATALOGUE)
-    (catalogue / "common" / "accelerators.csv").write_text("AcceleratorName,Clouds\nL4,\"['RunPod']\"\n")
-    (catalogue / "common" / "metadata.csv").write_text("GPU,MemoryGB,Manufacturer\nL4,24,NVIDIA\n")
-    with Provider(tmp_path / "machines", uv=find_uv_bin()) as running:
-        monkeypatch.setenv("HOME", str(home))
-        monkeypatch.setenv("RUNPOD_API_BASE_URL", running.url)
-        monkeypatch.setenv("SKYPILOT_DISABLE_USAGE_COLLECTION", "1")
+    with serve_provider(tmp_path, uv=find_uv_bin()) as running:
+        for name, value in running.variables.items():
+            monkeypatch.setenv(name, value)
         yield running
 
 

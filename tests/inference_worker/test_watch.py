@@ -62,6 +62,16 @@ async def test_a_process_that_is_gone_is_no_error():
     assert (newest.engine_rss_bytes, newest.memory_used_bytes > 0) == (None, True)
 
 
+@pytest.mark.anyio
+async def test_of_an_engine_on_a_rented_machine_nothing_of_this_machine_is_recorded(tmp_path):
+    async with Watch([], interval_s=0.01, file=tmp_path / "samples", is_elsewhere=True) as watch:
+        start = time.monotonic_ns()
+        assert watch.summary(start, time.monotonic_ns()) is None
+        assert watch.memory_between(start, time.monotonic_ns()) == UNKNOWN_MEMORY
+        assert (watch.latest(), watch.min_accelerator_memory(start)) == (None, None)
+    assert not (tmp_path / "samples").exists()
+
+
 def test_the_machine_is_described():
     devices = [DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="H100", memory_bytes=80)]
     described = machine(devices)

@@ -52,6 +52,11 @@ Subsystem sftp internal-sftp
 """
 
 
+_CATALOGUE = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Region,SpotPrice,Price,AvailabilityZone\n"
+    "1x_L4_SECURE,L4,1.0,4.0,24.0,\"{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1.0, "
+    "'MemoryInfo': {'SizeInMiB': 24576}}], 'TotalGpuMemoryInMiB': 24576}\",CA,0.2,0.43,CA-MTL-1\n"
+)
 _PROGRAMS = ("sshd", "rsync", "ip", "iptables")
 
 
@@ -182,9 +187,13 @@ class Provider:
             shutil.rmtree(machine.folder, ignore_errors=True)
 
     @property
-    def url(self) -> str:
-        """Value of RUNPOD_API_BASE_URL."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+    def variables(self) -> dict[str, str]:
+        """Variables with which SkyPilot rents here: its home folder has the credentials and the catalogue of prices."""
+        return {
+            "HOME": str(self.folder.parent / "home"),
+            "RUNPOD_API_BASE_URL": f"http://127.0.0.1:{self._server.server_port}",
+            "SKYPILOT_DISABLE_USAGE_COLLECTION": "1",
+        }
 
     def answer(self, query: str) -> Mapping[str, Any]:
         """Answer one request of GraphQL, told apart by its words."""
@@ -228,6 +237,19 @@ class Provider:
         ports = None if self.never_boots else [public, private]
         about = {"id": machine.id, "name": machine.name, "desiredStatus": "RUNNING", "vcpuCount": 2}
         return {**about, "runtime": {"ports": ports}, "machine": {"gpuDisplayName": "L4"}}
+
+
+def serve_provider(folder: Path, *, uv: str) -> Provider:
+    """Return a provider whose machines and home folder lie in a folder; `with` starts it."""
+    home = folder / "home"
+    catalogue = home / ".sky" / "catalogs" / "v8"
+    for each in (home / ".runpod", catalogue / "runpod", catalogue / "common"):
+        each.mkdir(parents=True)
+    (home / ".runpod" / "config.toml").write_text(f'[default]\napi_key = "{KEY}"\n')
+    (catalogue / "runpod" / "vms.csv").write_text(_CATALOGUE)
+    (catalogue / "common" / "accelerators.csv").write_text("AcceleratorName,Clouds\nL4,\"['RunPod']\"\n")
+    (catalogue / "common" / "metadata.csv").write_text("GPU,MemoryGB,Manufacturer\nL4,24,NVIDIA\n")
+    return Provider(folder / "machines", uv=uv)
 
 
 def _free_network() -> int:

@@ -30,10 +30,8 @@ async def sending(job: ClaimedJob, ground: Ground) -> AsyncIterator[Neighbours]:
         yield neighbours
 
 
-async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch | None, neighbours: Neighbours) -> None:
+async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:
     """Record the clocks, the client's own cost, the other measurements on this machine, and a summary of its devices.
-
-    Without a watch the engine runs elsewhere, and what it takes is unknown.
 
     Raises:
         Fenced: the claim is lost.
@@ -41,7 +39,7 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch | None, neig
     neighbours.leave()
     others = [{"mark": other.mark, "pid": other.pid} for other in neighbours.disturbers]
     start, end = driven.first_sent_ns, driven.last_end_ns
-    summary = watch.summary(start, end) if watch is not None and start is not None and end is not None else None
+    summary = watch.summary(start, end) if start is not None and end is not None else None
     added = ClaimRecord(
         client={**asdict(driven.end), "beside": others} if driven.end else None,
         resources=asdict(summary) if summary else None,

@@ -9,7 +9,6 @@ from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench.worker.gateway import is_rented
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.cost import record_cost, sending
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
@@ -21,6 +20,7 @@ from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reuse import reuse_rows
+from vlmhyperbench_inference_worker.serving import is_to_be_rented
 from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
@@ -40,7 +40,7 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
         return Complete(data={"requests": 0})
     folder, has_asked = bench.evidence.open(job), True
     try:
-        async with Watch(bench.devices, file=folder.samples) as watch:
+        async with Watch(bench.devices, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch:
             outcome = await _generate(job, work, bench, watch, folder)
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
@@ -75,7 +75,7 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fol
             if not load.phases.requests:
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             driven = await drive(job, load, sink, watch)
-            await record_cost(job, driven, None if is_rented(serving.engine) else watch, neighbours)
+            await record_cost(job, driven, watch, neighbours)
             return await _close(job, work, load, sink, driven)
 
 

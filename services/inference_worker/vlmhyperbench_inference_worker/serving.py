@@ -15,8 +15,9 @@ import psutil
 
 from vlmhyperbench.data import weights
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.domain.environments import RemoteSpec
 from vlmhyperbench.domain.recipes import ModelFile
-from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.environments.targets import PreparedTarget
 from vlmhyperbench.files import stamp_of
 from vlmhyperbench.logs.bounded import log_length
@@ -215,6 +216,11 @@ class Serving:
         self.status = await self._gateway.load(request)
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
+
+
+def is_to_be_rented(target: Target) -> bool:
+    """Return whether the engine of a target runs on a machine that is rented for it."""
+    return isinstance(target, ModelTarget) and isinstance(target.environment, RemoteSpec)
 
 
 def _is_running(engine: EngineIdentity | None) -> bool:

@@ -1,4 +1,4 @@
-"""Samples of CPU, memory, GPU and the engine's own memory, ten times a second.
+"""Samples of CPU, memory, GPU and the engine's own memory, ten times a second; none of an engine on a rented machine.
 
 Samples have the monotonic clock of this machine, so that they join with the load generator's instants. Each is written
 to a file as it is taken, of which the claim makes an artifact (`evidence`); the report shows the `ResourceSummary` of
@@ -66,9 +66,22 @@ class Watch:
     """Samples from `async with` to its end; `engine_pid` is set once the engine runs."""
 
     def __init__(
-        self, devices: Sequence[DeviceInfo], *, interval_s: float = INTERVAL_S, file: Path | None = None
+        self,
+        devices: Sequence[DeviceInfo],
+        *,
+        interval_s: float = INTERVAL_S,
+        file: Path | None = None,
+        is_elsewhere: bool = False,
     ) -> None:
-        """`file`: where each sample is written at once."""
+        """Create a watch.
+
+        Args:
+            devices: Accelerators of this worker.
+            interval_s: Time between two samples.
+            file: Where each sample is written at once.
+            is_elsewhere: The engine runs on a rented machine: nothing is sampled, because this one says nothing of it.
+        """
+        self._is_elsewhere = is_elsewhere
         self.engine_pid: int | None = None
         self._path = file
         self._file: IO[bytes] | None = None
@@ -83,6 +96,8 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._is_elsewhere:
+            return self
         psutil.cpu_percent()  # the first call only sets the reference for the next
         if self._path is not None:
             self._file = open_samples(self._path)
@@ -123,8 +138,10 @@ class Watch:
         recent = [sample for sample in self._samples if sample.monotonic_ns >= since_ns]
         return min_known(sample.accelerator_memory_used_bytes for sample in recent)
 
-    def summary(self, start_ns: int, end_ns: int) -> ResourceSummary:
-        """Summarise the samples between two monotonic instants, both inclusive."""
+    def summary(self, start_ns: int, end_ns: int) -> ResourceSummary | None:
+        """Summarise the samples between two monotonic instants, both inclusive; None if the engine runs elsewhere."""
+        if self._is_elsewhere:
+            return None
         rows = [sample for sample in self._samples if start_ns <= sample.monotonic_ns <= end_ns]
         expected = max(1.0, (end_ns - start_ns) / NS_PER_S / self._interval_s)
         known = [(row.monotonic_ns, row.power_accelerator_w) for row in rows if row.power_accelerator_w is not None]

@@ -211,8 +211,8 @@ class RemoteFields(Spec):
     disk_gib: Annotated[int, Field(ge=20, le=10_000)] = 100
     is_spot: bool = False
     """Whether the provider may take the machine back at any time, for a lower price."""
-    max_idle_minutes: Annotated[int, Field(ge=2, le=600)] = 10
-    """After this time without a job the machine is returned; one that lost its worker ends itself."""
+    max_idle_minutes: Annotated[float, Field(ge=0.1, le=600)] = 10
+    """After this time without a job the machine is returned; one that lost its worker ends itself, after 2 or more."""
     max_start_minutes: Annotated[float, Field(gt=0, le=240)] = 30
     """How long the machine may take until it can be logged in to."""
     python: PythonVersion = "3.11"

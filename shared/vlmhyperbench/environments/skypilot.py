@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ SKY_VARIABLES: Final = (
 _PROGRAM: Final = Path(__file__).with_name("sky_program.py")
 _FINAL: Final = frozenset({"no_credentials", "no_machine", "too_expensive"})
 """What another try cannot change."""
+_MIN_ALONE_MINUTES: Final = 2
+"""SkyPilot on the machine counts whole minutes, and the session that shows the machine's use may break for a moment."""
 _RETURN_S: Final = 3600.0
 
 
@@ -43,13 +46,14 @@ async def rent(spec: RemoteSpec, name: str, workshop: Workshop) -> Machine:
         Unavailable: no such machine is free, it does not come up in time, or SkyPilot fails, whose cause may pass.
     """
     place = f"{spec.cloud}/{spec.region}" if spec.region is not None else spec.cloud
+    alone_minutes = max(_MIN_ALONE_MINUTES, ceil(spec.max_idle_minutes))
     resources = {
         "infra": place,
         "accelerators": spec.accelerators,
         "disk_size": spec.disk_gib,
         "use_spot": spec.is_spot,
         "max_hourly_cost": spec.max_hourly_cost_usd,
-        "autostop": {"idle_minutes": spec.max_idle_minutes, "down": True, "wait_for": "jobs_and_ssh"},
+        "autostop": {"idle_minutes": alone_minutes, "down": True, "wait_for": "jobs_and_ssh"},
         **({"image_id": spec.image} if spec.image is not None else {}),
     }
     order = {
