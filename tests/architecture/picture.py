@@ -72,7 +72,7 @@ BOXES = (
     Box("Storage", ("a folder: images, chunks,", "measures, summaries, reports"), (440, 360), "data"),
     Box("Reporting worker", ("REPORT: the summary of a run,", "reports, comparisons"), (840, 360), "svc"),
     Box("Gateway", ("an adapter; loads a model,", "speaks OpenAI's chat"), (40, 520), "eng"),
-    Box("Engine", ("llama.cpp, or the simulated one;", "an endpoint runs elsewhere"), (440, 520), "eng"),
+    Box("Engine", ("transformers, vLLM, llama.cpp …:", "in an environment of its own"), (440, 520), "eng"),
     Box("Load generator", ("the only clock: scheduled, sent,", "every token; seals segments"), (840, 520), "eng"),
 )
 EDGES = (
