@@ -17,8 +17,8 @@ from vlmhyperbench.cli.making import make_entry
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.data.choosing import folder_files, gguf_files
+from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.licences import licence_in
-from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.data.verifying import check_folder, hash_of
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION

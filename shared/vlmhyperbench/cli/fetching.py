@@ -18,7 +18,8 @@ from rich.progress import (
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.data import fetching
-from vlmhyperbench.data.model_cache import Fetched, ModelCache
+from vlmhyperbench.data.fetched import Fetched
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival, Repository, RepositoryFile
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.settings import Settings

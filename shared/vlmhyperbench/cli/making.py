@@ -8,8 +8,8 @@ from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.fetching import open_cache, showing_bytes
 from vlmhyperbench.cli.output import teller
 from vlmhyperbench.cli.output_flags import OutputFlags
+from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.making import make
-from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.domain.recipes import RecipeSpec
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.registry.adding import Added, Shelf

@@ -24,7 +24,8 @@ from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.resolving import stated_estimate
-from vlmhyperbench.data.model_cache import Fetched, ModelCache
+from vlmhyperbench.data.fetched import Fetched
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import MADE
 from vlmhyperbench.domain.recipes import CONVERTER, QUANTIZER, RecipeSpec

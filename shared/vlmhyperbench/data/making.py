@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlmhyperbench.data import tools
+from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.fetching import fetch_missing, open_cache, sources_of
-from vlmhyperbench.data.model_cache import Fetched, ModelCache
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.data.weights import cached_files, locate, verify
 from vlmhyperbench.domain.environments import EnvironmentSpec

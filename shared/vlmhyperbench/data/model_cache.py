@@ -11,48 +11,24 @@ import fcntl
 import json
 import os
 import shutil
-import stat
 import time
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 
-from vlmhyperbench.data.repositories import Arrival, OnBytes, Repository, RepositoryFile, Source
-from vlmhyperbench.data.verifying import check_file, hash_of
+from vlmhyperbench.data.downloading import arrived_bytes, download_all, is_whole, stored_bytes, with_known_hash
+from vlmhyperbench.data.fetched import Fetched, manifest_of, read_manifest, record_fetched, used_at
+from vlmhyperbench.data.repositories import Arrival, Repository, Source
+from vlmhyperbench.data.verifying import hash_of
 from vlmhyperbench.domain.cached_files import MADE, CachedFile
-from vlmhyperbench.errors import STORAGE_FULL, Conflict, NotFound, Unavailable, is_disk_full
+from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.files import write_whole
 
-MAX_WORKERS = 8
-"""Files that are downloaded at the same time."""
 _HALF_BUILT = ".making"
 _LINKED = "linked"
 SPARE_BYTES = 1024**3
 """What stays free on the disk beside the models."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """The verified files of a repository at a commit."""
-
-    repo: str
-    revision: str
-    """The branch, tag or commit that was asked for last."""
-    commit: str
-    license: str | None
-    sha256: dict[str, str]
-    """File name → hash."""
-    sizes: dict[str, int]
-    """File name → bytes."""
-    fetched_at: float
-    """Seconds since 1970."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all its files."""
-        return sum(self.sizes.values())
 
 
 class ModelCache:
@@ -77,8 +53,8 @@ class ModelCache:
 
     def models(self) -> list[Fetched]:
         """List what is in the cache, the most recently used first."""
-        manifests = sorted(self._folder.glob("*/*.json"), key=_used_at, reverse=True)
-        return [fetched for path in manifests if (fetched := _read(path)) is not None]
+        manifests = sorted(self._folder.glob("*/*.json"), key=used_at, reverse=True)
+        return [fetched for path in manifests if (fetched := read_manifest(path)) is not None]
 
     def get(self, repo: str, revision: str) -> Fetched | None:
         """Return a cached model by its commit, or by the branch or tag as which it was fetched last; else None."""
@@ -102,8 +78,8 @@ class ModelCache:
         with ExitStack() as stack:
             for home in sorted({self._home_of(file.repo, file.commit) for file in files}):
                 stack.enter_context(_locked(home.with_suffix(".lock"), fcntl.LOCK_SH))
-                if _manifest(home).exists():
-                    os.utime(_manifest(home))
+                if manifest_of(home).exists():
+                    os.utime(manifest_of(home))
             yield
 
     def fetch(self, source: Source, repository: Repository, names: Collection[str], arrival: Arrival) -> Fetched:
@@ -128,30 +104,21 @@ class ModelCache:
             _locked(home.with_suffix(".fetch"), fcntl.LOCK_EX),
         ):
             home.mkdir(mode=0o700, exist_ok=True)  # it may have been evicted while the lock was waited for
-            wanted = [_with_known_hash(listed[name], _read(_manifest(home))) for name in sorted(names)]
-            missed = [file for file in wanted if not _is_whole(home, file)]
+            wanted = [with_known_hash(listed[name], read_manifest(manifest_of(home))) for name in sorted(names)]
+            missed = [file for file in wanted if not is_whole(home, file)]
             size_bytes = sum(file.size_bytes for file in missed)
-            self._make_room(size_bytes - _arrived_bytes(home, listed), repository.repo)
+            self._make_room(size_bytes - arrived_bytes(home, listed), repository.repo)
             arrival.expect(size_bytes)
-            with ThreadPoolExecutor(MAX_WORKERS) as pool:
-                tasks = [pool.submit(_download, source, repository, file, home, arrival.add) for file in missed]
-                try:
-                    for task in tasks:
-                        task.result()
-                except BaseException as error:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    if isinstance(error, OSError) and is_disk_full(error):
-                        raise _full(self._folder) from error
-                    raise
-            return _record(home, repository, wanted)
+            download_all(source, repository, missed, home, arrival.add)
+            return record_fetched(home, repository, wanted)
 
     def get_made(self, key: str, names: Collection[str]) -> Fetched | None:
         """Return what a recipe has made, if it is here; it counts as used now."""
         home = self._home_of(MADE, key)
-        made = _read(_manifest(home))
+        made = read_manifest(manifest_of(home))
         if made is None or not all((home / name).is_file() for name in {*names, *made.sha256}):
             return None
-        os.utime(_manifest(home))
+        os.utime(manifest_of(home))
         return made
 
     def is_being_made(self, key: str) -> bool:
@@ -179,7 +146,7 @@ class ModelCache:
             shutil.rmtree(home / _HALF_BUILT, ignore_errors=True)
             (home / _HALF_BUILT).mkdir(mode=0o700, parents=True)
             try:
-                if not _manifest(home).exists():
+                if not manifest_of(home).exists():
                     self._make_room(size_bytes, "the result of the recipe")
                 yield home / _HALF_BUILT
             finally:
@@ -200,7 +167,7 @@ class ModelCache:
             sizes={name: (home / name).stat().st_size for name in sorted(files)},
             fetched_at=time.time(),
         )
-        write_whole(_manifest(home), json.dumps(asdict(made), indent=1).encode(), is_durable=True)
+        write_whole(manifest_of(home), json.dumps(asdict(made), indent=1).encode(), is_durable=True)
         return made
 
     def remove(self, fetched: Fetched) -> None:
@@ -221,7 +188,7 @@ class ModelCache:
             Conflict: they do not fit even then.
         """
         homes = (path for path in self._folder.glob("*/*") if path.is_dir() and path.parent != self.links)
-        candidates = sorted(homes, key=lambda home: _used_at(_manifest(home)))  # unfinished downloads first
+        candidates = sorted(homes, key=lambda home: used_at(manifest_of(home)))  # unfinished downloads first
         while size_bytes > 0 and (lack := self._lack(size_bytes)):
             if not candidates:
                 raise Conflict(
@@ -234,7 +201,7 @@ class ModelCache:
 
     def _lack(self, size_bytes: int) -> str | None:
         """Say what prevents these bytes from being stored; None if nothing does."""
-        used = sum(map(_stored_bytes, self._folder.rglob("*")))
+        used = sum(map(stored_bytes, self._folder.rglob("*")))
         if used + size_bytes > self._max_bytes:
             return (
                 f"and the models in {self._folder} may take {_size(self._max_bytes)}, of which {_size(used)} are used"
@@ -249,80 +216,6 @@ class ModelCache:
         return self._folder / repo.replace("://", "/").replace("/", "--") / commit
 
 
-def _full(folder: Path) -> Unavailable:
-    """Return the error of a disk that has become full."""
-    return Unavailable(
-        f"The disk of {folder} has become full while a model was fetched.",
-        cure="Free some space, for example with `vlmhyperbench models remove`, or set VLMHB_MODELS_DIR to a folder of "
-        "a larger disk, and repeat the command: what has arrived is kept.",
-        code=STORAGE_FULL,
-    )
-
-
-def _download(source: Source, repository: Repository, file: RepositoryFile, home: Path, on_bytes: OnBytes) -> None:
-    (home / file.name).unlink(missing_ok=True)  # a damaged copy would be taken for the file
-    source.download(repository, file.name, home, on_bytes)
-    try:
-        check_file(home / file.name, file)
-    except Conflict:
-        (home / file.name).unlink(missing_ok=True)
-        raise
-
-
-def _stored_bytes(path: Path) -> int:
-    """Return the bytes that a file takes; one that is being fetched has its full length before its content."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:  # another process has just renamed or evicted it
-        return 0
-    return min(status.st_size, 512 * status.st_blocks) if stat.S_ISREG(status.st_mode) else 0
-
-
-def _arrived_bytes(home: Path, listed: Collection[str]) -> int:
-    """Return the bytes that an interrupted fetch of this model has left: they are already stored."""
-    return sum(_stored_bytes(path) for path in home.rglob("*") if path.name not in listed)
-
-
-def _with_known_hash(file: RepositoryFile, known: Fetched | None) -> RepositoryFile:
-    """Add the hash that was computed when the file was fetched, if its source states none."""
-    if file.sha256 is not None or file.blob_id is not None or known is None:
-        return file
-    return replace(file, sha256=known.sha256.get(file.name))
-
-
-def _is_whole(home: Path, file: RepositoryFile) -> bool:
-    try:
-        check_file(home / file.name, file)
-    except (Conflict, OSError):
-        return False
-    return True
-
-
-def _record(home: Path, repository: Repository, files: Collection[RepositoryFile]) -> Fetched:
-    """Write what was verified, beside what earlier fetches of the same commit have verified."""
-    known = _read(_manifest(home))
-    sha256 = {**(known.sha256 if known else {}), **{file.name: hash_of(home / file.name) for file in files}}
-    fetched = Fetched(
-        repo=repository.repo,
-        revision=repository.revision,
-        commit=repository.commit,
-        license=repository.license,
-        sha256=dict(sorted(sha256.items())),
-        sizes={name: (home / name).stat().st_size for name in sorted(sha256)},
-        fetched_at=time.time(),
-    )
-    write_whole(_manifest(home), json.dumps(asdict(fetched), indent=1).encode(), is_durable=True)
-    return replace(fetched, sha256={file.name: sha256[file.name] for file in files})
-
-
-def _read(path: Path) -> Fetched | None:
-    """Read a manifest; None where there is none, or none that this version wrote."""
-    try:
-        return Fetched(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
 def _delete(home: Path) -> bool:
     """Delete a model's folder, unless a process uses it; the empty lock files stay, because others may hold them."""
     with home.with_suffix(".lock").open("w") as lock:
@@ -330,7 +223,7 @@ def _delete(home: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        _manifest(home).unlink(missing_ok=True)
+        manifest_of(home).unlink(missing_ok=True)
         shutil.rmtree(home, ignore_errors=True)
     return True
 
@@ -341,17 +234,6 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, kind)
         yield
-
-
-def _manifest(home: Path) -> Path:
-    return home.with_suffix(".json")
-
-
-def _used_at(manifest: Path) -> float:
-    try:
-        return manifest.stat().st_mtime
-    except FileNotFoundError:  # nothing is verified yet, or another process has just evicted it
-        return 0.0
 
 
 def _size(size_bytes: int) -> str:

@@ -12,8 +12,9 @@ import pytest
 from tests.support.bucket import SECRET, LoopbackBucket, serve_bucket
 from tests.support.wording import Wording
 from vlmhyperbench.data.buckets import RANGE_BYTES, SUMS, Bucket
+from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.fetching import fetch_missing
-from vlmhyperbench.data.model_cache import Fetched, ModelCache
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.data.weights import verify
 from vlmhyperbench.domain.cached_files import CachedFile, parse_cached_location

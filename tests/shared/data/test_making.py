@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.making import make
-from vlmhyperbench.data.model_cache import Fetched
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.data.weights import cached_files, verify
 from vlmhyperbench.domain.environments import VirtualenvSpec

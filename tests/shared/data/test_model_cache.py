@@ -13,8 +13,9 @@ import pytest
 
 from tests.support.hub import TOKEN, LoopbackHub, serve_hub
 from tests.support.wording import Wording
+from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.fetching import fetch_missing
-from vlmhyperbench.data.model_cache import Fetched, ModelCache
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival, Hub
 from vlmhyperbench.data.weights import locate, verify
 from vlmhyperbench.domain.cached_files import CachedFile
