@@ -50,6 +50,16 @@ def test_an_adapter_of_another_package_is_used_if_the_environment_allows_it(stra
         assert refused.error_code() == "adapter_not_allowed", "the value says all that is allowed"
 
 
+def test_an_engine_leaves_no_temporary_files_behind(tmp_path: Path) -> None:
+    with GatewayProcess(env={"TMPDIR": str(tmp_path)}) as process:
+        pid = process.load(LoadRequest(model="m", backend_class="simulated")).json()["engine"]["pid"]  # type: ignore[index, call-overload]
+        folder = Path(psutil.Process(pid).environ()["TMPDIR"])
+        assert folder.parent == tmp_path
+        (folder / "socket").touch()
+        assert process.unload().status == 200
+        assert not folder.exists()
+
+
 @pytest.mark.parametrize("module", ["vlmhyperbench_gateway", "vlmhyperbench_gateway.bodies"])
 @pytest.mark.parametrize("text", ["{", "[]", '{"python": "python"}', '{"adapters": [], "rights": "all"}'])
 def test_a_malformed_environment_is_refused_at_the_start(module: str, text: str) -> None:

@@ -260,6 +260,7 @@ class EngineHost:
             client.close()
             await child.stop(term_s=STOP_SECONDS)
             await asyncio.wait([pump, engine.exited, watch], timeout=STOP_SECONDS)
+            started.remove_scratch()
             self._engine = None
 
     async def _live_with_remote(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from vlmhyperbench.errors import PluginFailure, VlmHyperBenchError
@@ -45,6 +46,13 @@ class Started:
     child: Child
     launch: EngineLaunch
     placement: Placement = field(default_factory=Placement)
+    scratch: TemporaryDirectory[str] | None = None
+    """Its folder of temporary files, which it leaves behind if it is killed; None: it is not on this machine."""
+
+    def remove_scratch(self) -> None:
+        """Remove what the engine, which has ended, has left behind."""
+        if self.scratch is not None:
+            self.scratch.cleanup()
 
 
 def plan(adapter: Backend, request: LoadRequest, python: str, *, host: str = LOOPBACK) -> EngineLaunch | RemoteEngine:
@@ -80,14 +88,19 @@ async def start(
         VlmHyperBenchError: the adapter's plan for the launcher's host failed.
     """
     if not environment.launcher:
-        child = await start_child(
-            launch.argv,
-            env={**environment.variables, **request.env, **launch.env},
-            inherited=environment.inherited,
-            stdin=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        return Started(child=child, launch=launch)
+        scratch = TemporaryDirectory(prefix="vlmhb-engine-", ignore_cleanup_errors=True)
+        try:
+            child = await start_child(
+                launch.argv,
+                env={**environment.variables, **request.env, **launch.env, "TMPDIR": scratch.name},
+                inherited=environment.inherited,
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+        except BaseException:
+            scratch.cleanup()
+            raise
+        return Started(child=child, launch=launch, scratch=scratch)
     needed = [*request.files.values(), str(_code_of(adapter))]
     child = await start_child(
         [*environment.launcher, *needed], env=environment.variables, stderr=asyncio.subprocess.STDOUT
