@@ -112,7 +112,7 @@ def _say_entry(entry: ModelEntry) -> None:
         "model": entry.name,
         "description": entry.description,
         "backends": ", ".join(entry.backends),
-        "licence": entry.license,
+        "licence": entry.license or "unknown",
         "parameters": f"{entry.parameter_count:,}" if entry.parameter_count is not None else None,
         "weights": _weights_line(entry),
         "context": f"{entry.context_tokens:,} tokens" if entry.context_tokens is not None else None,

@@ -105,6 +105,7 @@ def test_a_folder_needs_no_entry_and_every_file_is_pinned_by_its_name(home: Home
     }
     assert {file["location"] for file in target["files"]} == {str(folder / name) for name in FOLDER}
     assert target["license"] is None
+    assert "licence: unknown" in _run(home, None, "models", "show", "reader").stdout.splitlines()
     (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
     stated = _target(home, None, "--model", f"folder:{folder}", "--backend", "folders")
     assert stated == {**target, "license": "apache-2.0"}
