@@ -16,9 +16,11 @@ from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.adding import Added, Shelf, slug_of
+from vlmhyperbench.registry.adding import add_dataset, add_metric, add_task
+from vlmhyperbench.registry.adding_models import add_model
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.roots import own_root, registry_roots
+from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
 from vlmhyperbench.settings import Settings
 
 app = App(name="add", help="Register the file of a model, a CSV of questions, a metric of your own, or a package.")
@@ -45,7 +47,7 @@ def model(
     """
     shelf = open_shelf()
     note(f"Hashing {file} …", output)
-    return _print([shelf.add_model(file, mmproj, name=name, backend=backend)], output)
+    return _print([add_model(shelf, file, mmproj, name=name, backend=backend)], output)
 
 
 @app.command
@@ -68,9 +70,9 @@ def dataset(
         output: How the output is printed.
     """
     shelf = open_shelf()
-    added = [shelf.add_dataset(file, name=name)]
+    added = [add_dataset(shelf, file, name=name)]
     if metric or prompt is not None:
-        added.append(shelf.add_task(added[0].name, metric, prompt=prompt))
+        added.append(add_task(shelf, added[0].name, metric, prompt=prompt))
     return _print(added, output)
 
 
@@ -107,7 +109,8 @@ def metric(
         from vlmhyperbench_sdk.discovery import construct_metric
 
         description = construct_metric(class_path, {}, name=name or class_path).description
-    added = shelf.add_metric(
+    added = add_metric(
+        shelf,
         class_path,
         name=name or slug_of(description.name),
         profile=description.profile,

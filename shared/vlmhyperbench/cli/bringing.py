@@ -23,9 +23,10 @@ from vlmhyperbench.data.verifying import check_folder, hash_of
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.registry.adding import GGUF_SUFFIX, Added, Shelf, slug_of
+from vlmhyperbench.registry.adding_models import GGUF_SUFFIX, add_fetched, add_folder, add_model, pin_model
 from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.schemas import ModelEntry
+from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
 
 GGUF_SCHEME: Final = "gguf"
 FOLDER_SCHEME: Final = "folder"
@@ -90,7 +91,7 @@ def bring_model(model: str, *, mmproj: str | None, backend: str | None, output: 
     if reference.scheme == GGUF_SCHEME:
         note(f"Hashing {reference.path} …", output)
         projector = Path(mmproj) if mmproj is not None else None
-        return shelf.add_model(Path(reference.path), projector, backend=backend or GGUF_BACKEND)
+        return add_model(shelf, Path(reference.path), projector, backend=backend or GGUF_BACKEND)
     if reference.scheme == FOLDER_SCHEME:
         return _add_folder(shelf, Path(reference.path), _chosen(backend, shelf), output)
     return _add_fetched(shelf, remote_reference(reference), mmproj, backend, output)
@@ -139,7 +140,7 @@ def _add_folder(shelf: Shelf, folder: Path, backend: str, output: OutputFlags) -
     names = folder_files([path.name for path in folder.iterdir() if path.is_file()], str(folder))
     check_folder(folder, names)
     note(f"Hashing {len(names)} files of {folder} …", output)
-    return shelf.add_folder(folder, _hashes(folder, names), backend=backend, license=licence_in(folder))
+    return add_folder(shelf, folder, _hashes(folder, names), backend=backend, license=licence_in(folder))
 
 
 def _add_fetched(
@@ -153,7 +154,8 @@ def _add_fetched(
     names = list(files.values()) if files is not None else folder_files(repository.names, wanted.repo)
     fetched = fetch(repository, names, output)
     stem = Path(files["weights"]).stem if files is not None else wanted.repo.rpartition("/")[2]
-    return shelf.add_fetched(
+    return add_fetched(
+        shelf,
         fetched.repo,
         fetched.commit,
         fetched.sha256,
@@ -196,7 +198,7 @@ def _fetch_entry(shelf: Shelf, name: str, output: OutputFlags) -> Added | None:
     if entry.sha256 and open_cache().has(cached_files(model_files(shelf.root, entry))):
         return None
     fetched = fetch_entry(entry, output)
-    return None if entry.sha256 else shelf.pin_model(name, fetched.commit, fetched.sha256, fetched.license)
+    return None if entry.sha256 else pin_model(shelf, name, fetched.commit, fetched.sha256, fetched.license)
 
 
 def fetch_entry(entry: ModelEntry, output: OutputFlags) -> Fetched:

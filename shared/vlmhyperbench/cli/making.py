@@ -12,12 +12,13 @@ from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.making import make
 from vlmhyperbench.domain.recipes import RecipeSpec
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.registry.adding import Added, Shelf
+from vlmhyperbench.registry.adding_models import pin_made
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.model_files import recipe_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import ModelEntry
+from vlmhyperbench.registry.shelf import Added, Shelf
 from vlmhyperbench.settings import Settings
 
 
@@ -34,7 +35,7 @@ def make_entry(name: str, entry: ModelEntry, output: OutputFlags) -> Added | Non
     made = _make(name, recipe, output)
     sha256 = {file.removesuffix(".gguf"): digest for file, digest in made.sha256.items()}
     if not entry.sha256:
-        return shelf.pin_made(name, sha256)
+        return pin_made(shelf, name, sha256)
     if entry.sha256 != sha256:
         cure = "Remove files and sha256 from the model's entry to pin the new result, or restore recipe and source."
         raise Conflict(f"The recipe of {name!r} does not make the pinned files any more.", cure=cure, code="wrong_hash")

@@ -18,9 +18,10 @@ from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.environments.pinning import PinnedSource, pin_source
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.adding import Added, Shelf
+from vlmhyperbench.registry.adding import add_package
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.schemas import PackageEntry
+from vlmhyperbench.registry.shelf import Added, Shelf
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.settings import Settings
 
@@ -81,7 +82,7 @@ def package(
     pinning = pin_source(name, entry.source, base, workshop, tell=teller(output, name), extras=entry.extras)
     pinned = asyncio.run(pinning)
     source = pinned.source.model_dump(mode="json", exclude_none=True)
-    added = shelf.add_package(name, source, plugins=pinned.plugins, extras=extra)
+    added = add_package(shelf, name, source, plugins=pinned.plugins, extras=extra)
     _print(added, pinned, output)
     return exits.OK
 

@@ -22,11 +22,12 @@ from vlmhyperbench.cli.secret import check_stored
 from vlmhyperbench.cli.watch import follow_submitted
 from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.registry.adding import Added
+from vlmhyperbench.registry.adding import add_dataset, add_task
 from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.registry.shelf import Added
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.gateway import named_secrets
 from vlmhyperbench_sdk.suggestions import did_you_mean
@@ -150,10 +151,10 @@ def _add(target: TargetFlags, task: TaskFlags, output: OutputFlags) -> tuple[str
     added, model, own = list[Added](), target.model, None
     if task.data is not None:
         shelf = open_shelf()
-        own = shelf.add_dataset(task.data)
+        own = add_dataset(shelf, task.data)
         added.append(own)
         if task.task is None:
-            own = shelf.add_task(own.name, task.metric, prompt=None)
+            own = add_task(shelf, own.name, task.metric, prompt=None)
             added.append(own)
     if model is None and target.mmproj is not None:
         raise InvalidInput("--mmproj needs a GGUF file.", cure="Give --model FILE.gguf too.", code="usage")

@@ -10,10 +10,12 @@ import pytest
 from tests.shared.registry.writing import Shelf as Plugins
 from tests.shared.registry.writing import write
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
-from vlmhyperbench.registry.adding import Shelf, slug_of
+from vlmhyperbench.registry.adding import add_dataset, add_metric, add_task
+from vlmhyperbench.registry.adding_models import add_model, pin_made
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import read_catalogue
+from vlmhyperbench.registry.shelf import Shelf, slug_of
 
 
 def read(tmp_path: Path) -> Catalogue:
@@ -38,7 +40,7 @@ def weights(tmp_path: Path) -> Path:
 
 
 def test_a_model_s_files_are_registered_with_their_hashes(tmp_path: Path, weights: Path) -> None:
-    added = shelf(tmp_path).add_model(weights, weights.parent / "eyes" / "mmproj.gguf", backend="engine")
+    added = add_model(shelf(tmp_path), weights, weights.parent / "eyes" / "mmproj.gguf", backend="engine")
     assert (added.kind, added.name, added.is_new) == ("models", "My-Model.Q4", True)
     entry = read(tmp_path).models[added.name]
     assert entry.path == str(weights.parent)
@@ -49,11 +51,11 @@ def test_a_model_s_files_are_registered_with_their_hashes(tmp_path: Path, weight
 def test_a_file_that_has_changed_gets_its_new_hash_and_what_was_written_beside_stays(
     tmp_path: Path, weights: Path
 ) -> None:
-    first = shelf(tmp_path).add_model(weights, None, backend="engine")
-    assert shelf(tmp_path).add_model(weights, None, backend="engine").is_new is False
+    first = add_model(shelf(tmp_path), weights, None, backend="engine")
+    assert add_model(shelf(tmp_path), weights, None, backend="engine").is_new is False
     first.file.write_text(first.file.read_text() + "engine_params: {n_ctx: 99}\n")
     weights.write_bytes(b"GGUF other")
-    assert shelf(tmp_path).add_model(weights, None, backend="engine").is_new
+    assert add_model(shelf(tmp_path), weights, None, backend="engine").is_new
     entry = read(tmp_path).models[first.name]
     assert entry.engine_params == {"n_ctx": 99}
     assert entry.sha256["weights"] == hashlib.sha256(b"GGUF other").hexdigest()
@@ -63,11 +65,11 @@ def test_a_file_that_has_changed_gets_its_new_hash_and_what_was_written_beside_s
 def test_what_a_recipe_makes_has_the_licence_of_its_source_unless_it_states_one(
     tmp_path: Path, weights: Path, own: str, licence: str
 ) -> None:
-    source = shelf(tmp_path).add_model(weights, None, name="source", backend="engine")
+    source = add_model(shelf(tmp_path), weights, None, name="source", backend="engine")
     source.file.write_text(source.file.read_text() + "license: mit\n")
     made = f"backends: [engine]\nrecipe: {{source: source, quantize: Q8_0}}\n{own}"
     (source.file.parent / "made.yaml").write_text(made)
-    shelf(tmp_path).pin_made("made", {"weights": "a" * 64})
+    pin_made(shelf(tmp_path), "made", {"weights": "a" * 64})
     entry = read(tmp_path).models["made"]
     assert (entry.license, entry.files) == (licence, {"weights": "weights.gguf"})
 
@@ -75,28 +77,28 @@ def test_what_a_recipe_makes_has_the_licence_of_its_source_unless_it_states_one(
 def test_what_is_no_gguf_or_no_file_is_refused(tmp_path: Path, weights: Path) -> None:
     weights.write_bytes(b"<html>")
     with pytest.raises(InvalidInput) as refused:
-        shelf(tmp_path).add_model(weights, None)
+        add_model(shelf(tmp_path), weights, None)
     assert refused.value.code == "no_gguf"
     with pytest.raises(NotFound):
-        shelf(tmp_path).add_model(tmp_path / "none.gguf", None)
+        add_model(shelf(tmp_path), tmp_path / "none.gguf", None)
 
 
 def test_names_that_are_taken_are_not_taken_over(tmp_path: Path, weights: Path) -> None:
     with pytest.raises(Conflict) as refused:
-        shelf(tmp_path).add_model(weights, None, name="m")
+        add_model(shelf(tmp_path), weights, None, name="m")
     assert refused.value.code == "name_taken"
-    shelf(tmp_path).add_model(weights, None, name="mine", backend="engine")
+    add_model(shelf(tmp_path), weights, None, name="mine", backend="engine")
     other = weights.with_name("other.gguf")
     other.write_bytes(b"GGUF")
     with pytest.raises(Conflict):
-        shelf(tmp_path).add_model(other, None, name="mine", backend="engine")
+        add_model(shelf(tmp_path), other, None, name="mine", backend="engine")
 
 
 def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
     csv = tmp_path / "mine.csv"
     csv.write_text("question,answer\n2+2?,4\n")
-    data = shelf(tmp_path).add_dataset(csv)
-    task = shelf(tmp_path).add_task(data.name, ["cer"], prompt=None)
+    data = add_dataset(shelf(tmp_path), csv)
+    task = add_task(shelf(tmp_path), data.name, ["cer"], prompt=None)
     assert (data.name, task.name) == ("mine", "mine")
     text = task.file.read_text()
     assert "dataset: mine" in text
@@ -106,32 +108,32 @@ def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
 
 def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
-        shelf(tmp_path).add_task("d", [], name="new", prompt=None)
+        add_task(shelf(tmp_path), "d", [], name="new", prompt=None)
     own = tmp_path / "own" / "tasks"
     own.mkdir(parents=True)
     (own / "new.yaml").write_text("dataset: d\nprompt: p\nmetrics: [anls]\nreports: [html]\nscenarios: [single]\n")
-    assert shelf(tmp_path).add_task("d", [], name="new", prompt=None).is_new is False
-    shelf(tmp_path).add_task("d", ["cer"], name="new", prompt="document-qa")
+    assert add_task(shelf(tmp_path), "d", [], name="new", prompt=None).is_new is False
+    add_task(shelf(tmp_path), "d", ["cer"], name="new", prompt="document-qa")
     task = read(tmp_path).tasks["new"]
     assert (task.metrics, task.prompt, task.scenarios) == (("cer",), "document-qa", ("single",))
 
 
 @pytest.mark.parametrize("metric", ["nope", "cer@nope", "nope@ocr:1.0.0"])
 def test_a_metric_that_there_is_not_spoils_no_task(tmp_path: Path, metric: str) -> None:
-    task = shelf(tmp_path).add_task("d", ["cer@ocr:1.0.0"], prompt=None)
+    task = add_task(shelf(tmp_path), "d", ["cer@ocr:1.0.0"], prompt=None)
     before = task.file.read_text()
     with pytest.raises((InvalidInput, NotFound)):
-        shelf(tmp_path).add_task("d", ["cer", metric], prompt=None)
+        add_task(shelf(tmp_path), "d", ["cer", metric], prompt=None)
     assert task.file.read_text() == before
 
 
 def test_a_metric_is_registered_by_its_class(tmp_path: Path) -> None:
-    added = shelf(tmp_path).add_metric("anls", name="mine", profile="paper", version="2.0.0")
+    added = add_metric(shelf(tmp_path), "anls", name="mine", profile="paper", version="2.0.0")
     entry = read(tmp_path).metrics["mine"]
     assert (entry.class_path, entry.profile, entry.version) == ("anls", "paper", "2.0.0")
     added.file.write_text("class_path: [\n")
     with pytest.raises(RegistryErrors):
-        shelf(tmp_path).add_metric("anls", name="mine", profile="paper", version="2.0.0")
+        add_metric(shelf(tmp_path), "anls", name="mine", profile="paper", version="2.0.0")
 
 
 def test_names_are_made_of_what_a_file_is_called() -> None:
