@@ -18,7 +18,7 @@ from tests.engines.rented import store_of_skypilot
 from tests.support.environments import workshop_in
 from tests.support.processes import eventually
 from tests.support.rented import KEY, Provider, serve_provider
-from vlmhyperbench.domain.environments import RemoteSpec
+from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.rented_files import send_files
 from vlmhyperbench.environments.rented_records import machines_in
@@ -62,9 +62,9 @@ def contents(*folders: Path) -> bytes:
     return b"".join(file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file())
 
 
-def wanted(**fields: object) -> RemoteSpec:
+def wanted(**fields: object) -> RentedSpec:
     given = {"cloud": "runpod", "accelerators": "L4:1", "max_hourly_cost_usd": 1.0, "requirements": REQUIREMENTS}
-    return RemoteSpec(**{**given, **fields})
+    return RentedSpec(**{**given, **fields})
 
 
 async def returned(provider: Provider, store: Path) -> None:

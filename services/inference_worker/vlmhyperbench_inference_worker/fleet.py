@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from vlmhyperbench.domain.environments import RemoteSpec
+from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.sources import require_source
 from vlmhyperbench.worker.gateway import GatewayOptions
@@ -78,7 +78,7 @@ class Fleet:
         """Note that no job asks the target any more."""
         target = self._serving.wanted.target if self._serving is not None else None
         spec = target.environment if isinstance(target, ModelTarget) else None
-        if isinstance(spec, RemoteSpec):
+        if isinstance(spec, RentedSpec):
             self._stop_waiting()
             self._idle = asyncio.create_task(self._discard_after(spec.max_idle_minutes * 60), name="idle machine")
 

@@ -15,7 +15,7 @@ import psutil
 
 from vlmhyperbench.data import weights
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.domain.environments import RemoteSpec
+from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.environments.targets import PreparedTarget
@@ -220,7 +220,7 @@ class Serving:
 
 def is_to_be_rented(target: Target) -> bool:
     """Return whether the engine of a target runs on a machine that is rented for it."""
-    return isinstance(target, ModelTarget) and isinstance(target.environment, RemoteSpec)
+    return isinstance(target, ModelTarget) and isinstance(target.environment, RentedSpec)
 
 
 def _is_running(engine: EngineIdentity | None) -> bool:

@@ -149,7 +149,7 @@ class EngineHost:
         elif self._life is not None:
             await asyncio.wait([self._life])
         self._refuse_second(request)
-        if not self._settings.environment.is_remote:
+        if not self._settings.environment.is_rented:
             await asyncio.to_thread(refuse_what_cannot_fit, adapter, request)
         self._refuse_second(request)  # another load may have begun meanwhile
         self._move("load", ModelStatus(state="loading", model=request.model, backend_class=request.backend_class))

@@ -71,7 +71,7 @@ class EngineEnvironment:
     `argv`, `env` and `url` of the engine, passes the engine's output on to stdout, ends as the engine ends, and ends
     the engine on SIGTERM and when its stdin closes.
     """
-    is_remote: bool = False
+    is_rented: bool = False
     """Whether the launcher's engine runs on another machine, of whose memory this one knows nothing."""
 
     @property
@@ -92,7 +92,7 @@ class EngineEnvironment:
             "variables": dict(self.variables),
             "inherited": self.inherited,
             "launcher": self.launcher,
-            "is_remote": self.is_remote,
+            "is_rented": self.is_rented,
         }
         return {**self.variables, ENVIRONMENT_VARIABLE: json.dumps(values)}
 

@@ -14,7 +14,7 @@ from vlmhyperbench.cli.groups import TARGET
 from vlmhyperbench.cli.output import emit, say, table, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
-from vlmhyperbench.domain.environments import EnvironmentSpec, RemoteSpec
+from vlmhyperbench.domain.environments import EnvironmentSpec, RentedSpec
 from vlmhyperbench.environments.listing import Wanted, key_of, list_environments
 from vlmhyperbench.environments.metric_hosts import OWN as SDK
 from vlmhyperbench.environments.own_wheels import GATEWAY
@@ -102,7 +102,7 @@ def build(
     started, tell = time.monotonic(), teller(output, backend)
 
     async def prepare(spec: EnvironmentSpec, own: tuple[str, ...]) -> dict[str, object]:
-        if isinstance(spec, RemoteSpec):
+        if isinstance(spec, RentedSpec):
             made = await plan_rented(spec, workshop, tell=tell)
             return {"key": rented_key(spec, made), "packages": packages_of(made), "rented": spec.cloud}
         async with prepared(spec, workshop, tell=tell, own=own) as ready:

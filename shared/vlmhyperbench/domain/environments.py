@@ -197,7 +197,7 @@ Cloud: TypeAlias = Literal[
 """Providers of machines, by SkyPilot's names."""
 
 
-class RemoteFields(Spec):
+class RentedFields(Spec):
     """A machine that is rented for as long as the engine is loaded, and the packages of the engine on it."""
 
     cloud: Cloud
@@ -220,13 +220,13 @@ class RemoteFields(Spec):
     overrides: Overrides = ()
 
 
-class RemoteSpec(RemoteFields):
+class RentedSpec(RentedFields):
     """A pinned rented machine."""
 
     kind: Literal["remote"] = "remote"
 
 
 EnvironmentSpec: TypeAlias = Annotated[
-    VirtualenvSpec | DockerSpec | ApptainerSpec | RemoteSpec, Field(discriminator="kind")
+    VirtualenvSpec | DockerSpec | ApptainerSpec | RentedSpec, Field(discriminator="kind")
 ]
 """Kinds of environments are told apart by `kind`."""

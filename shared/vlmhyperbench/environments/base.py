@@ -85,7 +85,7 @@ class Prepared:
             python=self.python,
             inherited=self.inherited,
             launcher=self.launcher,
-            is_remote=self.rented is not None,
+            is_rented=self.rented is not None,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RemoteSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RentedSpec
 from vlmhyperbench.environments.apptainer_images import apptainer_key
 from vlmhyperbench.environments.docker_images import docker_key
 from vlmhyperbench.environments.interpreters import find_interpreter
@@ -59,7 +59,7 @@ async def key_of(spec: EnvironmentSpec, workshop: Workshop, *, own: Collection[s
         return docker_key(spec)
     if isinstance(spec, ApptainerSpec):
         return apptainer_key(spec)
-    if isinstance(spec, RemoteSpec):
+    if isinstance(spec, RentedSpec):
         return None
     store = workshop.store
     interpreter = await find_interpreter(spec, store, workshop.logs)
@@ -77,7 +77,7 @@ async def list_environments(wanted: Sequence[Wanted], workshop: Workshop) -> lis
     kinds: dict[str, str] = {}
     missing: list[Listed] = []
     for declared in wanted:
-        state: State = "on demand" if isinstance(declared.spec, RemoteSpec) else "not built"
+        state: State = "on demand" if isinstance(declared.spec, RentedSpec) else "not built"
         try:
             key = await key_of(declared.spec, workshop, own=declared.own)
         except NotFound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RemoteSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RentedSpec
 from vlmhyperbench.environments.apptainer_images import prepared_apptainer
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.docker_images import prepared_docker
@@ -36,6 +36,6 @@ def prepared(
         return prepared_docker(spec, workshop.store, tell=tell)
     if isinstance(spec, ApptainerSpec):
         return prepared_apptainer(spec, workshop.store, workshop.logs, tell=tell)
-    if isinstance(spec, RemoteSpec):
+    if isinstance(spec, RentedSpec):
         return prepared_rented(spec, workshop, tell=tell)
     return prepared_virtualenv(spec, workshop, tell=tell, own=own)

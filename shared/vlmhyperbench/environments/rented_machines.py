@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.digests import short_key
-from vlmhyperbench.domain.environments import RemoteSpec, VirtualenvSpec
+from vlmhyperbench.domain.environments import RentedSpec, VirtualenvSpec
 from vlmhyperbench.environments import rented_end
 from vlmhyperbench.environments.base import CONTAINER_VARIABLES, Prepared, Tell
 from vlmhyperbench.environments.installer import is_unreachable
@@ -33,7 +33,7 @@ _UV = ".local/bin/uv"
 
 
 @asynccontextmanager
-async def prepared_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -> AsyncIterator[Prepared]:
+async def prepared_rented(spec: RentedSpec, workshop: Workshop, *, tell: Tell) -> AsyncIterator[Prepared]:
     """Rent a machine, install the engine's packages on it, and hold it while the block runs.
 
     Raises:
@@ -73,7 +73,7 @@ async def prepared_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -
         )
 
 
-async def plan_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -> str:
+async def plan_rented(spec: RentedSpec, workshop: Workshop, *, tell: Tell) -> str:
     """Do what needs no machine: build SkyPilot's environment, and resolve the engine's packages, which are returned.
 
     Raises:
@@ -87,7 +87,7 @@ async def plan_rented(spec: RemoteSpec, workshop: Workshop, *, tell: Tell) -> st
         return await resolved(venv, lines, there, store, workshop.logs, own=(), tell=tell)
 
 
-def rented_key(spec: RemoteSpec, whole: str) -> str:
+def rented_key(spec: RentedSpec, whole: str) -> str:
     """Return the key of what runs on a rented machine."""
     return short_key(["remote", whole, spec.python, spec.cloud, spec.accelerators, spec.image])
 
@@ -102,7 +102,7 @@ def _new_name() -> str:
 
 
 async def _install(
-    spec: RemoteSpec, machine: Machine, whole: str, record: RentedRecord
+    spec: RentedSpec, machine: Machine, whole: str, record: RentedRecord
 ) -> tuple[Machine, str, dict[str, str]]:
     """Install the resolved packages; return the machine with its home folder, its Python and what is installed."""
     log = log_of(machine.name, record.logs)

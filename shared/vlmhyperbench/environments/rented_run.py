@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from vlmhyperbench.domain.environments import RemoteSpec
+from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.environments.rented_files import send_files
 from vlmhyperbench.environments.rented_records import RentedRecord
 from vlmhyperbench.environments.ssh import LOST, Machine
@@ -27,7 +27,7 @@ from vlmhyperbench_sdk.protocols import LOOPBACK
 
 def launch(order: Order, paths: list[str]) -> int:
     """Run the engine; return its exit status, or 128 and the number of the signal that killed it."""
-    spec, marker = RemoteSpec(**order.spec), Path(order.marker)
+    spec, marker = RentedSpec(**order.spec), Path(order.marker)
     asyncio.run(send_files(marker, paths))
     record = RentedRecord.read(marker)
     machine = record.rented

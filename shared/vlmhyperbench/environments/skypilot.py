@@ -8,7 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from vlmhyperbench.domain.environments import Cloud, RemoteSpec, VirtualenvSpec
+from vlmhyperbench.domain.environments import Cloud, RentedSpec, VirtualenvSpec
 from vlmhyperbench.environments.base import tell_nobody
 from vlmhyperbench.environments.local_venv import prepared_virtualenv
 from vlmhyperbench.environments.programs import last_lines, run_logged, variables_like
@@ -38,7 +38,7 @@ def skypilot_spec(cloud: Cloud) -> VirtualenvSpec:
     return VirtualenvSpec(requirements=(f"skypilot[{cloud}]=={SKYPILOT}",), overrides=("click==8.1.8",))
 
 
-async def rent(spec: RemoteSpec, name: str, workshop: Workshop) -> Machine:
+async def rent(spec: RentedSpec, name: str, workshop: Workshop) -> Machine:
     """Rent a machine, or find the one of this name, and wait until it can be logged in to.
 
     Raises:

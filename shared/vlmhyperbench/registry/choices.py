@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused
-from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, RemoteFields, VirtualenvFields
+from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, RentedFields, VirtualenvFields
 from vlmhyperbench.domain.response_formats import check_response_format
 from vlmhyperbench.domain.scenarios import MAX_REQUESTS, ArrivalSpec, ScenarioKind, Slo
 from vlmhyperbench.domain.specs import Decoding, Limits
@@ -79,7 +79,7 @@ class EnvironmentChoice(Strict):
     virtualenv: VirtualenvChoice | None = None
     docker: DockerFields | None = None
     apptainer: ApptainerFields | None = None
-    remote: RemoteFields | None = None
+    remote: RentedFields | None = None
 
     @model_validator(mode="after")
     def _has_one_kind(self) -> EnvironmentChoice:

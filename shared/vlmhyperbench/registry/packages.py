@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RemoteSpec, VirtualenvSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, RentedSpec, VirtualenvSpec
 from vlmhyperbench.domain.packages import GitPackage, IndexPackage, LocalPackage
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.folders import content_sha256
@@ -109,7 +109,7 @@ def _pin(references: References, choice: EnvironmentChoice, path: Path) -> Envir
     if choice.apptainer is not None:
         return ApptainerSpec(**choice.apptainer.model_dump())
     if choice.remote is not None:
-        return RemoteSpec(**choice.remote.model_dump())
+        return RentedSpec(**choice.remote.model_dump())
     return _pin_virtualenv(references, choice.virtualenv, path) if choice.virtualenv is not None else None
 
 

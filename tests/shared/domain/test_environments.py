@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, RemoteSpec, VirtualenvSpec
+from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, RentedSpec, VirtualenvSpec
 from vlmhyperbench.domain.specs import ModelTarget
 
 TARGET = {"model": "m", "version": "1.0.0", "backend": "b", "backend_class": "b"}
@@ -58,7 +58,7 @@ def test_an_override_may_have_a_marker_only():
         (ApptainerSpec, {}, "file with its sha256"),
         (ApptainerSpec, {"file": "/a.sif"}, "sha256sum"),
         (ApptainerSpec, {"file": "/a.sif", "sha256": "0" * 64, "definition": "Bootstrap: x"}, "or definition"),
-        (RemoteSpec, {**MACHINE, "accelerators": "L4"}, "NAME:NUMBER"),
+        (RentedSpec, {**MACHINE, "accelerators": "L4"}, "NAME:NUMBER"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_a_cure(kind, fields, cure):
@@ -72,7 +72,7 @@ def test_each_kind_of_environment_is_read_again_as_it_was():
         VirtualenvSpec(manager="conda", conda=("a==1",), channels=("robostack", "conda-forge"), python="3.12"),
         DockerSpec(image="engine@sha256:" + "0" * 64, pull="missing"),
         ApptainerSpec(file="/a.sif", sha256="0" * 64),
-        RemoteSpec(**MACHINE),
+        RentedSpec(**MACHINE),
     ):
         target = ModelTarget(**TARGET, environment=spec)
         assert ModelTarget.model_validate_json(target.model_dump_json()).environment == spec
