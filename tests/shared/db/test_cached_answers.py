@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -29,6 +29,7 @@ async def answered(
     database: Database,
     *,
     version: str = "b1",
+    variables: Mapping[str, str] | None = None,
     kind: PhaseKind = "accuracy",
     late_s: float = 0.0,
     phase_state: str = "COMPLETE",
@@ -57,7 +58,11 @@ async def answered(
                 boot_id=shard.claim_id,
                 machine={},
                 packages={},
-                engine={"name": "llama.cpp", "version": version},
+                engine={
+                    "name": "llama.cpp",
+                    "version": version,
+                    **({"variables": dict(variables)} if variables is not None else {}),
+                },
                 started_at=EARLY + timedelta(seconds=late_s),
             )
         )
@@ -129,6 +134,14 @@ async def test_the_earlier_of_two_equal_answers_is_reused(fresh_database: Databa
 async def test_answers_of_different_engine_versions_are_distinguished(fresh_database: Database) -> None:
     old, new = await answered(fresh_database, version="b1"), await answered(fresh_database, version="b2", late_s=1)
     assert set(await reusable_of(fresh_database)) == {old, new}
+
+
+async def test_answers_of_engines_with_other_settings_are_distinguished(fresh_database: Database) -> None:
+    older = await answered(fresh_database)  # it recorded none
+    first = await answered(fresh_database, variables={"OMP_NUM_THREADS": "1", "A": "1"}, late_s=1)
+    other = await answered(fresh_database, variables={"OMP_NUM_THREADS": "2"}, late_s=2)
+    await answered(fresh_database, variables={"A": "1", "OMP_NUM_THREADS": "1"}, late_s=3)
+    assert set(await reusable_of(fresh_database)) == {older, first, other}
 
 
 async def test_answers_of_another_project_target_request_or_kind_are_not_reused(fresh_database: Database) -> None:
