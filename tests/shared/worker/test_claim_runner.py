@@ -281,6 +281,18 @@ async def test_a_job_that_loads_its_model_has_not_stalled(room: EngineRoom, runt
     assert (await written_outcome(room, job))["code"] == "stalled"
 
 
+async def test_a_job_that_prepares_shows_each_step_and_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    before_s = time.monotonic()
+    with job.preparing("environment", 60.0) as tell:
+        assert job.committed_at >= before_s + 60.0
+        await tell("installing", 12)
+        shown = await runtime.bus.progress(job.stream_id)
+    assert shown is not None
+    assert (shown.stage, shown.done, shown.total) == ("environment: installing", 0, 12)
+    assert before_s <= job.committed_at <= time.monotonic()
+
+
 async def test_a_handler_whose_worker_ends_is_preempted(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     began = asyncio.Event()
