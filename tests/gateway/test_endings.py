@@ -14,7 +14,7 @@ import pytest
 from vlmhyperbench.errors import PluginFailure
 from vlmhyperbench.logs import hide, unhide
 from vlmhyperbench.logs.bounded import read_log
-from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
+from vlmhyperbench_gateway.endings import MemoryKills, Moment, count_memory_kills, describe_end
 from vlmhyperbench_gateway.launching import plan
 from vlmhyperbench_gateway.memory import _used_mb
 from vlmhyperbench_gateway.output import EngineOutput
@@ -58,6 +58,18 @@ def test_the_code_says_why_an_engine_ended(
     error = describe_end(status, output_of(text), moment, memory_kills=kills)
     assert error.code == code
     assert error.message.endswith(text)
+
+
+def test_a_kill_for_memory_of_long_ago_says_nothing_about_an_end() -> None:
+    counted = [3]
+    kills = MemoryKills(lambda: counted[0])
+    kills.forget()
+    counted[0] = 4  # another process was killed
+    assert kills.lately() == (3, 4)
+    kills.forget()
+    assert kills.lately() == (3, 4)
+    kills.forget()
+    assert kills.lately() == (4, 4)
 
 
 def test_kills_for_memory_are_counted_by_the_kernel(tmp_path: Path) -> None:

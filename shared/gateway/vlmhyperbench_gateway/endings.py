@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -14,6 +16,9 @@ from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS
 
 ENGINE_EXITED = "engine_exited"
 """Code of an engine whose process ended while it served, for another reason than memory."""
+
+RECENT_SECONDS = 10.0
+"""A process that used much memory may take seconds to end after it was killed."""
 
 Moment = Literal["before it was ready", "while it served"]
 
@@ -31,6 +36,28 @@ def count_memory_kills(proc: Path = Path("/proc")) -> int | None:
     return None
 
 
+class MemoryKills:
+    """How many processes the kernel has killed for memory lately: an older kill says nothing about an engine's end."""
+
+    def __init__(self, count: Callable[[], int | None] = count_memory_kills) -> None:
+        self._count = count
+        self._older = self._newer = count()
+
+    async def run(self) -> None:
+        """Count again and again."""
+        while True:
+            await asyncio.sleep(RECENT_SECONDS)
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget what was counted before the last count."""
+        self._older, self._newer = self._newer, self._count()
+
+    def lately(self) -> tuple[int | None, int | None]:
+        """Return the count some time ago, which is `RECENT_SECONDS` to twice as long, and the count now."""
+        return self._older, self._count()
+
+
 def describe_end(
     status: int, output: EngineOutput, moment: Moment, *, memory_kills: tuple[int | None, int | None] = (None, None)
 ) -> VlmHyperBenchError:
@@ -40,8 +67,8 @@ def describe_end(
         status: exit status of its process; negative for a signal.
         output: its output.
         moment: when it ended.
-        memory_kills: `count_memory_kills` at its start and now. A killed engine during whose life the kernel killed
-            for memory counts as out of memory, because the victim cannot report it.
+        memory_kills: `MemoryKills.lately`. A killed engine, just before whose end the kernel killed for memory, counts
+            as out of memory, because the victim cannot report it.
     """
     how = f"ended with status {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
     before, now = memory_kills

@@ -18,7 +18,7 @@ from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, VlmHyperBench
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
 from vlmhyperbench.processes import Child
 from vlmhyperbench_gateway.adapters import load_adapter, refuse_what_cannot_fit, write_json
-from vlmhyperbench_gateway.endings import Moment, count_memory_kills, describe_end
+from vlmhyperbench_gateway.endings import MemoryKills, Moment, describe_end
 from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
 from vlmhyperbench_gateway.launching import Placement, plan, start
@@ -74,8 +74,7 @@ class _Engine:
     placement: Placement
     output: EngineOutput
     exited: asyncio.Task[int]
-    memory_kills: int | None
-    """`count_memory_kills` when it was started."""
+    memory_kills: MemoryKills
 
     @property
     def pid(self) -> int:
@@ -84,8 +83,7 @@ class _Engine:
 
     def describe_end(self, moment: Moment) -> VlmHyperBenchError:
         """Return why its process ended, once it has ended."""
-        kills = (self.memory_kills, count_memory_kills())
-        return describe_end(self.exited.result(), self.output, moment, memory_kills=kills)
+        return describe_end(self.exited.result(), self.output, moment, memory_kills=self.memory_kills.lately())
 
 
 class EngineHost:
@@ -242,10 +240,10 @@ class EngineHost:
             placement=started.placement,
             output=output,
             exited=exited,
-            memory_kills=count_memory_kills(),
+            memory_kills=MemoryKills(),
         )
         pump = self._tasks.create_task(output.pump(child.stdout))
-        watch = self._tasks.create_task(vram.run(engine.pid))
+        watches = [self._tasks.create_task(run) for run in (vram.run(engine.pid), engine.memory_kills.run())]
         url = parse_url(launch.url)
         client = EngineClient(url, [url.host])
         self._engine = engine
@@ -256,10 +254,11 @@ class EngineHost:
             await asyncio.wait([engine.exited])
             self._fail("died", engine.describe_end("while it served"))
         finally:
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
             client.close()
             await child.stop(term_s=STOP_SECONDS)
-            await asyncio.wait([pump, engine.exited, watch], timeout=STOP_SECONDS)
+            await asyncio.wait([pump, engine.exited, *watches], timeout=STOP_SECONDS)
             started.remove_scratch()
             self._engine = None
 
