@@ -72,11 +72,22 @@ def called(image: Image, root: Path | None) -> str:
     return f"The image {str(path)!r}"
 
 
+_SCHEMES = frozenset({"http:", "https:", "ftp:", "s3:", "gs:"})
+
+
+def _is_address(path: Path, root: Path) -> bool:
+    """Return whether a path inside a folder is a URL, whose two slashes have become one."""
+    inside = path.relative_to(root).parts if path.is_relative_to(root) else ()
+    return (
+        len(inside) > 1 and inside[0] in {"http:", "https:", "ftp:", "s3:", "gs:"} and not (root / inside[0]).exists()
+    )
+
+
 def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
     """Read an image's bytes; a file must be a regular file inside the dataset's folder, after links are resolved.
 
     Raises:
-        InvalidImage: the file is outside of the folder, missing, not a regular file, or too large.
+        InvalidImage: the file is outside of the folder, missing, an address, not a regular file, or too large.
     """
     if image.path is None:
         return image.read()
@@ -85,6 +96,9 @@ def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
         if root is None:
             message = f"{what} is a file, but its dataset has no path to a folder with files."
             raise InvalidImage(message, cure="Set path in the entry of the dataset.")
+        if _is_address(image.path, root):
+            message = f"{what} is an address, and images are never fetched."
+            raise InvalidImage(message, cure="Put the file into the dataset's folder, and write its path there.")
         path = image.path.resolve(strict=True)
         if not path.is_relative_to(root.resolve(strict=True)):
             message = f"{what} lies outside of the dataset's folder."

@@ -114,6 +114,18 @@ def test_an_image_outside_of_the_dataset_s_folder_is_refused(tmp_path: Path) -> 
             read_image(Image(path=path), root=root, limits=LIMITS)
 
 
+@pytest.mark.parametrize(
+    "address", ["http://169.254.169.254/x.png", "https://example.com/a/b.png", "s3://models/x.png"]
+)
+def test_an_address_is_never_fetched_and_the_error_says_so(address: str, tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(InvalidImage) as refused:
+        read_image(Image(path=tmp_path / address), root=tmp_path, limits=LIMITS)
+    wording(refused.value)
+    (tmp_path / "http:").mkdir()
+    (tmp_path / "http:" / "x.png").write_bytes(b"bytes")
+    assert read_image(Image(path=tmp_path / "http:/x.png"), root=tmp_path, limits=LIMITS) == b"bytes"
+
+
 def test_a_file_of_a_dataset_without_folder_is_refused(tmp_path: Path, wording: Wording) -> None:
     with pytest.raises(InvalidImage) as refused:
         read_image(Image(path=tmp_path / "a.png"), root=None, limits=LIMITS)
