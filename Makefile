@@ -17,7 +17,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients containers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -117,6 +117,11 @@ containers: $(VENV)/.dev  ## Engines in containers of real Docker and Apptainer;
 	@tests/containers/install.sh .venvs/containers
 	@trap 'pkill -F .venvs/containers/dockerd.pid -x dockerd 2>/dev/null || true' EXIT; \
 		VLMHB_NEED_CONTAINERS=$(NEED) $(BIN)/pytest -q -rs tests/containers
+
+same-answers: $(VENV)/.dev  ## Ask transformers the same questions from a virtualenv, a Docker container and a SIF; fails where answers differ. As root.
+	@tests/containers/install.sh .venvs/containers
+	@trap 'pkill -F .venvs/containers/dockerd.pid -x dockerd 2>/dev/null || true' EXIT; \
+		OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m benchmarks.same_answers
 
 training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that was cut, exports to the byte.
 	cd shared/plugins/tiny_doc_vlm && OMP_NUM_THREADS=1 PYTHONPATH=.:../document_datasets:../../sdk $(CURDIR)/.venvs/engines/training/bin/python \
