@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.loadgen_conformance.clients import PEERS
+from tests.engines.transformers_server import PYTHON as TRANSFORMERS
 from tests.engines.transformers_server import answers_of_generate
 from tests.engines.transformers_server import need_engine as need_transformers
 from tests.engines.vllm import UNENFORCEABLE, question, text_of
@@ -57,9 +59,21 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def gateway(stub: Path) -> Iterator[GatewayProcess]:
-    files = {name: str(path(name, "0.2")) for name in names("0.2") if not name.endswith(".gguf")}
+    with _loaded(stub, [path(name, "0.2") for name in names("0.2") if not name.endswith(".gguf")]) as process:
+        yield process
+
+
+@contextmanager
+def _loaded(stub: Path, files: Iterable[Path]) -> Iterator[GatewayProcess]:
+    """Yield a gateway in which SGLang has loaded the files of a model."""
     params: JsonObject = {"max_num_seqs": 4, "gpu_memory_share": 0.3, "images_per_prompt": 2}
-    load = LoadRequest(model="tiny", backend_class="sglang", files=files, engine_params=params, load_timeout_s=START_S)
+    load = LoadRequest(
+        model="tiny",
+        backend_class="sglang",
+        files={file.name: str(file) for file in files},
+        engine_params=params,
+        load_timeout_s=START_S,
+    )
     variables = {**EngineEnvironment(python=str(PYTHON)).to_variables(), CPU_STUB: str(stub)}
     with GatewayProcess(env=variables) as process:
         answer = process.load(load)
@@ -165,3 +179,14 @@ def test_a_seed_of_a_drawn_answer_and_a_prompt_beyond_the_context_are_refused(ga
     assert gateway.chat(question(seed=1, temperature=1)).error_code() == "unsupported"
     assert gateway.chat(question("x" * 5000)).status == 400
     assert text_of(gateway, question())
+
+
+def test_a_model_of_texts_alone_answers_as_by_transformers_and_refuses_images(stub: Path, tmp_path: Path) -> None:
+    need_transformers()
+    argv = [TRANSFORMERS, "-I", HERE / "models.py", "wide", tmp_path, path("config.json", "0.2").parent]
+    subprocess.run(argv, check=True, capture_output=True, timeout=300)
+    with _loaded(stub, tmp_path.iterdir()) as process:
+        asked = [question(), question("The total, please")]
+        assert [text_of(process, request) for request in asked] == answers_of_generate(tmp_path, asked)
+        assert process.chat(question(_page("white"))).status == 400
+        assert text_of(process, asked[0])
