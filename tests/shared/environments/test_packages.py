@@ -12,6 +12,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.support.environments import workshop_in
@@ -306,16 +307,15 @@ async def test_a_wheel_of_the_platform_stays_while_another_process_builds_with_i
     package = LocalPackage(name="my-bench", path=str(slow), sha256=content_sha256(slow))
     child = hold(store.folder, VirtualenvSpec(packages=(package,)).model_dump_json(), "vlmhyperbench-sdk")
 
-    async def has_begun():
-        return begun.exists()
-
-    await eventually(has_begun, "the build of the package")
-    [wheel] = store.wheels_folder.glob("*/vlmhyperbench_sdk-*.whl")
-    remove_elsewhere(store.folder, first.key)
-    assert wheel.exists()
-    may_end.touch()
-    key, _ = json.loads(child.stdout.readline())
-    child.communicate()
+    try:
+        await eventually(anyio.Path(begun).exists, "the build of the package")
+        [wheel] = store.wheels_folder.glob("*/vlmhyperbench_sdk-*.whl")
+        remove_elsewhere(store.folder, first.key)
+        assert wheel.exists()
+    finally:
+        may_end.touch()
+        output, _ = child.communicate()
+    key, _ = json.loads(output)
     assert printed(str(store.python_of(key)), "import theirs, vlmhyperbench_sdk; print(theirs.VERSION)") == "1"
     await store.remove(key)
     assert not wheel.exists()
