@@ -231,6 +231,21 @@ def test_the_configuration_says_where_values_were_written_but_for_defaults() -> 
     assert "origins" not in tables_of(document_of(evidence()))
 
 
+def test_provenance_names_the_machine_that_was_rented() -> None:
+    rented = {
+        "kind": "remote",
+        "cloud": "runpod",
+        "region": "CA",
+        "instance_type": "1x_L4_SECURE",
+        "accelerators": "L4:1",
+    }
+    engine = {"name": "llama.cpp", "version": "1.2", "environment": rented}
+    run = evidence(claims=[claim(engine=engine, measured_at="tunnel")])
+    (claimed,) = cells_of(tables_of(document_of(run))["provenance-claims"])
+    assert claimed[3] == "llama.cpp 1.2, on 1x_L4_SECURE with L4:1 of runpod/CA"
+    assert claimed[6] == "tunnel"
+
+
 def test_accelerators_are_named_and_their_memory_counts() -> None:
     machine = {"cpu_model": "CPU", "devices": [{"kind": "gpu", "name": "H100"}, {"kind": "cpu", "name": "CPU"}]}
     resources = {"accelerator_memory_used_bytes_peak": 2048, "engine_rss_bytes_peak": 1}

@@ -217,9 +217,14 @@ def _claims(run: RunSummary, name: str) -> Table:
 
 
 def _engine_in_words(engine: Mapping[str, JsonValue]) -> str:
-    """Name an engine with its version, and the image of the container in which it ran."""
+    """Name an engine with its version, and the image of the container or the rented machine on which it ran."""
     words = f"{plain(engine.get('name'))} {plain(engine.get('version'))}"
     environment = _mapping(engine.get("environment"))
+    if environment.get("kind") == "remote":
+        kind, accelerators, cloud, region = (
+            plain(environment.get(name)) for name in ("instance_type", "accelerators", "cloud", "region")
+        )
+        return f"{words}, on {kind} with {accelerators} of {cloud}/{region}"
     return (
         f"{words}, {plain(environment['kind'])} {plain(environment.get('image'))}" if "kind" in environment else words
     )
