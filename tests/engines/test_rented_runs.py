@@ -1,4 +1,4 @@
-"""Whole runs on rented machines: real SkyPilot, a provider on loopback, a stack whose worker rents, and is cancelled."""
+"""Whole runs on rented machines: real SkyPilot, a provider on loopback, a stack whose worker rents."""
 
 from __future__ import annotations
 
