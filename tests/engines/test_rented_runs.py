@@ -1,9 +1,10 @@
-"""Whole runs on rented machines: real SkyPilot, a provider on loopback, a stack whose worker rents."""
+"""Whole runs on rented machines: real SkyPilot, a provider on loopback, a stack whose worker rents, and is killed."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ import pytest
 from uv import find_uv_bin
 
 from tests.engines.rented import store_of_skypilot
-from tests.support.rented import Machine, Provider, serve_provider
+from tests.support.audit import audit
+from tests.support.rented import KEY, Machine, Provider, serve_provider
 from tests.support.stack import Stack, running_stack, until
 
 pytestmark = pytest.mark.timeout(1200)
@@ -93,6 +95,23 @@ def returned(stack: Stack, provider: Provider, machine: Machine) -> None:
     until(is_gone, f"return of {machine.name}", RENT_S)
 
 
+def guardian(record: Path) -> int:
+    """Return the process that returns a machine once nobody uses it."""
+    [pid] = [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if _argv(folder)[-1:] == [str(record)] and "-m" in _argv(folder)
+    ]
+    return pid
+
+
+def _argv(folder: Path) -> list[str]:
+    try:
+        return (folder / "cmdline").read_text().split("\0")[:-1]
+    except OSError:  # it has ended
+        return []
+
+
 def claims(stack: Stack, run_id: Any) -> list[dict[str, Any]]:
     """Return what is on record about the claims of a run that loaded an engine."""
     columns = "id, engine, environment, machine, measured_at, resources, failure"
@@ -100,6 +119,64 @@ def claims(stack: Stack, run_id: Any) -> list[dict[str, Any]]:
         f"SELECT {columns} FROM claim WHERE run_id = %s AND engine IS NOT NULL ORDER BY started_at", run_id
     )
     return [dict(zip(columns.split(", "), row, strict=True)) for row in rows]
+
+
+def file_of(stack: Stack, run_id: Any, name: str) -> str:
+    [file] = [item for item in stack.client.artifacts(run_id=run_id).items if item.name == name]
+    return (stack.home.storage / file.storage_key).read_text()
+
+
+def test_a_run_survives_the_loss_of_its_worker_and_records_the_machine_that_was_rented(
+    stack: Stack, provider: Provider
+) -> None:
+    before = len(provider.rented)
+    run_id = started(stack, 200)
+    stack.wait_done(run_id, 50, timeout_s=RENT_S)
+    [machine] = provider.rented[before:]
+    [record] = records(stack)
+    assert machine.name.startswith(record.stem)
+    [listed] = [row for row in cli(stack, "envs", "list") if row["key"] == record.stem]
+    assert listed["kind"] == "remote"
+
+    os.kill(guardian(record), signal.SIGKILL)  # so that nobody but the next worker can return the machine
+    stack.kill("inference")
+    next_id = started(stack, 200, "--max-tokens", "31")
+    returned(stack, provider, machine)
+    assert "worker.rented_machine_returned" in (stack.home.logs / "inference.log").read_text()
+    run = stack.wait(run_id, timeout_s=RENT_S)
+    assert (run.state, run.done, run.failed, stack.rows(run_id)) == ("SUCCEEDED", 200, 0, 200), stack.logs()
+    [_, other] = provider.rented[before:]
+
+    first, last = claims(stack, run_id)
+    assert first["failure"]["code"] == "worker_died"
+    for claim in (first, last):
+        assert claim["measured_at"] == "tunnel"
+        assert claim["engine"]["environment"] == RENTED
+        assert claim["machine"]["rented"] == RENTED
+        assert claim["environment"]["kind"] == "remote"
+        assert claim["environment"]["packages"]["xllamacpp"] == XLLAMACPP
+        assert claim["resources"] is None
+    assert last["engine"]["argv"][0].endswith("/vlmhyperbench/environment/bin/python")
+
+    # No memory, power or energy of this machine is shown as the engine's.
+    names = {item.name for item in stack.client.artifacts(run_id=run_id).items}
+    assert {f"engine-{claim['id']}.log" for claim in (first, last)} <= names
+    assert not [name for name in names if name.startswith("resources-")]
+    summary = json.loads(file_of(stack, run_id, "summary.json"))
+    assert set(summary["performance"]["resources"].values()) == {None}
+    report = file_of(stack, run_id, "report.html")
+    for shown in ("tunnel", "1x_L4_SECURE", "L4:1", "runpod"):
+        assert shown in report
+    assert KEY not in stack.logs()
+
+    # The engine is still loaded there: the next run rents nothing. It is cancelled, and the machine is returned.
+    stack.wait_done(next_id, 20, timeout_s=RENT_S)
+    assert list(provider.machines) == [other.id]
+    cli(stack, "cancel", str(next_id))
+    assert stack.wait(next_id).state == "CANCELLED"
+    returned(stack, provider, other)
+    assert len(provider.rented) == before + 2
+    audit(stack)
 
 
 def test_a_run_that_is_cancelled_while_its_machine_boots_returns_it(stack: Stack, provider: Provider) -> None:
