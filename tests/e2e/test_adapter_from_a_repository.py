@@ -76,7 +76,19 @@ def ask(give, *more):
 def run(stack, give, first):
     code, found = ask(give)
     assert (code, found["state"], found["failed"]) == (0, "SUCCEEDED", 0), stack.logs()
-    return found
+    gateways = [
+        argv[0].decode()
+        for argv in (read(file).split(b"\0") for file in Path("/proc").glob("[0-9]*/cmdline"))
+        if b"vlmhyperbench_gateway" in argv and any(str(stack.home.root).encode() in word for word in argv)
+    ]
+    return found | {"gateways": gateways}  # those of now: a later run may start another
+
+
+def read(file):
+    try:
+        return file.read_bytes()
+    except OSError:  # the process has ended meanwhile
+        return b""
 
 
 def engine_of(stack, run):
@@ -91,22 +103,10 @@ def test_gateway_and_engine_ran_where_the_package_is_and_the_platform_is_without
     assert (engine["name"], engine["version"]) == ("calculator", "1.0.0")
     assert engine["sources"] == {"my-bench": f"git+{repository.as_uri()}@{first}"}
     assert {"my-bench", "vlmhyperbench-gateway", "vlmhyperbench-sdk"} <= engine["packages"].keys()
-    gateways = [
-        Path(file).read_bytes().split(b"\0")[0].decode()
-        for file in Path("/proc").glob("[0-9]*/cmdline")
-        if b"vlmhyperbench_gateway" in read(file) and str(stack.home.root).encode() in read(file)
-    ]
-    assert gateways
-    assert all(Path(python).is_relative_to(environments) for python in gateways)
+    assert run["gateways"]
+    assert all(Path(python).is_relative_to(environments) for python in run["gateways"])
     done = subprocess.run([sys.executable, "-c", "import calculator"], capture_output=True, text=True)
     assert "ModuleNotFoundError" in done.stderr
-
-
-def read(file):
-    try:
-        return Path(file).read_bytes()
-    except OSError:  # the process has ended meanwhile
-        return b""
 
 
 def test_the_commit_is_part_of_the_run_and_stands_in_its_report(stack, run, first):
@@ -126,11 +126,17 @@ def second(repository, give, run):
     return pinned
 
 
-def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stack, give, second):
+@pytest.fixture(scope="module")
+def failed(give, second):
+    """A run by the second commit, in whose environment its adapter is."""
     code, found = ask(give)
     assert (code, found["state"]) == (4, "FAILED")
+    return found
+
+
+def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stack, failed):
     [(outcome, attempts)] = stack.query(
-        "SELECT outcome, attempts FROM job WHERE run_id = %s AND kind = 'GENERATE'", found["id"]
+        "SELECT outcome, attempts FROM job WHERE run_id = %s AND kind = 'GENERATE'", failed["id"]
     )
     assert (outcome["code"], attempts) == ("plugin_failure", 1)
     assert "'calculator' (calculator:Calculator of my-bench 1.0.0)" in outcome["message"]
@@ -143,7 +149,7 @@ def test_the_first_run_is_repeated_with_the_commit_that_it_had(stack, give, run,
     assert engine_of(stack, again)["sources"]["my-bench"].endswith(first)
 
 
-def test_its_environments_are_listed_with_the_backend_and_removed_together(give, second):
+def test_its_environments_are_listed_with_the_backend_and_removed_together(give, failed):
     _, rows = give("envs", "list")
     assert [row["state"] for row in rows if "backends/calculator" in row["entries"]] == ["ready"]
     code, removed = give("envs", "remove", "calculator")

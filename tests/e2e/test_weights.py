@@ -121,6 +121,7 @@ def test_a_worker_makes_what_a_recipe_says_and_the_answers_are_those_of_the_ship
 
 def test_a_recipe_whose_source_is_made_itself_is_refused_with_the_cure(stack: Stack) -> None:
     own = stack.home.root / "registries" / "models" / "made-twice.yaml"
+    own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text(MADE + "recipe: {source: tiny-made, quantize: Q4_0}\n")
     refused = cli(stack, "models", "fetch", "made-twice", "--json")
     own.unlink()

@@ -2,7 +2,7 @@
 
 It runs in SGLang's environment.
 `sglang_options.py OPTION … > shared/plugins/sglang/tests/recorded.json` records it anew, with the choices of these
-options; on a machine without a GPU with the variables of `sglang_cpu.py`.
+options; on a machine without a GPU with `SGLANG_USE_CPU_ENGINE=1`.
 """
 
 from __future__ import annotations

@@ -152,24 +152,23 @@ def test_a_prompt_beyond_the_context_is_refused(gateway: GatewayProcess) -> None
     assert (refused.status, "1024" in refused.body.decode()) == (400, True)
 
 
-def test_an_unload_ends_every_process_and_the_model_loads_again(gateway: GatewayProcess, load: LoadRequest) -> None:
+def test_an_unload_ends_every_process_and_a_model_of_texts_loads_then_the_first_one_again(
+    gateway: GatewayProcess, load: LoadRequest, tmp_path: Path
+) -> None:
     engine = gateway.status()["engine"]
     assert isinstance(engine, dict)
     family = [psutil.Process(int(str(engine["pid"])))]
     family += family[0].children(recursive=True)
     assert gateway.unload().status == 200
     assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
-    assert gateway.load(load).status == 200
-    assert text_of(gateway, question())
-
-
-def test_a_model_of_texts_alone_answers_and_refuses_images(gateway: GatewayProcess, tmp_path: Path) -> None:
     script = Path(__file__).with_name("models.py")
     reader = path("config.json", VERSION).parent
     subprocess.run([PYTHON, "-I", script, "wide", tmp_path, reader], check=True, capture_output=True, timeout=300)
-    load = tiny_load("vllm")
-    files = {file.name: str(file) for file in tmp_path.iterdir()}
-    answer = gateway.load(replace(load, files=files, replace=True))
-    assert answer.status == 200, answer.body[-2000:]
-    assert text_of(gateway, question())
-    assert gateway.chat(question(_page("white"))).status == 400
+    try:
+        answer = gateway.load(replace(load, files={file.name: str(file) for file in tmp_path.iterdir()}))
+        assert answer.status == 200, answer.body[-2000:]
+        assert text_of(gateway, question())
+        assert gateway.chat(question(_page("white"))).status == 400
+    finally:
+        assert gateway.load(replace(load, replace=True)).status == 200
+    assert text_of(gateway, question(_page("white")))

@@ -136,6 +136,7 @@ async def test_an_engine_runs_on_a_rented_machine_which_is_returned(
         ({"accelerators": "H100:1"}, "no_machine", "L4:1"),
         ({"max_hourly_cost_usd": 0.1}, "too_expensive", "0.43"),
         ({"region": "XX"}, "no_machine", "XX"),
+        ({"region": "US"}, "too_expensive", "of runpod in US costs 2.43"),
     ],
 )
 async def test_what_nobody_offers_is_said_before_anything_is_rented(

@@ -52,10 +52,14 @@ Subsystem sftp internal-sftp
 """
 
 
+_OFFER = (
+    "1x_L4_SECURE,L4,1.0,4.0,24.0,\"{{'Gpus': [{{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1.0, "
+    "'MemoryInfo': {{'SizeInMiB': 24576}}}}], 'TotalGpuMemoryInMiB': 24576}}\",{region},0.2,{price},{region}-MTL-1\n"
+)
 _CATALOGUE = (
     "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Region,SpotPrice,Price,AvailabilityZone\n"
-    "1x_L4_SECURE,L4,1.0,4.0,24.0,\"{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1.0, "
-    "'MemoryInfo': {'SizeInMiB': 24576}}], 'TotalGpuMemoryInMiB': 24576}\",CA,0.2,0.43,CA-MTL-1\n"
+    + _OFFER.format(region="CA", price=0.43)
+    + _OFFER.format(region="US", price=2.43)
 )
 _PROGRAMS = ("sshd", "rsync", "ip", "iptables")
 

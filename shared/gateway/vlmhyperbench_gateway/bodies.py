@@ -119,7 +119,7 @@ class _ImageCache:
         self._urls: OrderedDict[str, str] = OrderedDict()
         self._size = 0
 
-    def embed(self, url: str, _image: JsonObject) -> str:
+    def embed(self, url: str) -> str:
         """Replace `sha256:<hash>` by the image's data URL; other URLs stay for the adapter's check."""
         if not url.startswith(_REFERENCE):
             return url

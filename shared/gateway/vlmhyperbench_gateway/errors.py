@@ -11,6 +11,7 @@ VlmHyperBenchError
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from vlmhyperbench.errors import (
     Conflict,
@@ -24,6 +25,8 @@ from vlmhyperbench.errors import (
     VlmHyperBenchError,
 )
 from vlmhyperbench.logs import SecretMasker, process_masker
+
+LOAD_LONGER: Final = "Raise load_timeout_s, or read the engine's log."
 
 
 class LoadFailed(Unavailable):

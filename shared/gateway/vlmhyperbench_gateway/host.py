@@ -19,7 +19,7 @@ from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
 from vlmhyperbench.processes import Child
 from vlmhyperbench_gateway.adapters import load_adapter, refuse_what_cannot_fit, write_json
 from vlmhyperbench_gateway.endings import MemoryKills, Moment, describe_end
-from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed
+from vlmhyperbench_gateway.errors import LOAD_LONGER, EngineFailed, LoadFailed
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
 from vlmhyperbench_gateway.launching import Placement, plan, start
 from vlmhyperbench_gateway.memory import VramWatch
@@ -324,6 +324,7 @@ class EngineHost:
             tail = engine.output.tail()
             raise LoadFailed(
                 f"The engine was not ready within {request.load_timeout_s:g} s. {OUTPUT_FOLLOWS}\n{tail}",
+                cure=LOAD_LONGER,
                 code="load_timeout",
             ) from error
         except EngineFailed as error:

@@ -32,7 +32,7 @@ def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
         NotFound: the file does not exist.
     """
 
-    def inline(url: str, _image: JsonObject) -> str:
+    def inline(url: str) -> str:
         if url.startswith("data:"):
             _check_data_url(url)
             return url
@@ -43,8 +43,8 @@ def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
     return map_images(request, inline)
 
 
-def map_images(request: JsonObject, change: Callable[[str, JsonObject], str]) -> JsonObject:
-    """Return the request with the URL of every image replaced by `change(url, image)`; nothing else is touched.
+def map_images(request: JsonObject, change: Callable[[str], str]) -> JsonObject:
+    """Return the request with the URL of every image replaced by `change(url)`; nothing else is touched.
 
     Malformed parts are left as they are: the adapter's check names them.
     """
@@ -63,30 +63,31 @@ def to_data_url(data: bytes) -> str:
     return f"data:{_media_type(data)};base64,{base64.b64encode(data).decode()}"
 
 
-def _map_message(message: JsonValue, change: Callable[[str, JsonObject], str]) -> JsonValue:
+def _map_message(message: JsonValue, change: Callable[[str], str]) -> JsonValue:
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
         return message
     return {**message, "content": [_map_part(part, change) for part in message["content"]]}
 
 
-def _map_part(part: JsonValue, change: Callable[[str, JsonObject], str]) -> JsonValue:
+def _map_part(part: JsonValue, change: Callable[[str], str]) -> JsonValue:
     image = part.get("image_url") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(image, dict) or not isinstance(image.get("url"), str):
         return part
     options = {name: value for name, value in image.items() if name not in {"url", "media_type"}}
-    return {**part, "image_url": {"url": change(image["url"], image), **options}}
+    return {**part, "image_url": {"url": change(image["url"]), **options}}
 
 
 def _check_data_url(url: str) -> None:
     match = _DATA.match(url)
     if match is None:
-        raise InvalidInput("An image's data URL begins with data:image/png, jpeg or webp and ;base64.")
+        cure = "Send it as data:image/png;base64,…"
+        raise InvalidInput("An image's data URL begins with data:image/png, jpeg or webp and ;base64.", cure=cure)
     try:
         data = binascii.a2b_base64(url[match.end() :], strict_mode=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidInput(f"An image's data URL is not base64: {error}.") from error
+        raise InvalidInput(f"An image's data URL is not base64: {error}.", cure="Encode its bytes anew.") from error
     if len(data) > MAX_IMAGE_BYTES:
-        raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.")
+        raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.", cure="Send it smaller.")
     _check_size(data)
 
 
@@ -104,7 +105,7 @@ def _read_below(data_root: Path | None, url: str) -> bytes:
     if not path.is_file():
         raise NotFound(f"There is no image {url[:200]!r} below the data root.")
     if path.stat().st_size > MAX_IMAGE_BYTES:
-        raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.")
+        raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.", cure="Send it smaller.")
     return path.read_bytes()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from vlmhyperbench.errors import PluginFailure, VlmHyperBenchError
 from vlmhyperbench.logs import process_masker
 from vlmhyperbench.processes import Child, child_environment, start_child
-from vlmhyperbench_gateway.errors import LoadFailed, without_secrets
+from vlmhyperbench_gateway.errors import LOAD_LONGER, LoadFailed, without_secrets
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.protocols import LOOPBACK, Backend, EngineLaunch, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject
@@ -119,7 +119,7 @@ async def start(
     except TimeoutError as error:
         await child.stop()
         message = f"The environment of the engine was not ready within {request.load_timeout_s:g} s."
-        raise LoadFailed(message, code="load_timeout") from error
+        raise LoadFailed(message, cure=LOAD_LONGER, code="load_timeout") from error
     except BaseException:
         await child.stop()
         raise

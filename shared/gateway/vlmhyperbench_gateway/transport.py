@@ -144,17 +144,12 @@ class EngineResponse:
 class EngineClient:
     """A pool of connections to one engine; a header that would break the request raises `InvalidInput`."""
 
-    def __init__(
-        self, url: Url, addresses: Sequence[str], *, headers: Mapping[str, str] | None = None, verify: bool = True
-    ) -> None:
+    def __init__(self, url: Url, addresses: Sequence[str], *, headers: Mapping[str, str] | None = None) -> None:
         self._url = url
         self._addresses = tuple(addresses)
         self._idle: list[_Connection] = []
         self._is_closed = False
         self._tls = ssl.create_default_context() if url.scheme == "https" else None
-        if self._tls is not None and not verify:
-            self._tls.check_hostname = False
-            self._tls.verify_mode = ssl.CERT_NONE
         host = f"[{url.host}]" if ":" in url.host else url.host
         lines = [f"host: {host}:{url.port}", "accept-encoding: identity", "user-agent: vlmhyperbench-gateway"]
         for name, value in (headers or {}).items():

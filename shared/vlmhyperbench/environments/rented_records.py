@@ -95,7 +95,6 @@ class RentedRecord:
     def write(self) -> None:
         """Write the record, whole or not at all; it survives a failure of the computer."""
         values = {
-            "name": self.name,
             "cloud": self.cloud,
             "logs": str(self.logs),
             "secrets_dir": str(self.secrets_dir),

@@ -3,7 +3,7 @@
 Its one argument is a JSON object, its last line on stdout another: an answer, or `error` with `code` and `cure`. The
 other lines are SkyPilot's log. Nothing of the platform is installed beside it.
 
-    {"do": "rent", "name": NAME, "resources": {…}, "cloud": CLOUD, "accelerators": "L4:1"}
+    {"do": "rent", "name": NAME, "resources": {…}, "cloud": CLOUD, "region": REGION, "accelerators": "L4:1"}
     {"do": "return", "name": NAME}
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 
@@ -76,7 +77,7 @@ def why_unavailable(order: dict[str, Any], reason: str) -> Failed:
     from sky import catalog
 
     name, _, count = order["accelerators"].partition(":")
-    most, region = order["resources"]["max_hourly_cost"], order["resources"].get("region")
+    most, region = order["resources"]["max_hourly_cost"], order["region"]
     spot = order["resources"]["use_spot"]
     listed = catalog.list_accelerators(name_filter=f"^{name}$", clouds=order["cloud"], case_sensitive=False)
     offers = [
@@ -110,11 +111,9 @@ def give_back(order: dict[str, Any]) -> dict[str, Any]:
     """Return a machine; one that is already gone is no error."""
     from sky import core, exceptions
 
-    try:
+    with suppress(exceptions.ClusterDoesNotExist, ValueError):
         core.down(order["name"])
-    except (exceptions.ClusterDoesNotExist, ValueError):
-        return {"was_there": False}
-    return {"was_there": True}
+    return {}
 
 
 def main() -> None:
