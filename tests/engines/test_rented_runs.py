@@ -22,6 +22,8 @@ from tests.support.stack import Stack, running_stack, until
 pytestmark = pytest.mark.timeout(1200)
 
 RENT_S = 600
+DOCUMENTS = 400
+"""So many that a run does not end before this program has killed its worker or cancelled it."""
 XLLAMACPP = "2026.10.11549"
 RENTED = {
     "kind": "remote",
@@ -130,21 +132,21 @@ def test_a_run_survives_the_loss_of_its_worker_and_records_the_machine_that_was_
     stack: Stack, provider: Provider
 ) -> None:
     before = len(provider.rented)
-    run_id = started(stack, 200)
-    stack.wait_done(run_id, 50, timeout_s=RENT_S)
+    run_id = started(stack, DOCUMENTS)
+    stack.wait_done(run_id, 1, timeout_s=RENT_S)
     [machine] = provider.rented[before:]
     [record] = records(stack)
     assert machine.name.startswith(record.stem)
     [listed] = [row for row in cli(stack, "envs", "list") if row["key"] == record.stem]
     assert listed["kind"] == "remote"
-
+    stack.wait_done(run_id, 50, timeout_s=RENT_S)
     os.kill(guardian(record), signal.SIGKILL)  # so that nobody but the next worker can return the machine
     stack.kill("inference")
-    next_id = started(stack, 200, "--max-tokens", "31")
+    next_id = started(stack, DOCUMENTS, "--max-tokens", "31")
     returned(stack, provider, machine)
     assert "worker.rented_machine_returned" in (stack.home.logs / "inference.log").read_text()
     run = stack.wait(run_id, timeout_s=RENT_S)
-    assert (run.state, run.done, run.failed, stack.rows(run_id)) == ("SUCCEEDED", 200, 0, 200), stack.logs()
+    assert (run.state, run.done, run.failed, stack.rows(run_id)) == ("SUCCEEDED", DOCUMENTS, 0, DOCUMENTS), stack.logs()
     [_, other] = provider.rented[before:]
 
     first, last = claims(stack, run_id)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from vlmhyperbench.environments.installer_commands import INSTALLER_VARIABLES
 from vlmhyperbench.environments.programs import Step, last_lines, run_step, variables_like
@@ -48,20 +47,7 @@ def _no_index(step: Step, _status: int, output: Sequence[str]) -> Unavailable | 
     return Unavailable(message, cure=cure, code="index_unreachable")
 
 
-def index_passwords() -> Iterator[str]:
-    """Yield what installers may print and nobody may read: passwords of indexes, alone or in URLs."""
-    for name, value in variables_like(INSTALLER_VARIABLES).items():
-        if _PASSWORDS.search(name):
-            yield value
-        for word in value.split():
-            password = _password_in(word)
-            if password:
-                yield password
-                yield unquote(password)
-
-
-def _password_in(word: str) -> str | None:
-    try:
-        return urlsplit(word).password
-    except ValueError:
-        return None
+def index_passwords() -> list[str]:
+    """Return the passwords and tokens of indexes; those in URLs are masked in the output of every program."""
+    variables = variables_like(INSTALLER_VARIABLES)
+    return [value for name, value in variables.items() if _PASSWORDS.search(name)]

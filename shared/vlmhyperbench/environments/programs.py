@@ -6,11 +6,12 @@ import asyncio
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from vlmhyperbench.environments.base import full_disk
 from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
@@ -62,7 +63,7 @@ async def run_step(
     Args:
         step: The call.
         inherited: Patterns of the only variables of this process that it inherits.
-        secrets: What is masked in its output.
+        secrets: What is masked in its output besides the passwords of URLs in its variables.
         explain: Knows reasons of a failure that this kind of program has.
 
     Raises:
@@ -103,12 +104,14 @@ async def run_logged(
     secrets: Iterable[str] = (),
     timeout_s: float = TIMEOUT_S,
 ) -> tuple[int, list[str]]:
-    """Run a program with these variables only; append its output to a log, and return exit status and lines, masked.
+    """Run a program with these variables only; append its output to a log, and return exit status and lines.
+
+    `secrets` are masked, and the passwords of URLs in the variables, such as a proxy's.
 
     Raises:
         TimeoutError: it takes longer than `timeout_s`.
     """
-    masker = SecretMasker(secrets)
+    masker = SecretMasker([*secrets, *passwords_in(variables.values())])
     output: list[str] = []
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as file:
@@ -128,6 +131,19 @@ async def run_logged(
                 output.append(text)
                 file.write(text + "\n")
             return await child.wait(), output
+
+
+def passwords_in(values: Iterable[str]) -> Iterator[str]:
+    """Yield the passwords in the URLs among these values, each as it is written and as it is meant."""
+    for value in values:
+        for word in value.split():
+            try:
+                password = urlsplit(word).password
+            except ValueError:  # it is no URL
+                continue
+            if password:
+                yield password
+                yield unquote(password)
 
 
 def last_lines(output: Sequence[str]) -> str:

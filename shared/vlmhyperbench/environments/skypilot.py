@@ -74,7 +74,7 @@ async def rent(spec: RentedSpec, name: str, workshop: Workshop) -> Machine:
     if status != 0:
         message = f"{what}. The end of SkyPilot's log:\n{last_lines(output)}\n"
         raise Unavailable(message, cure=f"Read {log}.", code="machine_failed")
-    answer: Mapping[str, Any] = json.loads(output[-1])
+    answer: Mapping[str, Any] = json.loads([line for line in output if line][-1])
     if "error" in answer:
         kind = InvalidInput if answer["code"] in _FINAL else Unavailable
         raise kind(answer["error"], cure=answer["cure"], code=answer["code"])

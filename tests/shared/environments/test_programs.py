@@ -65,3 +65,14 @@ async def test_a_program_inherits_the_named_variables_only_and_its_output_hides_
     assert "an-index" not in output
     assert "SHOWN=********" in output
     assert "a-hidden-word" not in (tmp_path / "logs" / "a.log").read_text()
+
+
+async def test_the_password_of_a_proxy_is_masked_in_the_output_of_every_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:p%40ss-of-proxy@127.0.0.1:9")
+    with pytest.raises(InvalidInput) as raised:
+        await run_step(step(tmp_path, "echo $HTTPS_PROXY; echo p@ss-of-proxy; exit 1"))
+    for shown in (raised.value.message, (tmp_path / "logs" / "a.log").read_text()):
+        assert "ss-of-proxy" not in shown
+        assert "http://user:" in shown
