@@ -144,7 +144,7 @@ async def test_what_nobody_offers_is_said_before_anything_is_rented(
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         await prepared(wanted(**fields), workshop_in(store)).__aenter__()
-    assert refused.value.code == code
+    assert refused.value.code == code, refused.value
     assert named in str(refused.value)
     await returned(provider, store)
     assert not provider.rented

@@ -79,13 +79,10 @@ def why_unavailable(order: dict[str, Any], reason: str) -> Failed:
     name, _, count = order["accelerators"].partition(":")
     most, region = order["resources"]["max_hourly_cost"], order["region"]
     spot = order["resources"]["use_spot"]
-    listed = catalog.list_accelerators(name_filter=f"^{name}$", clouds=order["cloud"], case_sensitive=False)
-    offers = [
-        offer
-        for offers in listed.values()
-        for offer in offers
-        if offer.accelerator_count == float(count) and region in (None, offer.region)
-    ]
+    listed = catalog.list_accelerators(
+        name_filter=f"^{name}$", region_filter=region, clouds=order["cloud"], case_sensitive=False, all_regions=True
+    )
+    offers = [offer for offers in listed.values() for offer in offers if offer.accelerator_count == float(count)]
     prices = [price for offer in offers if (price := offer.spot_price if spot else offer.price) == price]  # no NaN
     place, machine = order["cloud"] + (f" in {region}" if region else ""), f"machine with {name}:{count}"
     if not prices:
