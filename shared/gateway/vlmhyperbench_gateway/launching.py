@@ -92,7 +92,7 @@ async def start(
         try:
             child = await start_child(
                 launch.argv,
-                env={**environment.variables, **request.env, **launch.env, "TMPDIR": scratch.name},
+                env={"TMPDIR": scratch.name, **environment.variables, **request.env, **launch.env},
                 inherited=environment.inherited,
                 stdin=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.STDOUT,
