@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines.pins import need_pins
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.domain.cached_files import MADE
@@ -42,13 +43,7 @@ pytestmark = pytest.mark.timeout(BUILD_S)
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the entry, whose files one command has made."""
-    if not os.environ.get("LOADGEN_PEERS"):
-        pytest.skip("`make clients` runs it")
-    if not os.environ.get("PIP_FIND_LINKS"):
-        message = "PIP_FIND_LINKS names no torch for a processor"
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(message)
-        pytest.skip(message)
+    need_pins()
     home = tmp_path_factory.mktemp("home")
     models = home / "registries" / "models"
     models.mkdir(parents=True)
@@ -88,7 +83,7 @@ def _answer(gateway: GatewayProcess, model: str, png: bytes, question: str) -> s
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(png).decode()}}
     content = [image, {"type": "text", "text": question}]
     request = {"model": model, "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": 60}
-    answer = gateway.chat(request)  # type: ignore[arg-type]
+    answer = gateway.chat(request)  # type: ignore[arg-type]  # JSON of any depth
     assert answer.status == 200, answer.body
     body: dict[str, Any] = json.loads(answer.body)
     return str(body["choices"][0]["message"]["content"])

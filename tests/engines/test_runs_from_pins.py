@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.engines.pins import need_pins
 from tests.support.hub import serve_hub
 from tests.support.stack import ROOT, Stack, running_stack
 from vlmhyperbench_tiny_doc_vlm import names, path
@@ -40,13 +41,7 @@ def _pins(backend: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny reader, as Hugging Face has models."""
-    if not os.environ.get("LOADGEN_PEERS"):
-        pytest.skip("`make clients` runs it")
-    if not os.environ.get("PIP_FIND_LINKS"):
-        message = "PIP_FIND_LINKS names no torch for a processor"
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(message)
-        pytest.skip(message)
+    need_pins()
     made: Path = tmp_path_factory.mktemp("models") / "tiny-reader"
     made.mkdir()
     for name in names("0.2"):

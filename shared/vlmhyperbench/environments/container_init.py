@@ -36,7 +36,7 @@ def main() -> int:
 
 def _end_with_stdin(engine: int) -> None:
     while os.read(0, 65536):
-        pass
+        pass  # what is said on stdin means nothing; its end does
     os.kill(engine, signal.SIGKILL)
     os._exit(128 + signal.SIGKILL)
 

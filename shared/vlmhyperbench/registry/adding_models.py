@@ -97,7 +97,13 @@ def add_fetched(
     return _add_model(shelf, name, values, backend, same=tuple(remote))
 
 
-def pin_model(shelf: Shelf, name: str, commit: str, sha256: Mapping[str, str], license: str | None) -> Added:  # noqa: A002
+def pin_model(
+    shelf: Shelf,
+    name: str,
+    commit: str,
+    sha256: Mapping[str, str],
+    license: str | None,  # noqa: A002 - the entry's own word
+) -> Added:
     """Copy a registered model that is fetched into the user's own root, pinned by version and hashes.
 
     Raises:
