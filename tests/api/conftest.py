@@ -49,7 +49,7 @@ class Served:
                 principal=f"tester-{project}",
                 project_id=project,
                 scopes=scopes or [ALL_SCOPES],
-                expires_at=expires,  # type: ignore[arg-type]
+                expires_at=expires,
             )
         return key
 

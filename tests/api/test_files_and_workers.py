@@ -127,7 +127,7 @@ async def test_a_broken_registry_entry_is_listed_with_file_and_line(api: Served,
     catalogue = await Registries([tmp_path / "broken"], run_mode="prod").catalogue()
     with pytest.raises(Exception, match=r"bad\.yaml") as refused:
         catalogue.get("runs", "bad")
-    problem = problem_of(refused.value)  # type: ignore[arg-type]
+    problem = problem_of(refused.value)
     assert problem.status == 422
     assert (problem.errors[0].file, problem.errors[0].line) == ("runs/bad.yaml", 2)
 

@@ -148,7 +148,7 @@ async def test_an_experiment_is_followed_like_a_run(api: Served) -> None:
 
 async def test_progress_arrives_and_the_newest_is_in_the_snapshot(api: Served, bus: Bus) -> None:
     run_id = await _add_run(api.database)
-    newest = Progress(run_id=UUID(run_id), stage="inference", done=7, total=9, at="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    newest = Progress(run_id=UUID(run_id), stage="inference", done=7, total=9, at="2026-01-01T00:00:00Z")
     await bus.publish_progress(UUID(run_id), newest)
     async with await _follow(api, **{run_id: 1}) as socket:
         assert (await _next(socket))["progress"][0]["done"] == 7
@@ -232,7 +232,7 @@ async def test_a_client_that_does_not_read_is_closed_with_4408(
     deaf = _Deaf(await _add_run(api.database))
     async with open_runtime(settings) as runtime:
         principal = Principal(name="t", project_id="default", scopes=frozenset({"*"}))
-        connection = Connection(deaf, runtime, Feed(runtime), principal, send_s=0.01)  # type: ignore[arg-type]
+        connection = Connection(deaf, runtime, Feed(runtime), principal, send_s=0.01)
         async with asyncio.timeout(PATIENCE_S):
             await connection.serve()
     assert deaf.closed is not None

@@ -28,7 +28,7 @@ def test_an_entry_is_shown_and_estimated_without_a_network(
     assert main(["models", "show", name, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["data"]
     assert shown["fetched"] is None
-    assert shown["entry"]["hub"]["repo"] == MODELS[name].hub.repo  # type: ignore[union-attr]
+    assert shown["entry"]["hub"]["repo"] == MODELS[name].hub.repo
     assert main(["models", "estimate", name, "--json"]) == 0
     estimated = json.loads(capsys.readouterr().out)["data"]
     count = MODELS[name].parameter_count or 0

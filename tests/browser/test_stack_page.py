@@ -56,7 +56,7 @@ PAGE = overview_page(
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_overflows_and_the_policy_allows_the_style(browser: Browser, width: int, theme: str) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)  # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
     page = context.new_page()
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text))

@@ -129,11 +129,11 @@ def _failing_growth(call: int) -> Iterator[None]:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return original(tensor, *args, **kwargs)
 
-    torch.Tensor.new_zeros = run_out  # type: ignore[assignment]
+    torch.Tensor.new_zeros = run_out
     try:
         yield
     finally:
-        torch.Tensor.new_zeros = original  # type: ignore[method-assign]
+        torch.Tensor.new_zeros = original
 
 
 if __name__ == "__main__":

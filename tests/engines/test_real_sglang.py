@@ -96,7 +96,7 @@ def test_it_says_that_it_is_no_measurement_of_sglang(gateway: GatewayProcess) ->
     assert isinstance(engine, dict)
     assert (engine["name"], engine["version"]) == (CPU_ENGINE, "0.5.23")
     assert engine["warnings"] == [CPU_WARNING]
-    assert " --dtype float32 " in " ".join(map(str, engine["argv"]))  # type: ignore[union-attr]  # a list
+    assert " --dtype float32 " in " ".join(map(str, engine["argv"]))
 
 
 def test_the_record_of_its_options_is_what_it_takes(stub: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_stream_has_the_text_of_the_whole_answer(gateway: GatewayProcess) -> N
 
 def test_each_image_adds_its_tokens_and_one_too_many_is_refused(gateway: GatewayProcess) -> None:
     tokens = [
-        gateway.chat(question(_page(*colours))).json()["usage"]["prompt_tokens"]  # type: ignore[index, call-overload]  # an object
+        gateway.chat(question(_page(*colours))).json()["usage"]["prompt_tokens"]
         for colours in ((), ("white",), ("white", "black"))
     ]
     assert tokens[2] - tokens[1] == tokens[1] - tokens[0] > 0

@@ -69,8 +69,8 @@ def test_its_identity_states_version_arguments_and_hashes_without_a_warning(gate
     assert engine["name"] == "vllm"
     assert str(engine["version"]).startswith("0.32.")
     assert engine["warnings"] == []
-    assert len(str(dict(engine["weights_sha256"])["model.safetensors"])) == 64  # type: ignore[arg-type]  # an object
-    assert {"--no-enable-prefix-caching", "--mm-processor-cache-gb"} <= set(engine["argv"])  # type: ignore[arg-type]  # a list
+    assert len(str(dict(engine["weights_sha256"])["model.safetensors"])) == 64
+    assert {"--no-enable-prefix-caching", "--mm-processor-cache-gb"} <= set(engine["argv"])
 
 
 def test_weights_in_32_bits_are_computed_in_32_bits_as_by_transformers(gateway: GatewayProcess) -> None:
@@ -100,7 +100,7 @@ def test_a_stream_has_the_text_of_the_whole_answer(gateway: GatewayProcess) -> N
 
 def test_each_image_of_a_message_adds_its_tokens_and_one_too_many_is_refused(gateway: GatewayProcess) -> None:
     tokens = [
-        gateway.chat(question(_page(*colours))).json()["usage"]["prompt_tokens"]  # type: ignore[index, call-overload]  # an object
+        gateway.chat(question(_page(*colours))).json()["usage"]["prompt_tokens"]
         for colours in ((), ("white",), ("white", "black"))
     ]
     assert tokens[2] - tokens[1] == tokens[1] - tokens[0] > 0

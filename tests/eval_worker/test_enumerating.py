@@ -148,7 +148,7 @@ def test_a_sample_with_unusable_content_gets_an_error(
         monkeypatch,
         Sample(key="half", question="\ud800", references=("a\0b",)),
         Sample(key="long", question="x" * 1_000_001),
-        Sample(key="number", question=3),  # type: ignore[arg-type]
+        Sample(key="number", question=3),
         Sample(key="nan", question="?", metadata={"score": float("nan")}),
         Sample(key="heavy", question="?", metadata={"text": "x" * 1_000_001}),
         Sample(key="many", question="?", images=(Image(data=_png()),) * 257),
@@ -197,7 +197,7 @@ def test_missing_required_metadata_is_counted_by_name(tmp_path: Path, monkeypatc
         (_sample(""),),
         (_sample("x" * 501),),
         (_sample("a\0"),),
-        (Sample(key=1, question="?"),),  # type: ignore[arg-type]
+        (Sample(key=1, question="?"),),
         ("text",),
     ],
     ids=["twice", "empty", "long", "nul", "number", "no sample"],

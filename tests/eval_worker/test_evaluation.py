@@ -165,8 +165,8 @@ async def test_every_extractor_is_measured_and_every_number_has_its_own_identity
     (text, _), (pattern, rows) = await _measures(runtime, run_id)
     assert rows["reason"].to_list() == [None, "invalid_output: no_match", "invalid_output: no_match", None]
     result = [item.metrics[0]["evaluation"] for item in (text, pattern)]
-    assert [item.path for item in differences(*result)] == ["extractor.name", "extractor.params.pattern"]  # type: ignore[arg-type]
-    assert [item.evaluation_id for item in (text, pattern)] == [id_of(item) for item in result]  # type: ignore[arg-type]
+    assert [item.path for item in differences(*result)] == ["extractor.name", "extractor.params.pattern"]
+    assert [item.evaluation_id for item in (text, pattern)] == [id_of(item) for item in result]
 
 
 async def test_a_metric_that_is_not_installed_fails_the_job_permanently(

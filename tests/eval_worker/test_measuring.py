@@ -27,7 +27,7 @@ class Homeless:
 class FromMetadata(ExactMatch):
     """Compares with what the metadata says instead of the references."""
 
-    def measure(self, predictions, references, *, metadata=None):  # type: ignore[no-untyped-def]
+    def measure(self, predictions, references, *, metadata=None):
         return super().measure(predictions, [[row.get("truth", "")] for row in metadata or ()])
 
 
@@ -59,7 +59,7 @@ def read(measured: MeasuredMetric) -> polars.DataFrame:
 
 
 def measure(frame: polars.DataFrame, spec: MetricSpec = EXACT, **options: object) -> MeasuredMetric:
-    return measure_metric(frame, spec, **options)  # type: ignore[arg-type]
+    return measure_metric(frame, spec, **options)
 
 
 def test_every_fact_has_a_row_with_its_outcome_and_statistics() -> None:

@@ -99,7 +99,7 @@ class Leaking(Simulated):
     def __init__(self, error: type[Exception]) -> None:
         self._error = error
 
-    def plan_engine(self, load: LoadRequest, *, port: int, python: str, host: str = "") -> object:  # type: ignore[override]
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str, host: str = "") -> object:
         raise self._error(f"cannot log in with {load.env['TOKEN']}")
 
 

@@ -42,7 +42,7 @@ def test_an_adapter_of_another_package_is_used_if_the_environment_allows_it(stra
     with GatewayProcess(env={"PYTHONPATH": str(stranger), **allowed.to_variables()}) as process:
         answer = process.load(LoadRequest(model="m", backend_class="stranger"))
         assert answer.status == 200, answer.body
-        pid = answer.json()["engine"]["pid"]  # type: ignore[index, call-overload]  # an object
+        pid = answer.json()["engine"]["pid"]
         variables = psutil.Process(pid).environ()
         assert variables["MARK"] == "from-environment"
         assert ENVIRONMENT_VARIABLE not in variables
@@ -52,7 +52,7 @@ def test_an_adapter_of_another_package_is_used_if_the_environment_allows_it(stra
 
 def test_an_engine_leaves_no_temporary_files_behind(tmp_path: Path) -> None:
     with GatewayProcess(env={"TMPDIR": str(tmp_path)}) as process:
-        pid = process.load(LoadRequest(model="m", backend_class="simulated")).json()["engine"]["pid"]  # type: ignore[index, call-overload]  # an object
+        pid = process.load(LoadRequest(model="m", backend_class="simulated")).json()["engine"]["pid"]
         folder = Path(psutil.Process(pid).environ()["TMPDIR"])
         assert folder.parent == tmp_path
         (folder / "socket").touch()
@@ -95,7 +95,7 @@ def test_the_settings_that_an_engine_takes_from_its_worker_s_environment_are_sta
     with GatewayProcess(env={**of_worker, **environment.to_variables()}) as process:
         answer = process.load(LoadRequest(model="m", backend_class="simulated"))
         assert answer.status == 200, answer.body
-        engine = answer.json()["engine"]  # type: ignore[index, call-overload]  # an object
+        engine = answer.json()["engine"]
         stated = {name: value for name, value in engine["variables"].items() if name in of_worker}
         assert stated == expected
         started_with = psutil.Process(engine["pid"]).environ()

@@ -87,10 +87,10 @@ def _read_carelessly(documents: list[dict[str, JsonValue]], part: str) -> Outcom
     """Read as a client does that trusts its server: joins every choice's text, takes the last usage as it is."""
     text, usage = "", {}
     for document in documents:
-        for choice in document.get("choices") or ():  # type: ignore[union-attr]
-            message = choice.get(part) or {"content": choice.get("text")}  # type: ignore[union-attr]
-            text += message.get("content") or message.get("refusal") or ""  # type: ignore[union-attr, operator]
-        usage = document.get("usage") if isinstance(document.get("usage"), dict) else usage  # type: ignore[assignment]
+        for choice in document.get("choices") or ():
+            message = choice.get(part) or {"content": choice.get("text")}
+            text += message.get("content") or message.get("refusal") or ""
+        usage = document.get("usage") if isinstance(document.get("usage"), dict) else usage
     return Outcome(
         text=text, prompt_tokens=usage.get("prompt_tokens"), completion_tokens=usage.get("completion_tokens")
     )

@@ -15,7 +15,7 @@ def fact(ttft_ms: int | None, latency_ms: int | None) -> NewFact:
         name: None if ms is None else ms * MS for name, ms in (("ttft_user_ns", ttft_ms), ("latency_ns", latency_ms))
     }
     status = "error" if latency_ms is None else "ok"
-    return NewFact(ordinal=0, row=0, sample=0, status=status, request_sha256="0" * 64, **times)  # type: ignore[arg-type]
+    return NewFact(ordinal=0, row=0, sample=0, status=status, request_sha256="0" * 64, **times)
 
 
 def test_before_the_first_answer_no_time_is_known() -> None:

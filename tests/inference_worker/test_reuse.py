@@ -180,7 +180,7 @@ def test_no_cached_row_answers_a_request_that_differs_in_anything(changes: dict[
 )
 def test_an_engine_that_differs_in_anything_is_not_the_same(recorded: dict[str, object]) -> None:
     assert _is_same(RECORDED, ENGINE, is_apart=False)
-    assert not _is_same(recorded, ENGINE, is_apart=False)  # type: ignore[arg-type]
+    assert not _is_same(recorded, ENGINE, is_apart=False)
     assert not _is_same(RECORDED | {"version": ""}, replace(ENGINE, version=""), is_apart=False)
     assert not _is_same(RECORDED | {"version": "unknown"}, replace(ENGINE, version="unknown"), is_apart=False)
 

@@ -78,7 +78,7 @@ def test_a_right_report_has_no_fault() -> None:
     ],
 )
 def test_a_wrong_figure_is_reported_with_its_value(wrong: dict[str, object], fault: str) -> None:
-    assert faults_of(dataclasses.replace(RIGHT, **wrong), TRUE) == [fault]  # type: ignore[arg-type]
+    assert faults_of(dataclasses.replace(RIGHT, **wrong), TRUE) == [fault]
 
 
 SMALL = Spent(cpu_s=1.0, requests=10, tokens=20)

@@ -110,7 +110,7 @@ async def converse(tmp_path: Path, answers: Sequence[bytes], **options: int) -> 
     """Run conversations; return the record, and the messages of each request."""
     server = RecordingServer(answers)
     async with serving(server) as url:
-        write_conversations(tmp_path / "plan", url, **options)  # type: ignore[arg-type]
+        write_conversations(tmp_path / "plan", url, **options)
         return await run(tmp_path), server.received
 
 

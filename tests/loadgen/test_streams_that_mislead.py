@@ -72,7 +72,7 @@ def assert_true(measured: Measured) -> None:
         is_last_of_burst = index + 1 == len(received) or received[index + 1] != received[index]
         assert received[index] >= sent[index]
         assert not is_last_of_burst or received[index] <= next_ns
-    token_events = [index for index, kind in enumerate(measured.sent["event_kind"]) if kind in TOKEN_EVENTS]  # type: ignore[arg-type, var-annotated]
+    token_events = [index for index, kind in enumerate(measured.sent["event_kind"]) if kind in TOKEN_EVENTS]
     bursts: dict[int, int] = {}
     for index in token_events:
         bursts[received[index]] = bursts.get(received[index], 0) + tokens[index]
@@ -112,8 +112,8 @@ async def test_events_without_tokens_do_not_count(tmp_path: Path, name: str) -> 
 async def test_a_late_end_of_the_stream_is_recorded_separately_from_the_last_event(tmp_path: Path) -> None:
     for measured in await measure(tmp_path, "late_tail"):
         row = measured.row
-        assert row["event_ns"][-2] == row["last_event_ns"]  # type: ignore[index]
-        assert row["stream_end_ns"] - row["scheduled_ns"] >= (LAST_MS + 300) * 1e6  # type: ignore[operator]
+        assert row["event_ns"][-2] == row["last_event_ns"]
+        assert row["stream_end_ns"] - row["scheduled_ns"] >= (LAST_MS + 300) * 1e6
 
 
 async def test_reasoning_counts_as_tokens_and_is_separate_from_content(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_registry_files_of_a_guide_are_entries(name: str) -> None:
 
 def test_the_suite_notices_a_metric_that_breaks_its_contract() -> None:
     shown = execute(GUIDES["metric"])
-    broken = type("Broken", (shown["WordOverlap"],), {"combine": lambda self, sums: 0.5})  # type: ignore[misc]
+    broken = type("Broken", (shown["WordOverlap"],), {"combine": lambda self, sums: 0.5})
     with pytest.raises(PluginFailure):
         check_metric(broken())
 
@@ -51,10 +51,10 @@ def test_the_suite_notices_a_metric_that_breaks_its_contract() -> None:
 def test_what_the_examples_refuse_is_refused() -> None:
     sums, calculator = execute(GUIDES["dataset"])["Sums"], execute(GUIDES["adapter"])["Calculator"]
     with pytest.raises(InvalidInput):
-        sums(DatasetSource(params={"cuont": 1}))  # type: ignore[operator]
+        sums(DatasetSource(params={"cuont": 1}))
     load = LoadRequest(model="m", backend_class="calculator", engine_params={"shift": 1})
     with pytest.raises(InvalidInput):
-        calculator().plan_engine(load, port=1, python="python")  # type: ignore[operator]
+        calculator().plan_engine(load, port=1, python="python")
 
 
 def test_a_guide_is_found_from_the_sdk_and_from_contributing() -> None:

@@ -61,7 +61,7 @@ class Same:
         return self._change(measures, predictions)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
-        return self._combine(sums)  # type: ignore[arg-type]
+        return self._combine(sums)
 
 
 def _first(number: float | None) -> Change:

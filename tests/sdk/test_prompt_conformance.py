@@ -20,7 +20,7 @@ class Strategy:
         self._make = make
 
     def render(self, sample: Sample) -> Prompt:
-        return self._make(sample)  # type: ignore[return-value]
+        return self._make(sample)
 
 
 def _kind(sample: Sample) -> Prompt:

@@ -27,7 +27,7 @@ MESSAGE = "It is wrong."
 
 
 def _run(function: Callable[..., object], *args: object, bounds: ChildBounds | None = None) -> object:
-    return asyncio.run(run_bounded(function, *args, what="the file", bounds=bounds))  # type: ignore[arg-type]
+    return asyncio.run(run_bounded(function, *args, what="the file", bounds=bounds))
 
 
 def fails_with(number: int) -> None:

@@ -180,9 +180,7 @@ ROWS = st.lists(
 def _of(rows: list[tuple[float | None, str | None, int, str]]) -> polars.DataFrame:
     values, docs, kinds, clusters = ([row[column] for row in rows] for column in range(4))
     columns = {"doc": docs, "kind": kinds, "cluster": clusters}
-    return _frame(list(values), **columns).cast(  # type: ignore[arg-type]
-        {"doc": polars.String, "kind": polars.Int64, "cluster": polars.String}
-    )
+    return _frame(list(values), **columns).cast({"doc": polars.String, "kind": polars.Int64, "cluster": polars.String})
 
 
 @given(ROWS)

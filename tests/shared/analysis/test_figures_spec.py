@@ -53,7 +53,7 @@ FRONT = front_figure(
 
 
 def _series(spec: FigureSpec, **changes: object) -> dict[str, object]:
-    return {"series": (replace(spec.series[0], **changes),)}  # type: ignore[arg-type]
+    return {"series": (replace(spec.series[0], **changes),)}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_figure_that_no_renderer_could_draw_is_refused(
     spec: FigureSpec, changes: dict[str, object], wording: Wording
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        replace(spec, **changes)  # type: ignore[arg-type]
+        replace(spec, **changes)
     wording(refused.value)
 
 

@@ -69,7 +69,7 @@ def run(
 
 
 def status(rule: dict[str, object], **options: object) -> str:
-    (result,) = run(rule, **options)  # type: ignore[arg-type]
+    (result,) = run(rule, **options)
     return result.status
 
 
@@ -167,7 +167,7 @@ def test_a_limit_applies_to_all_answers_of_the_run_not_only_to_the_paired_ones()
 
 
 def whole(**changes: object) -> Side:
-    return replace(SIDE, metrics={"anls": replace(WHOLE, **changes)})  # type: ignore[arg-type]
+    return replace(SIDE, metrics={"anls": replace(WHOLE, **changes)})
 
 
 def test_a_value_over_few_answers_passes_only_where_the_others_could_not_change_the_result(wording: Wording) -> None:

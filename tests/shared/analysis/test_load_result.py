@@ -155,14 +155,14 @@ def test_goodput_counts_requests_that_meet_every_limit() -> None:
 
 
 def _open_loop(sent_late_ns: np.ndarray, *, process: str = "poisson") -> LoadResult:
-    scheduled = draw_arrivals(Arrivals(process=process, rate_per_s=40.0), count=600, seed=3)  # type: ignore[arg-type]
+    scheduled = draw_arrivals(Arrivals(process=process, rate_per_s=40.0), count=600, seed=3)
     rows = [row(at_ns=int(at)) | {"sent_ns": int(at + late)} for at, late in zip(scheduled, sent_late_ns, strict=True)]
     return result_of(
         frame(rows),
         END,
         measured_phase=1,
         scheduled=600,
-        open_loop=OpenLoop(process=process, scheduled_ns=scheduled),  # type: ignore[arg-type]
+        open_loop=OpenLoop(process=process, scheduled_ns=scheduled),
     )
 
 

@@ -75,7 +75,7 @@ class Endless(ExactMatch):
 
 def _whole(frame: polars.DataFrame, metric: Combining | None = None, **options: object) -> Aggregate:
     """Aggregate all rows, by default of exact match."""
-    return aggregates_of(frame, metric or ExactMatch(), **options)[()]  # type: ignore[arg-type]
+    return aggregates_of(frame, metric or ExactMatch(), **options)[()]
 
 
 def test_an_aggregate_counts_every_row_by_its_outcome() -> None:

@@ -80,4 +80,4 @@ def test_all_probes_together_have_the_confidence_of_the_search() -> None:
     assert certainty_of_probe(confidence=0.9, max_probes=20) == pytest.approx(0.995)
     for wrong in ({"max_probes": 0}, {"confidence": 0.0}):
         with pytest.raises(InvalidInput, match="probe"):
-            certainty_of_probe(**wrong)  # type: ignore[arg-type]
+            certainty_of_probe(**wrong)

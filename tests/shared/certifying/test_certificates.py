@@ -52,7 +52,7 @@ def target(**changes: object) -> ModelTarget:
 
 def certificate(subject: Subject, **verdicts: str) -> BackendCertificate:
     checks = [CheckResult(name=name, verdict="passed") for name in CHECK_NAMES if name not in verdicts]
-    checks += [CheckResult(name=name, verdict=verdict) for name, verdict in verdicts.items()]  # type: ignore[arg-type]
+    checks += [CheckResult(name=name, verdict=verdict) for name, verdict in verdicts.items()]
     conformance = Certificate(
         created_at="2026-01-02T03:04:05Z",
         model="m",

@@ -185,7 +185,7 @@ async def test_every_request_has_other_words(capsys: pytest.CaptureFixture[str])
 
 async def _run(server_url: str, capsys: pytest.CaptureFixture[str], **arguments: object) -> dict[str, Any]:
     """Run `load --json` in a thread and return its data."""
-    await asyncio.to_thread(load, server_url, model="m", output=JSON, **arguments)  # type: ignore[arg-type]
+    await asyncio.to_thread(load, server_url, model="m", output=JSON, **arguments)
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 
@@ -255,7 +255,7 @@ async def test_synthetic_images_are_new_in_every_request_or_sent_again(capsys: p
 
 def _measure(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
     """Run `load --json` and return its data."""
-    load(url, model="m", output=JSON, **arguments)  # type: ignore[arg-type]
+    load(url, model="m", output=JSON, **arguments)
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 
@@ -331,7 +331,7 @@ def test_flags_that_do_not_fit_together_are_refused_before_anything_is_sent(
     arguments: dict[str, object], flags: str
 ) -> None:
     with pytest.raises(InvalidInput, match=flags):
-        load("http://127.0.0.1:9", model="m", **arguments)  # type: ignore[arg-type]
+        load("http://127.0.0.1:9", model="m", **arguments)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

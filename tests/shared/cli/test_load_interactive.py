@@ -21,7 +21,7 @@ MS, S = 1_000_000, 1_000_000_000
 def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
     """Run `load --json` and return its data."""
     output = OutputFlags(json=True, quiet=True)
-    load(url, model="m", scenario="interactive", output=output, **arguments)  # type: ignore[arg-type]
+    load(url, model="m", scenario="interactive", output=output, **arguments)
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 

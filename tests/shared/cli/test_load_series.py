@@ -27,7 +27,7 @@ JSON, TEXT = OutputFlags(json=True, quiet=True), OutputFlags(quiet=True)
 
 def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> tuple[int, dict[str, Any]]:
     """Run `load --json`; return its exit code and its envelope."""
-    code = load(url, model="m", output=JSON, **arguments)  # type: ignore[arg-type]
+    code = load(url, model="m", output=JSON, **arguments)
     envelope: dict[str, Any] = json.loads(capsys.readouterr().out)
     return code, envelope
 
@@ -278,4 +278,4 @@ def test_flags_that_do_not_fit_together_are_refused_before_anything_is_sent(
         arguments = {**arguments, "trace": tmp_path / TRACE}
         (tmp_path / TRACE).write_text('{"timestamp_s": 1}')
     with pytest.raises(InvalidInput, match=flags):
-        load("http://127.0.0.1:9", model="m", **arguments)  # type: ignore[arg-type]
+        load("http://127.0.0.1:9", model="m", **arguments)

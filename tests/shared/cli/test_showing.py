@@ -28,7 +28,7 @@ RUN = UUID(int=1)
 
 
 def _progress(done: int, **fields: object) -> Progress:
-    return Progress(run_id=RUN, stage="inference", done=done, total=200, **fields)  # type: ignore[arg-type]
+    return Progress(run_id=RUN, stage="inference", done=done, total=200, **fields)
 
 
 def test_progress_is_one_line_with_rate_and_time_left() -> None:
@@ -152,7 +152,7 @@ def test_every_error_is_printed_with_its_location(capsys: pytest.CaptureFixture[
     ],
 )
 def test_an_error_has_an_exit_code(error: Exception, code: int) -> None:
-    assert exits.code_of(error) == code  # type: ignore[arg-type]
+    assert exits.code_of(error) == code
 
 
 def _shown_run(**changes: Any) -> Run:

@@ -88,7 +88,7 @@ async def test_the_asynchronous_client_reconnects_too() -> None:
         async with AsyncClient(url, "k") as client:
             seen = []
             async for message in client.live([STREAM]):
-                seen.append(message.seq)  # type: ignore[union-attr]
+                seen.append(message.seq)
                 if len(seen) == 2:
                     break
     assert seen == [1, 2]

@@ -35,7 +35,7 @@ async def work_off(room: EngineRoom, owner_id: UUID) -> None:
         for job in await room.jobs_of(owner_id, kind):
             if job.state is not JobState.READY:
                 continue
-            held = await room.take(job.id, await room.add_worker(worker_kind))  # type: ignore[arg-type]
+            held = await room.take(job.id, await room.add_worker(worker_kind))
             if job.range_end is not None:
                 await room.append(held, list(range(job.range_start or 0, job.range_end)))
             assert await room.finish(held, Complete()) is JobState.DONE

@@ -31,12 +31,12 @@ async def _wait(room: EngineRoom, run_id: UUID) -> Wait | None:
 
 async def test_a_run_waits_for_a_worker_until_one_claims_its_job(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
-    assert (await _wait(room, run.id)).code == "no_worker"  # type: ignore[union-attr]
+    assert (await _wait(room, run.id)).code == "no_worker"
     worker = await room.add_worker()
     await room.execute("UPDATE worker SET last_seen_at = now() - interval '1 hour' WHERE id = :id", id=worker)
-    assert (await _wait(room, run.id)).code == "no_worker"  # type: ignore[union-attr]
+    assert (await _wait(room, run.id)).code == "no_worker"
     await room.execute("UPDATE worker SET last_seen_at = now() WHERE id = :id", id=worker)
-    assert (await _wait(room, run.id)).code == "scheduler"  # type: ignore[union-attr]
+    assert (await _wait(room, run.id)).code == "scheduler"
     await room.take(shard.id, worker)
     assert await _wait(room, run.id) is None
 
@@ -49,7 +49,7 @@ async def test_a_wait_for_a_busy_worker_names_its_run(room: EngineRoom) -> None:
     assert wait is not None
     assert (wait.code, wait.run_id) == ("busy", first.id)
     await room.execute("UPDATE job SET project_id = 'other' WHERE id = :id", id=shard.id)
-    assert (await _wait(room, second.id)).run_id is None  # type: ignore[union-attr]
+    assert (await _wait(room, second.id)).run_id is None
 
 
 async def test_a_free_worker_waits_for_another_inference_on_its_machine(room: EngineRoom) -> None:
@@ -79,10 +79,10 @@ async def test_the_runs_of_an_experiment_wait_for_their_index(room: EngineRoom) 
     assert (wait.code, "evaluation worker" in wait.message) == ("no_worker", True)
     [index] = await room.jobs_of(experiment_id)
     await room.take(index.id, await room.add_worker("evaluation"))
-    assert (await _wait(room, second.id)).code == "index"  # type: ignore[union-attr]
+    assert (await _wait(room, second.id)).code == "index"
     async with room.database.transaction() as session:
         await experiments.set_paused(session, experiment_id, is_paused=True)
-    assert (await _wait(room, first.id)).code == "paused"  # type: ignore[union-attr]
+    assert (await _wait(room, first.id)).code == "paused"
 
 
 async def test_a_wait_for_the_next_try_names_the_failure(room: EngineRoom) -> None:

@@ -23,7 +23,7 @@ S = 1_000_000_000
 
 
 def draw(process: Process, *, count: int = 20_000, rate: float = 50.0, **more: float) -> np.ndarray:
-    return draw_arrivals(Arrivals(process=process, rate_per_s=rate, **more), count=count, seed=5)  # type: ignore[arg-type]
+    return draw_arrivals(Arrivals(process=process, rate_per_s=rate, **more), count=count, seed=5)
 
 
 def test_constant_arrivals_are_even() -> None:
@@ -149,7 +149,7 @@ def test_a_rate_out_of_range_is_refused(rate: float) -> None:
 
 def test_wrong_parameters_are_named(wording: Wording) -> None:
     with pytest.raises(InvalidInput, match="'tea'") as refused:
-        Arrivals(process="tea", rate_per_s=1.0)  # type: ignore[arg-type]
+        Arrivals(process="tea", rate_per_s=1.0)
     wording(refused.value)
     with pytest.raises(InvalidInput) as refused:
         Arrivals(process="ramp", rate_per_s=1.0)

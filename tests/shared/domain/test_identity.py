@@ -47,14 +47,14 @@ def identity(spec: RunSpec | None = None, **changes: object) -> dict[str, object
         "engines": [("llama.cpp", "b1")],
         "environment": "abc",
     }
-    return identify(spec or run_spec(), **(given_ | changes))  # type: ignore[arg-type, return-value]
+    return identify(spec or run_spec(), **(given_ | changes))
 
 
 def test_the_name_of_a_run_does_not_change_the_evaluation_id() -> None:
     engines = [("llama.cpp", "b2"), ("llama.cpp", "b1")]
-    assert id_of(identity(engines=engines)) == id_of(identity(engines=engines[::-1] * 2))  # type: ignore[arg-type]
-    assert id_of(identity())[0] == "e"  # type: ignore[arg-type]
-    assert len(id_of(identity())) == 13  # type: ignore[arg-type]
+    assert id_of(identity(engines=engines)) == id_of(identity(engines=engines[::-1] * 2))
+    assert id_of(identity())[0] == "e"
+    assert len(id_of(identity())) == 13
 
 
 def test_an_imported_number_is_identified_by_its_file() -> None:
@@ -85,27 +85,27 @@ def test_an_imported_number_is_identified_by_its_file() -> None:
     ],
 )
 def test_a_difference_is_named_by_its_path(other: dict[str, object], path: str) -> None:
-    assert [item.path for item in differences(identity(), other)] == [path]  # type: ignore[arg-type]
-    assert id_of(other) != id_of(identity())  # type: ignore[arg-type]
+    assert [item.path for item in differences(identity(), other)] == [path]
+    assert id_of(other) != id_of(identity())
 
 
 def test_the_environment_of_the_engine_is_part_of_the_identity_where_there_is_one() -> None:
     target = ModelTarget(model="m", version="1.0.0", backend="b", backend_class="b")
     plain = identity(run_spec(target=target))
-    assert "environment" not in plain["engine"]  # type: ignore[operator]
+    assert "environment" not in plain["engine"]
     one, two = (
         identity(run_spec(target=target.model_copy(update={"environment": VirtualenvSpec(requirements=(line,))})))
         for line in ("torch==2.12.0", "torch==2.13.0")
     )
-    assert len({id_of(found) for found in (plain, one, two)}) == 3  # type: ignore[arg-type]
-    assert [item.path for item in differences(one, two)] == ["engine.environment.requirements"]  # type: ignore[arg-type]
+    assert len({id_of(found) for found in (plain, one, two)}) == 3
+    assert [item.path for item in differences(one, two)] == ["engine.environment.requirements"]
 
 
 def test_the_packages_of_a_metric_in_its_own_environment_are_part_of_the_identity() -> None:
     old, new = (identity(packages={"numpy": number, "python": "3.11.7"}) for number in ("1.26.4", "2.4.6"))
-    assert [item.path for item in differences(old, new)] == ["metric.packages.numpy"]  # type: ignore[arg-type]
-    assert len({id_of(found) for found in (identity(), old, new)}) == 3  # type: ignore[arg-type]
-    assert "packages" not in identity()["metric"]  # type: ignore[operator]
+    assert [item.path for item in differences(old, new)] == ["metric.packages.numpy"]
+    assert len({id_of(found) for found in (identity(), old, new)}) == 3
+    assert "packages" not in identity()["metric"]
 
 
 def test_a_prompt_plugin_is_identified_by_package_version_and_parameters() -> None:
@@ -116,7 +116,7 @@ def test_a_prompt_plugin_is_identified_by_package_version_and_parameters() -> No
     known = identity(run_spec(prompt=spec))
     for changed, path in ((newer, "prompt.package.version"), (longer, "prompt.params.steps")):
         result = identity(run_spec(prompt=changed))
-        assert [difference.path for difference in differences(known, result)] == [path]  # type: ignore[arg-type]
+        assert [difference.path for difference in differences(known, result)] == [path]
 
 
 def test_a_plugin_of_a_dotted_path_is_identified_by_its_source() -> None:
@@ -125,7 +125,7 @@ def test_a_plugin_of_a_dotted_path_is_identified_by_its_source() -> None:
     edited = spec.model_copy(update={"package": after})
     assert [
         difference.path
-        for difference in differences(identity(run_spec(prompt=spec)), identity(run_spec(prompt=edited)))  # type: ignore[arg-type]
+        for difference in differences(identity(run_spec(prompt=spec)), identity(run_spec(prompt=edited)))
     ] == ["prompt.package.sha256"]
     measured, other = (METRIC.model_copy(update={"package": source}) for source in (before, after))
     assert identity(metric=measured) != identity(metric=other)
@@ -153,8 +153,8 @@ def test_a_missing_side_is_absent() -> None:
 
 @given(JSON, JSON)
 def test_values_have_differences_exactly_if_their_ids_differ(a: object, b: object) -> None:
-    result = list(differences(a, b))  # type: ignore[arg-type]
-    assert bool(result) == (digest_of(a) != digest_of(b))  # type: ignore[arg-type]
+    result = list(differences(a, b))
+    assert bool(result) == (digest_of(a) != digest_of(b))
 
 
 def test_the_cost_of_a_judge_does_not_change_its_evaluation_id_and_definition() -> None:

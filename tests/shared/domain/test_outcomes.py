@@ -68,7 +68,7 @@ def test_a_subclass_of_an_error_has_the_outcome_of_its_base() -> None:
 
 @pytest.mark.parametrize("answer", [None, {"http_status": 404, "rule": "unknown_model"}])
 def test_a_refusing_target_fails_the_job_permanently_with_the_server_s_error(answer: dict[str, object]) -> None:
-    error = TargetRefused("No such model.", cure="Name one.", code="endpoint_unknown_model", answer=answer)  # type: ignore[arg-type]
+    error = TargetRefused("No such model.", cure="Name one.", code="endpoint_unknown_model", answer=answer)
     outcome = outcome_of(error)
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent, outcome.error) == ("endpoint_unknown_model", True, answer)

@@ -27,7 +27,7 @@ from vlmhyperbench.domain.steps import StepKind
 def test_a_run_begins_with_one_index_job_with_its_dataset() -> None:
     [index] = plan_run(run_spec())
     assert (index.kind, index.scope, index.needs) == (StepKind.INDEX, "run", ())
-    assert index.params["dataset"]["name"] == "invoices"  # type: ignore[index, call-overload]
+    assert index.params["dataset"]["name"] == "invoices"
     assert index.params["limits"] == {"max_image_bytes": 1000, "max_image_pixels": 50_000_000}
     assert index.params["dataset_digest"] == dataset_digest(run_spec())
 

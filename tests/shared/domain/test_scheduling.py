@@ -105,7 +105,7 @@ def test_no_worker_gets_more_than_its_slots(
 
 
 def job(kind: StepKind, state: JobState, **other: object) -> JobNow:
-    return JobNow(kind=kind, state=state, **{"step": list(StepKind).index(kind), **other})  # type: ignore[arg-type]
+    return JobNow(kind=kind, state=state, **{"step": list(StepKind).index(kind), **other})
 
 
 INDEXED = [job(StepKind.INDEX, JobState.DONE)]

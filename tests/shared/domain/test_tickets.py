@@ -13,7 +13,7 @@ KEY = "a" * 64
 
 def _ticket(purpose: Purpose = "ticket", **changes: object) -> Ticket:
     sent = {"prefix": "test", "expires_at": 1000, "nonce": "n" * 22, "pepper": "pepper", "key_hmac": KEY}
-    result = read_ticket(write_ticket(purpose, **(sent | changes)))  # type: ignore[arg-type]
+    result = read_ticket(write_ticket(purpose, **(sent | changes)))
     assert result is not None
     return result
 

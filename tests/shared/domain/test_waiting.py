@@ -19,7 +19,7 @@ RUN, OTHER = UUID(int=1), UUID("1f0c3a9e-0000-4000-8000-000000000002")
 
 
 def _job(kind: StepKind = StepKind.GENERATE, state: JobState = JobState.READY, **changes: object) -> OpenJob:
-    return OpenJob(kind=kind, state=state, **changes)  # type: ignore[arg-type]
+    return OpenJob(kind=kind, state=state, **changes)
 
 
 def _wait(
@@ -45,7 +45,7 @@ def test_a_run_with_an_assigned_or_running_job_waits_for_nothing(state: JobState
 
 
 def test_a_paused_run_waits_until_it_is_resumed() -> None:
-    assert _wait(_job(), workers=(worker_now(),), is_paused=True).code == "paused"  # type: ignore[union-attr]
+    assert _wait(_job(), workers=(worker_now(),), is_paused=True).code == "paused"
 
 
 def test_without_a_worker_of_its_kind_a_job_does_not_start(wording: Wording) -> None:
@@ -78,9 +78,9 @@ def test_a_wait_for_a_device_names_the_run_that_has_it(wording: Wording) -> None
 
 
 def test_a_job_that_could_start_waits_for_the_scheduler() -> None:
-    assert _wait(_job(), workers=(worker_now(),)).code == "scheduler"  # type: ignore[union-attr]
-    assert _wait().code == "scheduler"  # type: ignore[union-attr]
-    assert _wait(_job(StepKind.SCORE, is_blocked=True, needs_run=RUN)).code == "scheduler"  # type: ignore[union-attr]
+    assert _wait(_job(), workers=(worker_now(),)).code == "scheduler"
+    assert _wait().code == "scheduler"
+    assert _wait(_job(StepKind.SCORE, is_blocked=True, needs_run=RUN)).code == "scheduler"
 
 
 def test_the_first_stage_that_could_start_decides() -> None:

@@ -72,7 +72,7 @@ def test_a_metric_of_a_folder_is_known_by_its_content_and_ends_with_the_block(wh
             "python": ".".join(map(str, sys.version_info[:3])),
         }
         metric = open_metric(spec, host)
-        assert metric.distribution == "metrics_apart==1.0"  # type: ignore[attr-defined]
+        assert metric.distribution == "metrics_apart==1.0"
         process = process_of(host)
     assert not process.is_running
 

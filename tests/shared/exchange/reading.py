@@ -30,5 +30,5 @@ def answers(path: Path, format: str = "auto", **options: object) -> list[Importe
 
 def taken(path: Path, format: str = "auto", **options: object) -> tuple[AnswersFile, list[ImportedAnswer]]:  # noqa: A002
     """Return a file's header, its notes complete, and its answers."""
-    file = read(path, format, **options)  # type: ignore[arg-type]
+    file = read(path, format, **options)
     return file, list(file.answers)

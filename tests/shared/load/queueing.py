@@ -31,7 +31,7 @@ def workload(**changes: object) -> Workload:
         "seed": 1,
         "processes": 1,
     }
-    return Workload(**(whole | changes))  # type: ignore[arg-type]
+    return Workload(**(whole | changes))
 
 
 def served(

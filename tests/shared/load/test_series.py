@@ -186,7 +186,7 @@ def test_a_point_must_fit_its_scenario() -> None:
         (workload(arrivals=Arrivals(process="ramp", rate_per_s=5.0, last_rate_per_s=1.0)), "rate", 2.0),
     ):
         with pytest.raises(InvalidInput, match=f"--sweep {axis}"):
-            at_value(load, axis, value)  # type: ignore[arg-type]
+            at_value(load, axis, value)
 
 
 async def test_the_search_finds_the_capacity() -> None:
@@ -303,7 +303,7 @@ def test_a_probe_has_as_many_requests_as_its_limits_need(wording: Wording) -> No
 async def test_a_series_does_not_begin_if_the_idle_server_fails() -> None:
     async def nothing(probe: Workload) -> LoadResult:
         result = served(probe, slots=1, service_s=0.01)
-        empty = dataclasses.replace(next(iter(result.metrics.values())), p50=None)  # type: ignore[type-var]
+        empty = dataclasses.replace(next(iter(result.metrics.values())), p50=None)
         return dataclasses.replace(result, metrics=dict.fromkeys(result.metrics, empty), errors={"http_401": 1})
 
     with pytest.raises(Unavailable, match="http_401"):

@@ -78,7 +78,7 @@ def test_clients_need_the_password_which_is_on_no_command_line(
 
 
 def test_celerys_transport_can_use_it(make_valkey: Callable[[], Valkey]) -> None:
-    with Connection(make_valkey().start()) as connection:  # type: ignore[no-untyped-call]
+    with Connection(make_valkey().start()) as connection:
         queue = connection.SimpleQueue("doorbell")
         queue.put({"job_id": "1"})
         message = queue.get(timeout=10)

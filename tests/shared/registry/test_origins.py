@@ -28,7 +28,7 @@ MORE = {
 
 
 def _origins(catalogue: Catalogue, given: dict[str, str] | None = None, **choices: object) -> dict[str, str]:
-    fields: JsonObject = {"target": {"model": "m"}, "task": "t", **choices}  # type: ignore[dict-item]
+    fields: JsonObject = {"target": {"model": "m"}, "task": "t", **choices}
     entry = RunEntry.model_validate(fields)
     spec = resolve_run(catalogue, entry, plugins=Shelf())
     origins = origins_of(catalogue, spec, written_in_submission(entry, given or {}))

@@ -171,7 +171,7 @@ def test_a_price_that_depends_on_the_time_of_day_is_unknown(
     def since(day: datetime.date) -> Callable[[Any, Any], object]:
         def prices(types: Any, price: Any) -> object:
             return [
-                *by_the_hour(types, price),  # type: ignore[misc]
+                *by_the_hour(types, price),
                 types.ConditionalPrice(types.StartDateConstraint(day), prices=price()),
             ]
 

@@ -183,7 +183,7 @@ def claim(**changes: object) -> ClaimEvidence:
         "sending_until_ns": 60 * 1_000_000_000,
         "disturbed_by": (),
     }
-    return ClaimEvidence(**(fields | changes))  # type: ignore[arg-type]
+    return ClaimEvidence(**(fields | changes))
 
 
 def evidence(
@@ -220,7 +220,7 @@ def evidence(
         "claims": [claim()],
         "phases": [PhaseEvidence(no=1, kind="accuracy", state="COMPLETE", count=facts.height)],
     }
-    return RunEvidence(**(fields | changes))  # type: ignore[arg-type]
+    return RunEvidence(**(fields | changes))
 
 
 def reported(run: RunEvidence) -> ReportedRun:

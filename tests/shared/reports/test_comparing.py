@@ -45,7 +45,7 @@ ANSWERS = ["yes", "yes", "yes", "no", "yez", None]
 def run(name: str, answers: Sequence[str | None] = ANSWERS, **changes: object) -> RunEvidence:
     """Make a run whose references all are `yes`."""
     found = [fact(i, answer, "yes", images=[f"{i:064x}"]) for i, answer in enumerate(answers)]
-    return evidence(found, name=name, metrics=(ExactMatch(), Cer()), **changes)  # type: ignore[arg-type]
+    return evidence(found, name=name, metrics=(ExactMatch(), Cer()), **changes)
 
 
 def samples(of: RunEvidence) -> Samples:
@@ -318,7 +318,7 @@ def test_a_gate_is_met_or_not_and_says_why(wording: Wording) -> None:
     wording(verdict(good))
     wording(verdict(bad))
     wording("\n".join(check.message for check in bad.checks))
-    assert rows(bad)["gate"]["met"] is False  # type: ignore[index, call-overload]
+    assert rows(bad)["gate"]["met"] is False
 
 
 def test_a_rule_of_equal_settings_compares_the_pinned_specs() -> None:

@@ -36,7 +36,7 @@ def _run(name: str, texts: str, *, latency_ms: int = 20, **changes: object) -> R
         )
         for i, letter in enumerate(texts)
     ]
-    return evidence(rows, name=name, id=f"{name}-0000", **changes)  # type: ignore[arg-type]
+    return evidence(rows, name=name, id=f"{name}-0000", **changes)
 
 
 def test_the_verdict_says_what_differs_in_quality_in_speed_and_in_which_answers(wording: Wording) -> None:

@@ -83,7 +83,7 @@ def test_a_long_text_says_how_much_of_it_is_left_out() -> None:
 @pytest.mark.parametrize("fields", [{"digits": -1}, {"digits": 13}, {"scale": (1.0, 1.0)}, {"scale": (1.0, 0.0)}])
 def test_a_value_that_cannot_be_written_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
-        Estimate(value=0.5, **fields)  # type: ignore[arg-type]
+        Estimate(value=0.5, **fields)
 
 
 def test_a_table_whose_row_does_not_fit_its_columns_is_refused() -> None:

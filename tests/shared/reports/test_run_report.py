@@ -292,7 +292,7 @@ def test_configuration_shows_the_prompts_and_the_first_as_it_was_sent(wording: W
 def test_a_metric_that_a_run_has_twice_is_named_with_its_profile() -> None:
     run = evidence(metrics=(Anls(), Anls(profile="inclusive")))
     assert [scored.label for scored in run.scored] == ["ANLS (paper)", "ANLS (inclusive)"]
-    assert list(document_of(run).headline[0]["metrics"]) == ["anls@paper", "anls@inclusive"]  # type: ignore[arg-type]
+    assert list(document_of(run).headline[0]["metrics"]) == ["anls@paper", "anls@inclusive"]
 
 
 def test_every_figure_of_a_report_has_a_name_of_its_own_and_a_description() -> None:

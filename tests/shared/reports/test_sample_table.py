@@ -66,7 +66,7 @@ def test_the_text_that_was_read_and_the_score_of_each_field_are_shown() -> None:
     )
     spec = run.spec.model_copy(update={"extractors": (ExtractorSpec(name="json_repaired"),)})
     parsed = _table(document_of(replace(run, spec=spec))).parsed
-    assert parsed[0].startswith("cannot be read: ")  # type: ignore[union-attr]
+    assert parsed[0].startswith("cannot be read: ")
     assert json.loads(str(parsed[1])) == {"a": 1}
     assert parsed[2] is None, "it is the answer itself"
 
@@ -130,4 +130,4 @@ def test_columns_of_different_lengths_are_refused() -> None:
     table = _table(document_of(evidence([fact(0, "yes", "yes")])))
     for fault in ({"key": ()}, {"scores": ((),)}, {"group_values": (("a",),)}, {"run": (1,)}):
         with pytest.raises(InvalidInput):
-            replace(table, **fault)  # type: ignore[arg-type]
+            replace(table, **fault)

@@ -50,7 +50,7 @@ def test_only_answers_to_the_requests_of_the_run_itself_count() -> None:
 def test_an_hour_is_counted_from_the_first_request_to_the_last_answer(wording: Wording) -> None:
     run = priced(HOURS)
     document = document_of(run)
-    window_s = document.runs[run.id]["performance"]["window_s"]  # type: ignore[index, call-overload]
+    window_s = document.runs[run.id]["performance"]["window_s"]
     assert document.headline[0]["cost_total"] == pytest.approx(36.0 * window_s / 3600)
     assert document.headline[0]["cost_basis"] == "hours"
     wording(words_of(tables_of(document)["cost"]), HOURS=f"{window_s / 3600:.4g}")

@@ -44,7 +44,7 @@ VALUES = st.recursive(
 )
 INVOICES = st.fixed_dictionaries(
     {},
-    optional={**dict.fromkeys([*INVOICE["properties"], "_id", "odd"], VALUES), "total": st.integers(-1, 5)},  # type: ignore[misc]
+    optional={**dict.fromkeys([*INVOICE["properties"], "_id", "odd"], VALUES), "total": st.integers(-1, 5)},
 )
 
 

@@ -31,7 +31,7 @@ def _ok(text: str | None, *references: str) -> Row:
 
 
 def _one(metric: Metric, row: Row, **options: str) -> Score:
-    return score(metric, [row], **options)[0]  # type: ignore[arg-type]
+    return score(metric, [row], **options)[0]
 
 
 class Fragile:
@@ -227,8 +227,8 @@ def test_a_plugins_message_is_fit_for_storage() -> None:
     [
         Measures(values=[1.0, 1.0], reasons=[None], statistics={}),
         Measures(values=[float("nan")], reasons=[None], statistics={}),
-        Measures(values=["0.5"], reasons=[None], statistics={}),  # type: ignore[list-item]
-        Measures(values=[0.5], reasons=[None], statistics={"count": ["1"]}),  # type: ignore[dict-item, list-item]
+        Measures(values=["0.5"], reasons=[None], statistics={}),
+        Measures(values=[0.5], reasons=[None], statistics={"count": ["1"]}),
         Measures(values=[True], reasons=[None], statistics={}),
         Measures(values=[1.0], reasons=[None], statistics={"correct": [float("inf")]}),
         Measures(values=[None], reasons=[None], statistics={}),
@@ -267,7 +267,7 @@ ROWS = st.lists(
 
 @given(rows=ROWS, policy=st.sampled_from(["zero", "exclude"]))
 def test_every_row_has_either_a_value_or_a_reason(rows: list[Row], policy: str) -> None:
-    for row, scored in zip(rows, score(Fragile(), rows, on_model_failure=policy), strict=True):  # type: ignore[arg-type]
+    for row, scored in zip(rows, score(Fragile(), rows, on_model_failure=policy), strict=True):
         assert (scored.measure.value is None) == bool(scored.measure.reason)
         assert scored.outcome in {outcome_of(row), Outcome.UNSCORED}
         if scored.outcome is Outcome.INFRASTRUCTURE_FAILURE:

@@ -195,7 +195,7 @@ def test_what_would_take_too_long_has_no_value() -> None:
 
 def test_a_param_that_is_no_flag_is_refused() -> None:
     with pytest.raises(InvalidInput, match="The param 'per_field'"):
-        FieldF1(per_field="no")  # type: ignore[arg-type]
+        FieldF1(per_field="no")
 
 
 @given(true=ITEMS, said=ITEMS)

@@ -35,7 +35,7 @@ def test_a_schema_is_in_the_grammar_in_its_own_order() -> None:
         start = f"{HEAD}start: %json "
         assert str(body["grammar"]).startswith(start)
         written = str(body["grammar"])[len(start) :]
-        assert written == json.dumps({"x-guidance": dict(JSON_STYLE), **inside})  # type: ignore[dict-item]  # an object
+        assert written == json.dumps({"x-guidance": dict(JSON_STYLE), **inside})
 
 
 def test_a_pattern_is_in_the_grammar_with_its_delimiters_escaped() -> None:

@@ -235,7 +235,7 @@ async def test_the_pacer_calls_in_order_of_the_instants() -> None:
     now_ns = round(loop.time() * 1e9)
     pacer.at(now_ns + 6 * MS, done.set)
     for delay in (4, 1, 3):
-        pacer.at(now_ns + delay * MS, lambda delay=delay: called.append(delay))  # type: ignore[misc]
+        pacer.at(now_ns + delay * MS, lambda delay=delay: called.append(delay))
     async with asyncio.timeout(10):
         await done.wait()
     pacer.close()

@@ -126,7 +126,7 @@ def test_what_is_no_order_is_unscored_or_zero(prediction: str) -> None:
 @pytest.mark.parametrize("reference", ["3", "3, 1, 2", "[]", "[1, 1]", '["1", 1]', "[null]", "{}", ""])
 @pytest.mark.parametrize("on_invalid", ["exclude", "zero"])
 def test_a_reference_that_is_no_order_leaves_its_sample_unscored(reference: str, on_invalid: str) -> None:
-    metric = Ordering(on_invalid=on_invalid)  # type: ignore[arg-type]
+    metric = Ordering(on_invalid=on_invalid)
     measures = metric.measure(["[1]", "x"], [[reference], []])
     assert measures.values == [None, None]
     assert measures.reasons == ["invalid_reference", "no_reference"]
@@ -144,7 +144,7 @@ def test_the_best_reference_counts_and_a_group_is_the_mean() -> None:
 
 def test_a_policy_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match="on_invalid"):
-        Ordering(on_invalid="maybe")  # type: ignore[arg-type]
+        Ordering(on_invalid="maybe")
 
 
 @pytest.mark.parametrize("text", ["1 " * 500_000, "[" * 1_000_000, "7" * 1_000_000, json.dumps(["x" * 1_000_000])])

@@ -221,4 +221,4 @@ def test_a_row_of_many_cells_names_its_own() -> None:
 @pytest.mark.parametrize("labels", ["receipt", [1], [""], [" "], ["x" * 81]])
 def test_labels_that_are_no_list_of_names_are_refused(labels: object) -> None:
     with pytest.raises(InvalidInput, match="label"):
-        Classification(labels=labels)  # type: ignore[arg-type]
+        Classification(labels=labels)

@@ -83,5 +83,5 @@ def test_accuracy_without_labels_takes_any_answer_but_an_empty_one() -> None:
 @pytest.mark.parametrize("labels", ["receipt", [""], [1]])
 def test_labels_that_are_no_list_of_texts_are_refused(labels: object, wording: Wording) -> None:
     with pytest.raises(InvalidInput) as refused:
-        Accuracy(labels=labels)  # type: ignore[arg-type]
+        Accuracy(labels=labels)
     wording(refused.value)

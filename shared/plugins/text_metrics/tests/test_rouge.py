@@ -65,5 +65,5 @@ def test_a_group_is_the_mean() -> None:
 
 def test_a_stemmer_that_is_no_switch_is_refused(wording: Wording) -> None:
     with pytest.raises(InvalidInput) as refused:
-        Rouge(stemmer="porter")  # type: ignore[arg-type]
+        Rouge(stemmer="porter")
     wording(refused.value)
