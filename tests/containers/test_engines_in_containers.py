@@ -24,6 +24,7 @@ from tests.containers.room import (
     write_adapter,
 )
 from tests.support.environments import workshop_in
+from tests.support.processes import PATIENCE_S, is_alive, wait_until_ended
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
 from vlmhyperbench.environments.base import Prepared
 from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, remove_orphaned_containers
@@ -32,7 +33,6 @@ from vlmhyperbench.processes import owner_of
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 
-PATIENCE_S = 60.0
 KINDS = ("docker", "apptainer")
 
 
@@ -112,7 +112,7 @@ def test_an_engine_sees_its_image_and_its_files_and_cannot_write(kind: str, stor
         engine = engine_of(process, tmp_path)
         assert engine["environment"]["kind"] == kind
         assert engine["environment"]["image"].startswith("sha256:")
-        assert psutil.pid_exists(engine["pid"])
+        assert is_alive(engine["pid"])
         facts = engine["properties"]["/props"]
         assert facts["files"] == ["weights"]
         assert (facts["rights"], facts["gains"]) == (0, 1)
@@ -130,7 +130,7 @@ def test_an_engine_sees_its_image_and_its_files_and_cannot_write(kind: str, stor
     if kind == "docker":
         assert facts["uid"] != 0
         assert containers_and_networks() == ([], [])
-    assert not psutil.pid_exists(engine["pid"])
+    assert not is_alive(engine["pid"])
 
 
 @pytest.mark.parametrize(("is_open", "expected"), [(False, "not reached"), (True, "reached")])
@@ -150,17 +150,13 @@ def test_the_death_of_the_gateway_ends_the_container(kind: str, store: Path, tmp
     with gateway(spec, store, tmp_path) as process:
         engine = engine_of(process, tmp_path)
         os.kill(process.pid, signal.SIGKILL)
-        eventually(lambda: not psutil.pid_exists(engine["pid"]), "the engine lives on")
+        wait_until_ended(engine["pid"])
         if kind == "docker":
             eventually(lambda: containers_and_networks()[0] == [], "the container is there")
-            eventually(lambda: not psutil.pid_exists(process.pid) or process_is_dead(process.pid), "the gateway lives")
+            wait_until_ended(process.pid)
     if kind == "docker":
         remove_orphaned_containers()
         assert containers_and_networks() == ([], [])
-
-
-def process_is_dead(pid: int) -> bool:
-    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize("kind", KINDS)

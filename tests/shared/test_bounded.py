@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.processes import PATIENCE_S, wait_until_ended
 from vlmhyperbench import bounded
 from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
@@ -127,7 +128,7 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", program]) as parent:
         children = _until(lambda: _readers(parent.pid))
         parent.kill()
-        gone, alive = psutil.wait_procs(children, timeout=30)
+        gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert (len(gone), alive) == (1, [])
 
 
@@ -159,10 +160,12 @@ def test_processes_that_the_work_started_in_other_sessions_end_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    assert _has_ended(_run(starts_a_session))
+    pid = _run(starts_a_session)
+    assert isinstance(pid, int)
+    wait_until_ended(pid)
     with pytest.raises(InvalidInput):
         _run(starts_a_session_and_waits, str(tmp_path / "pid"), bounds=ChildBounds(wall_s=10))
-    assert _has_ended(int((tmp_path / "pid").read_text()))
+    wait_until_ended(int((tmp_path / "pid").read_text()))
 
 
 def test_a_call_does_not_kill_the_processes_of_another_call() -> None:
@@ -186,23 +189,12 @@ def test_a_lower_limit_of_the_system_is_kept() -> None:
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "(1000, 1000)"
 
 
-def _has_ended(pid: object) -> bool:
-    assert isinstance(pid, int)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.01)
-    os.kill(pid, signal.SIGKILL)
-    return False
-
-
 def _readers(parent: int | None = None) -> list[psutil.Process]:
     return [child for child in psutil.Process(parent).children() if bounded.__name__ in child.cmdline()]
 
 
 def _until(found: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if children := found():
             return children

@@ -1,9 +1,11 @@
-"""Start real services for a test, with shortened timers, and end each by its own id."""
+"""Start real services for a test with shortened timers, end each by its own id, and wait for ends of processes."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -46,6 +48,36 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> Non
     while not await condition():
         assert time.monotonic() < give_up_at, f"never happened: {what}"
         await anyio.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs. One whose exit status nobody has read yet does not."""
+    return not _has_ended(pid, within_s=0)
+
+
+def wait_until_ended(*pids: int) -> None:
+    """Wait until processes have ended. A killed process goes on for a moment, and its sockets and locks with it.
+
+    Raises:
+        AssertionError: one has not in time.
+    """
+    for pid in pids:
+        assert _has_ended(pid, within_s=PATIENCE_S), f"Process {pid} still runs after {PATIENCE_S:g} s."
+
+
+def _has_ended(pid: int, *, within_s: float) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno not in {errno.ESRCH, errno.EINVAL}:  # EINVAL: its exit status is read at this moment
+            raise
+        return True
+    try:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        return bool(ended.poll(within_s * 1000))
+    finally:
+        os.close(descriptor)
 
 
 class Services:

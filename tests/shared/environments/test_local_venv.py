@@ -7,11 +7,10 @@ import os
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from tests.support.environments import lines_of_logs, workshop_in
-from tests.support.processes import eventually
+from tests.support.processes import eventually, wait_until_ended
 from tests.support.wheels import make_source, make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments.preparing import prepared
@@ -185,12 +184,7 @@ async def test_a_cancelled_build_ends_its_installer_and_leaves_nothing(wheels, h
     with pytest.raises(asyncio.CancelledError):
         await building
     assert list(EnvironmentStore(home).list_keys()) == []
-    builder = int((tmp_path / "started").read_text())
-
-    async def has_ended():
-        return not psutil.pid_exists(builder) or psutil.Process(builder).status() == psutil.STATUS_ZOMBIE
-
-    await eventually(has_ended, "the end of the build's process")
+    await asyncio.to_thread(wait_until_ended, int((tmp_path / "started").read_text()))
 
 
 async def test_an_environment_whose_interpreter_is_gone_is_built_anew(prepare):

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.processes import eventually
+from tests.support.processes import eventually, wait_until_ended
 from vlmhyperbench.local.supervisor.forked import Forked, ForkServer
 
 pytestmark = pytest.mark.anyio
@@ -45,10 +45,6 @@ async def _waiting(server: ForkServer, log_file: Path) -> Forked:
 
 async def _says(log_file: Path, word: str) -> bool:
     return await asyncio.to_thread(lambda: log_file.exists() and word in log_file.read_text())
-
-
-async def _is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid)
 
 
 async def test_a_service_runs_as_a_module_and_its_exit_status_is_reported(tmp_path: Path) -> None:
@@ -95,7 +91,7 @@ async def test_services_die_with_a_killed_server_and_the_next_fork_starts_anothe
         parent = psutil.Process(service.pid).ppid()
         os.kill(parent, signal.SIGKILL)
         assert await service.wait() == -signal.SIGKILL
-        await eventually(partial(_is_gone, service.pid), "the service is gone")
+        await asyncio.to_thread(wait_until_ended, service.pid)
         again = await _waiting(server, tmp_path / "log2")
         assert psutil.Process(again.pid).ppid() != parent
 

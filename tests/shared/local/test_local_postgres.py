@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import stat
 import subprocess
@@ -15,6 +14,7 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
+from tests.support.processes import wait_until_ended
 from tests.support.wording import Wording
 from vlmhyperbench.errors import Conflict, Unavailable
 from vlmhyperbench.local.postgres import Postgres
@@ -40,15 +40,6 @@ def _query(url: str, statement: str, *, password: str | None = None) -> object:
             connection.execute(statement.encode())
             return None
         return row[0]
-
-
-def _wait_until_ended(pid: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    assert select.select([descriptor], [], [], 20)[0]
-    os.close(descriptor)
 
 
 def test_a_restarted_server_keeps_its_data_and_url(make_postgres: Callable[[], Postgres]) -> None:
@@ -96,7 +87,7 @@ def test_a_killed_server_restarts_with_all_committed_rows(make_postgres: Callabl
     assert server.pid is not None
     pid = server.pid
     os.kill(pid, signal.SIGKILL)
-    _wait_until_ended(pid)
+    wait_until_ended(pid)
     while server.is_running():
         threading.Event().wait(0.01)
     assert server.start() == url
@@ -114,7 +105,7 @@ def test_the_server_dies_with_its_owner_and_another_owner_can_start_it(tmp_path:
         timeout=120,
     )
     assert owner.returncode == -number, owner.stderr
-    _wait_until_ended(int(owner.stdout))
+    wait_until_ended(int(owner.stdout))
     server = Postgres(folder, is_durable=False)
     assert _query(server.start(), "SELECT 1") == 1
     server.stop()

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import PATIENCE_S, is_alive, wait_until_ended
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import StackLock, holder
 from vlmhyperbench.local.supervisor.services import choose, environment_of_services
 
-PATIENCE_S = 90.0
 SERVICES = ("api", "scheduler")
 
 
@@ -32,13 +32,6 @@ def _until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "It did not come to that."
         pause.wait(0.05)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _up(home: Home) -> bool:
@@ -89,7 +82,7 @@ def test_a_stack_reports_its_start_restarts_dead_processes_and_stops_cleanly(hom
 
     pids = _pids(home)
     assert control.down(home)
-    assert not any(map(_is_alive, pids.values()))
+    assert not any(map(is_alive, pids.values()))
     assert not control.is_up(home)
     assert not control.down(home), "there is nothing to stop"
     assert not home.processes_file.exists()
@@ -118,7 +111,7 @@ def test_a_killed_supervisor_leaves_no_orphan_and_the_next_one_starts(home: Home
     _up(home)
     first = _pids(home)
     os.kill(first["supervisor"], signal.SIGKILL)
-    _until(lambda: not any(_is_alive(pid) for pid in first.values()))
+    wait_until_ended(*first.values())
     _until(lambda: not Path(f"/proc/{first['supervisor']}").exists())  # its exit status has been read
     assert not control.is_up(home)
     assert _up(home)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import subprocess
 import sys
 import venv
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from tests.support.metrics_apart import Wilful
-from tests.support.processes import PATIENCE_S, ROOT
+from tests.support.processes import ROOT, is_alive, wait_until_ended
 from tests.support.wording import Wording
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
@@ -184,12 +180,9 @@ def test_a_process_that_crashes_when_it_is_opened_says_its_last_words(wilful: Op
 def test_what_a_metric_started_ends_with_the_job(host: MetricHost, wilful: Open) -> None:
     [(pid, _)] = measured(wilful(), "!spawn")
     assert pid is not None
-    os.kill(int(pid), 0)
+    assert is_alive(int(pid))
     end_processes(host.mark)
-    state = ""
-    with suppress(FileNotFoundError):
-        state = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0]
-    assert state in {"", "Z"}
+    wait_until_ended(int(pid))
 
 
 @pytest.mark.parametrize(
@@ -281,8 +274,7 @@ def test_the_process_dies_with_its_parent(python: str) -> None:
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        descriptor = os.pidfd_open(int(parent.stdout.readline()))
-        parent.send_signal(signal.SIGKILL)
-    ready, _, _ = select.select([descriptor], [], [], PATIENCE_S)
-    os.close(descriptor)
-    assert ready
+        pid = int(parent.stdout.readline())
+        assert is_alive(pid)
+        parent.kill()
+    wait_until_ended(pid)
