@@ -72,7 +72,7 @@ def begin(threads):
         for _ in range(threads):
             threading.Thread(target=end.wait, daemon=True).start()
             begun += 1
-    except RuntimeError:
+    except RuntimeError:  # the container allows no more
         pass
     end.set()
     return begun

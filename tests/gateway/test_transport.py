@@ -42,7 +42,7 @@ class _Script:
                 await writer.drain()
                 if self._is_closing:
                     break
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError):  # the client has gone
             pass
         finally:
             writer.close()

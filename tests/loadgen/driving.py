@@ -193,7 +193,7 @@ async def serving(answering: Answering) -> AsyncIterator[str]:
         number, count = count, count + 1
         try:
             await answering(reader, writer, number)
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError):  # the client has gone
             pass
         finally:
             writer.close()

@@ -84,7 +84,7 @@ class Outbox:
             while self._buffer:
                 sent = os.write(self._fd, memoryview(self._buffer)[:_READ_BYTES])
                 del self._buffer[:sent]
-        except BlockingIOError:
+        except BlockingIOError:  # the pipe is full: `ready` writes the rest
             pass
         wants = bool(self._buffer)
         if wants != self._is_watched:

@@ -19,7 +19,7 @@ from vlmhyperbench.cli.output_flags import OutputFlags
 from vlmhyperbench.data.choosing import folder_files, gguf_files
 from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.licences import licence_in
-from vlmhyperbench.data.verifying import check_folder, hash_of
+from vlmhyperbench.data.verifying import check_folder
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION
 from vlmhyperbench.errors import InvalidInput, NotFound
@@ -27,6 +27,7 @@ from vlmhyperbench.registry.adding_models import GGUF_SUFFIX, add_fetched, add_f
 from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.schemas import ModelEntry
 from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
+from vlmhyperbench.storage.hashing import content_hash
 
 GGUF_SCHEME: Final = "gguf"
 FOLDER_SCHEME: Final = "folder"
@@ -217,7 +218,7 @@ def fetch_entry(entry: ModelEntry, output: OutputFlags) -> Fetched:
 
 
 def _hashes(folder: Path, names: Collection[str]) -> dict[str, str]:
-    return {name: hash_of(folder / name) for name in names}
+    return {name: content_hash(folder / name) for name in names}
 
 
 def _chosen(backend: str | None, shelf: Shelf) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from vlmhyperbench.cli.adding import open_shelf
-from vlmhyperbench.cli.fetching import open_cache, showing_bytes
+from vlmhyperbench.cli.fetching import showing_bytes
 from vlmhyperbench.cli.output import teller
 from vlmhyperbench.cli.output_flags import OutputFlags
-from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.making import make
 from vlmhyperbench.domain.recipes import RecipeSpec
 from vlmhyperbench.errors import Conflict
@@ -32,7 +31,8 @@ def make_entry(name: str, entry: ModelEntry, output: OutputFlags) -> Added | Non
     """
     shelf = open_shelf()  # anew: the source may just have been pinned
     recipe = pinned_recipe(shelf, entry)
-    made = _make(name, recipe, output)
+    with showing_bytes(name, output) as arrival:
+        made = asyncio.run(make(recipe, Settings.load(), arrival, tell=teller(output, name)))
     sha256 = {file.removesuffix(".gguf"): digest for file, digest in made.sha256.items()}
     if not entry.sha256:
         return pin_made(shelf, name, sha256)
@@ -53,10 +53,3 @@ def pinned_recipe(shelf: Shelf, entry: ModelEntry) -> RecipeSpec:
     if recipe is None:
         raise RegistryErrors.of(references.problems)
     return recipe
-
-
-def _make(name: str, recipe: RecipeSpec, output: OutputFlags) -> Fetched:
-    if (made := open_cache().get_made(recipe.key, ())) is not None:
-        return made
-    with showing_bytes(name, output) as arrival:
-        return asyncio.run(make(recipe, Settings.load(), arrival, tell=teller(output, name)))

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from vlmhyperbench.data.verifying import CONFIG
 from vlmhyperbench.errors import InvalidInput, NotFound
 
+CONFIG: Final = "config.json"
 GGUF: Final = ".gguf"
 _ROLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BESIDE_WEIGHTS: Final = (

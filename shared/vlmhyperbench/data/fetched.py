@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from vlmhyperbench.data.repositories import Repository, RepositoryFile
-from vlmhyperbench.data.verifying import hash_of
 from vlmhyperbench.files import write_whole
+from vlmhyperbench.storage.hashing import content_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,11 @@ def read_manifest(path: Path) -> Fetched | None:
         return None
 
 
+def write_manifest(home: Path, fetched: Fetched) -> None:
+    """Write the manifest beside a model's folder; it survives a failure of the computer."""
+    write_whole(manifest_of(home), json.dumps(asdict(fetched), indent=1).encode(), is_durable=True)
+
+
 def used_at(manifest: Path) -> float:
     """Return when a model was used last, in seconds since 1970."""
     try:
@@ -59,7 +64,7 @@ def used_at(manifest: Path) -> float:
 def record_fetched(home: Path, repository: Repository, files: Collection[RepositoryFile]) -> Fetched:
     """Write what was verified, beside what earlier fetches of the same commit have verified."""
     known = read_manifest(manifest_of(home))
-    sha256 = {**(known.sha256 if known else {}), **{file.name: hash_of(home / file.name) for file in files}}
+    sha256 = {**(known.sha256 if known else {}), **{file.name: content_hash(home / file.name) for file in files}}
     fetched = Fetched(
         repo=repository.repo,
         revision=repository.revision,
@@ -69,5 +74,5 @@ def record_fetched(home: Path, repository: Repository, files: Collection[Reposit
         sizes={name: (home / name).stat().st_size for name in sorted(sha256)},
         fetched_at=time.time(),
     )
-    write_whole(manifest_of(home), json.dumps(asdict(fetched), indent=1).encode(), is_durable=True)
+    write_manifest(home, fetched)
     return replace(fetched, sha256={file.name: sha256[file.name] for file in files})

@@ -93,8 +93,8 @@ async def _run(bench: _Bench) -> None:
     recipe, cache = bench.recipe, open_cache(bench.settings)
     paths = {file.role: await asyncio.to_thread(verify, file, cache) for file in recipe.sources}
     weights = paths.get(WEIGHTS)
-    if recipe.convert is not None:
-        weights = await _convert(bench, paths)
+    if recipe.converter is not None:
+        weights = await _convert(bench, recipe.converter, paths)
     if recipe.quantize is not None and recipe.quantizer is not None:
         half = bench.folder / "unquantized.gguf"
         if recipe.convert is not None and weights is not None:
@@ -109,7 +109,7 @@ async def _run(bench: _Bench) -> None:
                 raise InvalidInput(f"The tool wrote no GGUF file to {path}.", cure="Correct the recipe.", code="recipe")
 
 
-async def _convert(bench: _Bench, paths: dict[str, Path]) -> Path:
+async def _convert(bench: _Bench, converter: EnvironmentSpec, paths: dict[str, Path]) -> Path:
     """Convert a model in the format of transformers, and its image projector if it has one."""
     recipe, folder = bench.recipe, bench.folder / bench.recipe.source  # the converter may write its name into the file
     folder.mkdir()
@@ -128,8 +128,7 @@ async def _convert(bench: _Bench, paths: dict[str, Path]) -> Path:
     for role, kind, options in wanted:
         arguments = [recipe.pre_tokenizer or "-", str(folder), "--model-name", recipe.source, *options]
         arguments += ["--outtype", kind, "--outfile", str(bench.path_of(role))]
-        if recipe.converter is not None:
-            await _tool(bench, recipe.converter, "convert", arguments, f"{recipe.source} cannot be converted")
+        await _tool(bench, converter, "convert", arguments, f"{recipe.source} cannot be converted")
     shutil.rmtree(folder)
     return bench.path_of(WEIGHTS)
 

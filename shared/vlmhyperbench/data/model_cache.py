@@ -8,22 +8,19 @@ reads it; `COMMIT.fetch` is held by the one process that downloads. `linked/` ha
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from vlmhyperbench.data.downloading import arrived_bytes, download_all, is_whole, stored_bytes, with_known_hash
-from vlmhyperbench.data.fetched import Fetched, manifest_of, read_manifest, record_fetched, used_at
+from vlmhyperbench.data.fetched import Fetched, manifest_of, read_manifest, record_fetched, used_at, write_manifest
 from vlmhyperbench.data.repositories import Arrival, Repository, Source
-from vlmhyperbench.data.verifying import hash_of
 from vlmhyperbench.domain.cached_files import MADE, CachedFile
 from vlmhyperbench.errors import Conflict, NotFound
-from vlmhyperbench.files import write_whole
+from vlmhyperbench.storage.hashing import content_hash
 
 _HALF_BUILT = ".making"
 _LINKED = "linked"
@@ -163,11 +160,11 @@ class ModelCache:
             revision=key,
             commit=key,
             license=None,
-            sha256={name: hash_of(home / name) for name in sorted(files)},
+            sha256={name: content_hash(home / name) for name in sorted(files)},
             sizes={name: (home / name).stat().st_size for name in sorted(files)},
             fetched_at=time.time(),
         )
-        write_whole(manifest_of(home), json.dumps(asdict(made), indent=1).encode(), is_durable=True)
+        write_manifest(home, made)
         return made
 
     def remove(self, fetched: Fetched) -> None:

@@ -12,15 +12,9 @@ from vlmhyperbench.data.repositories import RepositoryFile
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.storage.hashing import content_hash
 
-CONFIG: Final = "config.json"
 _INDEX: Final = "model.safetensors.index.json"
 _MAX_HEADER_BYTES: Final = 100 * 1024**2
 """Bound of the header of a safetensors file, as its format sets it."""
-
-
-def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    return content_hash(path)
 
 
 def check_file(path: Path, listed: RepositoryFile) -> None:
@@ -48,23 +42,18 @@ def check_file(path: Path, listed: RepositoryFile) -> None:
 
 
 def check_folder(folder: Path, names: Collection[str]) -> None:
-    """Check that a folder holds a whole model in the format of transformers.
+    """Check that the weights among the files of a folder, which `folder_files` chose, are whole.
 
     Raises:
-        NotFound: the configuration, the weights, or a part of them is missing.
+        NotFound: a part of the weights is missing.
         InvalidInput: a file of weights is truncated, or is no safetensors file.
     """
-    weights = [name for name in names if name.endswith((".safetensors", ".bin"))]
-    if CONFIG not in names or not weights:
-        missing = "no config.json" if CONFIG not in names else "no weights (*.safetensors)"
-        cure = "Name the folder into which save_pretrained wrote the model, or a GGUF file."
-        raise NotFound(f"{folder} has {missing}.", cure=cure, code="weights_missing")
     if _INDEX in names:
         parts = _parts(folder / _INDEX)
         if absent := sorted(parts - set(names)):
             message = f"{folder} lacks {len(absent)} of the {len(parts)} files of its weights: {', '.join(absent[:3])}."
             raise NotFound(message, cure="Fetch the model again.", code="weights_missing")
-    for name in weights:
+    for name in names:
         if name.endswith(".safetensors"):
             _check_safetensors(folder / name)
 
