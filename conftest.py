@@ -5,11 +5,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.support.servers", "tests.support.stack", "tests.support.wording"]
 
-settings.register_profile("house", deadline=None)
+# The same examples every time, however long they take: another example, or another machine's speed, is no verdict on a
+# change. `pytest --hypothesis-profile=search` looks for counterexamples.
+ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", ANY_SPEED)
+settings.register_profile("house", ANY_SPEED, derandomize=True)
 settings.load_profile("house")
 
 # Other work on this machine must not make the speeds that tests measure invalid. Each process of pytest-xdist has a

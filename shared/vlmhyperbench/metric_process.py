@@ -178,9 +178,9 @@ class MetricProcess:
 
 def end_processes(mark: str) -> None:
     """End every process of a host, with what its metrics started, in whichever process it was started."""
+    kill_marked(MARK, mark)  # first: what a metric started may hold the process's pipes
     if mark in _running:
         _running.pop(mark).close()
-    kill_marked(MARK, mark)
 
 
 def _refusal(refused: Mapping[str, JsonValue], what: str) -> VlmHyperBenchError:

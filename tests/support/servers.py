@@ -13,6 +13,7 @@ import pytest
 import redis
 from sqlalchemy.engine import make_url
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import migrations
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.local.postgres import Postgres
@@ -114,7 +115,7 @@ def empty_database_url(postgres_server: Postgres) -> Iterator[str]:
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """The module's database, through the product's own pool."""
-    opened = Database(database_url, max_overflow=16)
+    opened = Database(database_url, max_overflow=16, statement_timeout_s=PATIENCE_S)
     yield opened
     await opened.close()
 
@@ -122,7 +123,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 async def fresh_database(fresh_database_url: str) -> AsyncIterator[Database]:
     """A database that only this test uses, through the product's own pool."""
-    opened = Database(fresh_database_url, max_overflow=16)
+    opened = Database(fresh_database_url, max_overflow=16, statement_timeout_s=PATIENCE_S)
     yield opened
     await opened.close()
 

@@ -12,7 +12,11 @@ from scipy import stats as scipy_stats
 
 from vlmhyperbench.analysis import stats
 
-RNG = np.random.default_rng(7)
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Numbers that do not depend on which tests have run before."""
+    return np.random.default_rng(7)
 
 
 def _units(*values: float, counts: float = 1.0) -> stats.FloatArray:
@@ -64,8 +68,8 @@ def test_many_estimates_are_those_of_their_rows_whether_or_not_they_repeat(highe
     assert np.array_equal(result, expected, equal_nan=True)
 
 
-def test_the_bootstrap_of_a_mean_is_scipys_bca() -> None:
-    values = RNG.gamma(2.0, size=60)
+def test_the_bootstrap_of_a_mean_is_scipys_bca(rng: np.random.Generator) -> None:
+    values = rng.gamma(2.0, size=60)
     expected = scipy_stats.bootstrap(
         (values,), np.mean, n_resamples=stats.RESAMPLES, method="BCa", rng=np.random.default_rng(3)
     ).confidence_interval
@@ -85,14 +89,14 @@ def test_a_value_beyond_all_resamples_has_an_interval() -> None:
     assert np.isfinite([result.low, result.high]).all()
 
 
-def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
-    units = _units(*RNG.random(30))
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another(rng: np.random.Generator) -> None:
+    units = _units(*rng.random(30))
     assert stats.interval(units, stats.mean_of, seed=1) == stats.interval(units, stats.mean_of, seed=1)
     assert stats.interval(units, stats.mean_of, seed=1) != stats.interval(units, stats.mean_of, seed=2)
 
 
-def test_above_5000_units_the_interval_is_normal() -> None:
-    values = RNG.random(stats.BOOTSTRAP_UNITS + 1)
+def test_above_5000_units_the_interval_is_normal(rng: np.random.Generator) -> None:
+    values = rng.random(stats.BOOTSTRAP_UNITS + 1)
     result = stats.interval(_units(*values), stats.mean_of, seed=0)
     reach = 1.959964 * values.std(ddof=1) / np.sqrt(len(values))
     assert result is not None
@@ -100,14 +104,14 @@ def test_above_5000_units_the_interval_is_normal() -> None:
     assert [result.low, result.high] == pytest.approx([values.mean() - reach, values.mean() + reach], abs=1e-7)
 
 
-def test_at_5000_units_the_interval_is_bootstrapped() -> None:
-    result = stats.interval(_units(*RNG.random(stats.BOOTSTRAP_UNITS)), stats.mean_of, seed=0)
+def test_at_5000_units_the_interval_is_bootstrapped(rng: np.random.Generator) -> None:
+    result = stats.interval(_units(*rng.random(stats.BOOTSTRAP_UNITS)), stats.mean_of, seed=0)
     assert result is not None
     assert result.method == "bca"
 
 
-def test_normal_intervals_are_robust_to_samples_that_come_twice() -> None:
-    values = RNG.random(6000)
+def test_normal_intervals_are_robust_to_samples_that_come_twice(rng: np.random.Generator) -> None:
+    values = rng.random(6000)
     once = stats.interval(_units(*values), stats.mean_of, seed=0)
     twice = stats.interval(np.column_stack([2 * values, np.full(6000, 2.0)]), stats.mean_of, seed=0)
     assert once is not None
@@ -115,9 +119,9 @@ def test_normal_intervals_are_robust_to_samples_that_come_twice() -> None:
     assert [twice.low, twice.high] == pytest.approx([once.low, once.high])
 
 
-def test_a_pooled_ratio_has_an_interval_by_the_same_way() -> None:
-    lengths = RNG.integers(5, 20, size=50).astype(np.float64)
-    units = np.column_stack([np.floor(lengths * RNG.random(50)), lengths])
+def test_a_pooled_ratio_has_an_interval_by_the_same_way(rng: np.random.Generator) -> None:
+    lengths = rng.integers(5, 20, size=50).astype(np.float64)
+    units = np.column_stack([np.floor(lengths * rng.random(50)), lengths])
     result = stats.interval(units, stats.pooled(_cer, ["edits", "length"]), seed=5)
     assert result == stats.interval(units, stats.mean_of, seed=5)
 
@@ -177,8 +181,8 @@ def test_binary_samples_of_shared_documents_are_compared_by_permutation() -> Non
     assert result.test == "permutation"
 
 
-def test_few_units_are_permuted_exactly_like_scipy() -> None:
-    first, second = RNG.random(9), RNG.random(9) + 0.2
+def test_few_units_are_permuted_exactly_like_scipy(rng: np.random.Generator) -> None:
+    first, second = rng.random(9), rng.random(9) + 0.2
     expected = scipy_stats.permutation_test(
         (first, second), lambda a, b, axis: np.mean(b - a, axis=axis), permutation_type="samples", vectorized=True
     )
@@ -187,9 +191,9 @@ def test_few_units_are_permuted_exactly_like_scipy() -> None:
     assert result.p_value == pytest.approx(expected.pvalue)
 
 
-def test_many_units_are_permuted_at_random_near_scipys_value() -> None:
-    first = RNG.random(40)
-    second = first + RNG.normal(0.05, 0.2, size=40)
+def test_many_units_are_permuted_at_random_near_scipys_value(rng: np.random.Generator) -> None:
+    first = rng.random(40)
+    second = first + rng.normal(0.05, 0.2, size=40)
     expected = scipy_stats.permutation_test(
         (first, second),
         lambda a, b, axis: np.mean(b - a, axis=axis),
@@ -203,8 +207,8 @@ def test_many_units_are_permuted_at_random_near_scipys_value() -> None:
     assert result == stats.compare_paired(_units(*first), _units(*second), stats.mean_of, seed=11)
 
 
-def test_many_permutations_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = _units(*RNG.random(20)), _units(*RNG.random(20))
+def test_many_permutations_take_bounded_memory(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = _units(*rng.random(20)), _units(*rng.random(20))
     whole = stats.compare_paired(first, second, stats.mean_of, seed=2)
     monkeypatch.setattr(stats, "_BATCH_NUMBERS", 4000)
     pieces = stats.compare_paired(first, second, stats.mean_of, seed=2)
@@ -213,8 +217,8 @@ def test_many_permutations_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
     assert pieces.p_value == pytest.approx(whole.p_value, abs=0.03)
 
 
-def test_equal_targets_do_not_differ() -> None:
-    units = _units(*RNG.random(30))
+def test_equal_targets_do_not_differ(rng: np.random.Generator) -> None:
+    units = _units(*rng.random(30))
     result = stats.compare_paired(units, units, stats.mean_of, seed=0)
     assert result is not None
     assert (result.difference, result.p_value, result.interval) == (0.0, 1.0, None)

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.builders import PROJECT, add_run
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import events, experiments
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.errors import NotFound
@@ -44,7 +45,7 @@ async def test_numbers_are_gapless_and_in_the_order_of_commits_under_eight_write
             seen += [event.seq for event in result]
         return seen
 
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         reader = group.create_task(follow())
         for writer in range(8):
             group.create_task(write(writer))

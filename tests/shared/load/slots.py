@@ -37,7 +37,7 @@ class SlotServer:
     def __exit__(self, *_: object) -> None:
         assert self._gate is not None
         self._gate.terminate()
-        self._gate.communicate(timeout=30)
+        self._gate.communicate()
         self._engine.__exit__()
 
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import GROUP, Neighbour, Neighbours, among_neighbours
 from vlmhyperbench.processes import child_environment
@@ -26,7 +27,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_so():  # noqa: ASYNC110 - a socket of the kernel sets no event
             await asyncio.sleep(0)
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from tests.support.metrics_apart import Wilful
-from tests.support.processes import ROOT, is_alive, wait_until_ended
+from tests.support.processes import PATIENCE_S, ROOT, is_alive, wait_until_ended
 from tests.support.wording import Wording
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
@@ -53,7 +53,7 @@ def make_host(python: str) -> MetricHost:
         mark=uuid4().hex,
         variables=child_environment(),
         memory_bytes=512 * 2**20,
-        reply_s=60,
+        reply_s=PATIENCE_S,
     )
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.errors import Damaged, InvalidInput, Unavailable
 from vlmhyperbench.storage import Storage, Store, Stored, open_storage
 from vlmhyperbench.storage import hashing as hashing_room
@@ -188,7 +189,7 @@ async def test_hashing_does_not_hold_the_event_loop(tmp_path: Path, monkeypatch:
     loop, released = asyncio.get_running_loop(), asyncio.Event()
 
     def waiting(_: Path) -> str:
-        asyncio.run_coroutine_threadsafe(_set(released), loop).result(timeout=30)  # only a free loop answers
+        asyncio.run_coroutine_threadsafe(_set(released), loop).result(timeout=PATIENCE_S)  # only a free loop answers
         return stored.sha256
 
     monkeypatch.setattr("vlmhyperbench.storage.door.content_hash", waiting)

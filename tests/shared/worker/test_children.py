@@ -10,8 +10,10 @@ import signal
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
+from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.worker.children import STALLED, CpuChildren, forget_credentials
 
@@ -25,18 +27,13 @@ def children() -> Iterator[CpuChildren]:
     children.close()
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(30):
-        while is_alive(pid):  # noqa: ASYNC110 - the kernel sends no event
-            await asyncio.sleep(0.02)
+    """Wait until a child has ended and its exit status was read."""
+
+    async def is_gone() -> bool:
+        return not psutil.pid_exists(pid)
+
+    await eventually(is_gone, f"the child {pid} is gone")
 
 
 async def test_a_childs_result_comes_back(children: CpuChildren) -> None:
@@ -73,7 +70,7 @@ async def test_cancelling_kills_the_child(children: CpuChildren) -> None:
 async def test_a_call_that_exceeds_its_limit_is_killed_and_frees_its_slot() -> None:
     children = CpuChildren(max_running=1, limit_s=0.05)
     others = set(multiprocessing.active_children())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         for _ in range(2):
             with pytest.raises(Unavailable) as error:
                 await children.run(time.sleep, 600)

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.doorbell import forward
 from vlmhyperbench.worker.listening import open_ring_socket
@@ -59,18 +60,22 @@ async def test_a_gpu_is_locked_until_its_holder_releases_it(tmp_path: Path) -> N
 def test_only_processes_of_an_earlier_boot_are_killed(tmp_path: Path) -> None:
     older, own = (label(tmp_path, "inference", "w", uuid4()) for _ in range(2))
     other = label(tmp_path, "inference", "another", uuid4())
+    program = "import signal; print(flush=True); signal.pause()"
     sleepers = [
-        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env=marks)
+        subprocess.Popen([sys.executable, "-c", program], env=marks, stdout=subprocess.PIPE)
         for marks in (older, own, other)
     ]
     try:
+        for sleeper in sleepers:
+            assert sleeper.stdout is not None
+            assert sleeper.stdout.readline() == b"\n"
         assert kill_orphans(own) == [sleepers[0].pid]
-        assert sleepers[0].wait(30) == -signal.SIGKILL
+        assert sleepers[0].wait(PATIENCE_S) == -signal.SIGKILL
         assert [sleeper.poll() for sleeper in sleepers[1:]] == [None, None]
     finally:
         for sleeper in sleepers:
             sleeper.kill()
-            sleeper.wait()
+            sleeper.communicate()
 
 
 @pytest.mark.anyio
@@ -84,7 +89,7 @@ async def test_a_forwarded_ring_is_received(tmp_path: Path, length: int) -> None
         assert door.parent.stat().st_mode & 0o077 == 0
         assert (door.parent == folder) == (length == 5)
         forward(str(door), "id")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await heard.wait()
     forward(str(door), "nobody listens any more")
 
@@ -93,5 +98,5 @@ async def test_a_forwarded_ring_is_received(tmp_path: Path, length: int) -> None
 async def test_sigterm_stops_a_service() -> None:
     async with open_stop() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await stop.wait()
