@@ -47,10 +47,9 @@ class Fleet:
         Raises:
             Conflict: the code of the adapter is not the code that was pinned.
         """
-        self._stop_waiting()
-        require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
+        self._claim(wanted)
         async with self._lock:
-            return self._serving if await self._is_loaded(wanted) else None
+            return await self._find(wanted)
 
     async def acquire(self, wanted: WantedTarget, options: GatewayOptions) -> Serving:
         """Return the serving of a target: the loaded one if it is the same and healthy; any other is unloaded first.
@@ -59,20 +58,24 @@ class Fleet:
             Conflict: the code of the adapter is not the code that was pinned.
             VlmHyperBenchError: it cannot be loaded, see `Serving.start`.
         """
-        self._stop_waiting()
-        require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
+        self._claim(wanted)
         async with self._lock:
-            if self._serving is not None and await self._is_loaded(wanted):
-                return self._serving
+            if (serving := await self._find(wanted)) is not None:
+                return serving
             await self._unload()
             self._serving = await Serving.start(wanted, options)
             return self._serving
 
-    async def _is_loaded(self, wanted: WantedTarget) -> bool:
+    def _claim(self, wanted: WantedTarget) -> None:
+        """Keep the machine of what is loaded, and check the code of the adapter."""
+        self._stop_waiting()
+        require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
+
+    async def _find(self, wanted: WantedTarget) -> Serving | None:
         loaded = self._serving
         if loaded is None or (loaded.wanted.digest, loaded.wanted.secrets) != (wanted.digest, wanted.secrets):
-            return False
-        return await loaded.is_alive()
+            return None
+        return loaded if await loaded.is_alive() else None
 
     def release(self) -> None:
         """Note that no job asks the target any more."""

@@ -76,7 +76,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
             if ready.rented is not None and isinstance(target, ModelTarget):
                 await send_weights(job, target, cache, ready)
             options, start_ns = _gateway_options(job.context, ready, folder.engine_log), time.monotonic_ns()
-            with job.loading(load_timeout_s):
+            with job.extended_stall_limit(load_timeout_s):
                 serving = await bench.fleet.acquire(wanted, options)
         serving.prepared = ready
     engine = serving.engine

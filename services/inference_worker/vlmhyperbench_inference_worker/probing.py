@@ -62,7 +62,7 @@ async def _ask(
         plan = PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})
         load = Load(process=process, phases=Phases(plans=[plan], requests=[request], schedules={}), serving=serving)
         await fill(load, work, job.runtime.storage)
-        with job.loading(work.spec.limits.request_timeout_s * work.spec.limits.tries):
+        with job.extended_stall_limit(work.spec.limits.request_timeout_s * work.spec.limits.tries):
             async with ending(job, process):
                 await process.ready(serving.measured.secrets)
                 await process.wait()

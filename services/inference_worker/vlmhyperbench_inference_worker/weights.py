@@ -63,6 +63,6 @@ async def send_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache, 
     async def sent(done: int, total: int) -> None:
         await job.announce("sending", done=done, total=total, unit="bytes")
 
-    with job.loading(MAX_SEND_S), cache.in_use(cached_files(target.files)):
+    with job.extended_stall_limit(MAX_SEND_S), cache.in_use(cached_files(target.files)):
         files = await asyncio.to_thread(files_for_engine, target.files, cache)
         await ready.send(hashes_by_path(target.files, files), sent=sent)

@@ -110,8 +110,8 @@ class ClaimedJob:
         self._published_at = float("-inf")
 
     @contextmanager
-    def loading(self, limit_s: float) -> Iterator[None]:
-        """Extend the stall limit by `limit_s` while a model is loaded, since the job commits nothing meanwhile."""
+    def extended_stall_limit(self, limit_s: float) -> Iterator[None]:
+        """Extend the stall limit by `limit_s` for a block that commits nothing, such as the load of a model."""
         self.committed_at = time.monotonic() + limit_s
         try:
             yield
@@ -126,7 +126,7 @@ class ClaimedJob:
             _LOG.info(stage, job_id=str(self.job.id), step=step, packages=packages)
             await self.announce(f"{stage}: {step}", done=0, total=packages)
 
-        with self.loading(limit_s):
+        with self.extended_stall_limit(limit_s):
             yield tell
 
     @property

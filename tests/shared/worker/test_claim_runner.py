@@ -272,7 +272,7 @@ async def test_a_job_that_loads_its_model_has_not_stalled(room: EngineRoom, runt
     loaded: list[bool] = []
 
     async def load_slowly(job: ClaimedJob) -> Outcome:
-        with job.loading(60.0):
+        with job.extended_stall_limit(60.0):
             await asyncio.sleep(5 * STALL_S)
         loaded.append(True)
         return await forever(job)
