@@ -19,7 +19,8 @@ from vlmhyperbench.environments.installer import index_passwords, is_unreachable
 from vlmhyperbench.environments.installer_commands import INSTALLER_VARIABLES
 from vlmhyperbench.environments.programs import Step, last_lines, run_step
 from vlmhyperbench.environments.standing_in import ABOUT
-from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.environments.store import Ready
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import Conflict, NotFound, Unavailable
 from vlmhyperbench.files import stamp_of
 from vlmhyperbench.folders import file_sha256
@@ -31,9 +32,7 @@ _CORRECT = "Correct the environment in the entry of the backend or the model."
 
 
 @asynccontextmanager
-async def prepared_apptainer(
-    spec: ApptainerSpec, store: EnvironmentStore, logs: Path, *, tell: Tell
-) -> AsyncIterator[Prepared]:
+async def prepared_apptainer(spec: ApptainerSpec, workshop: Workshop, *, tell: Tell) -> AsyncIterator[Prepared]:
     """Build the SIF unless it is there, check its hash, and hold it while the block runs.
 
     Raises:
@@ -44,8 +43,8 @@ async def prepared_apptainer(
     """
     find_apptainer()
     key = apptainer_key(spec)
-    build = partial(_built, spec, logs / f"environment-{key}.log")
-    async with prepared_container(spec, store, key, RUN, build=build, check=_check, tell=tell) as ready:
+    build = partial(_built, spec, workshop.logs / f"environment-{key}.log")
+    async with prepared_container(spec, workshop.store, key, RUN, build=build, check=_check, tell=tell) as ready:
         yield ready
 
 

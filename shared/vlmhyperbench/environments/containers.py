@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -42,16 +41,11 @@ async def prepared_container(
         VlmHyperBenchError: what `build` and `check` raise.
     """
 
-    async def examine() -> None:
+    async def examine() -> Ready:
         await tell("installing", None)
-        await store.clear(key)
         folder = store.folder_of(key)
         folder.mkdir(mode=0o700, parents=True)
-        try:
-            store.mark_ready(key, await build(folder))
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)  # frees the space at once
-            raise
+        return await build(folder)
 
     async with AsyncExitStack() as held:
         try:

@@ -17,14 +17,15 @@ from vlmhyperbench.environments.base import Prepared, Tell
 from vlmhyperbench.environments.containers import prepared_container
 from vlmhyperbench.environments.docker_daemon import OWNER, docker_client, find_image
 from vlmhyperbench.environments.standing_in import ABOUT, user
-from vlmhyperbench.environments.store import EnvironmentStore, Ready
+from vlmhyperbench.environments.store import Ready
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.processes import owner_of
 
 RUN = "vlmhyperbench.environments.docker_run"
 
 
-def prepared_docker(spec: DockerSpec, store: EnvironmentStore, *, tell: Tell) -> AbstractAsyncContextManager[Prepared]:
+def prepared_docker(spec: DockerSpec, workshop: Workshop, *, tell: Tell) -> AbstractAsyncContextManager[Prepared]:
     """Find the image, pull it if that is declared, list its packages once, and hold it while the block runs.
 
     Raises:
@@ -36,7 +37,8 @@ def prepared_docker(spec: DockerSpec, store: EnvironmentStore, *, tell: Tell) ->
     async def build(_: Path) -> Ready:
         return await asyncio.to_thread(_examine, spec)
 
-    return prepared_container(spec, store, docker_key(spec), RUN, build=build, check=partial(_find, spec), tell=tell)
+    store, key = workshop.store, docker_key(spec)
+    return prepared_container(spec, store, key, RUN, build=build, check=partial(_find, spec), tell=tell)
 
 
 def docker_key(spec: DockerSpec) -> str:

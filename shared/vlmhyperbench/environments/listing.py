@@ -39,11 +39,11 @@ class Listed:
     kind: str
     """`virtualenv`, `docker`, `apptainer` or `remote`."""
     state: State
-    entries: tuple[str, ...]
+    entries: tuple[str, ...] = ()
     """Empty: no entry declares it any more."""
-    python: str | None
-    packages: int | None
-    size_bytes: int | None
+    python: str | None = None
+    packages: int | None = None
+    size_bytes: int | None = None
 
 
 async def key_of(spec: EnvironmentSpec, workshop: Workshop, *, own: Collection[str] = ()) -> str | None:
@@ -83,18 +83,8 @@ async def list_environments(wanted: Sequence[Wanted], workshop: Workshop) -> lis
         except NotFound:
             key, state = None, "no python"
         if key is None:
-            names = (declared.entry,)
-            missing.append(
-                Listed(
-                    key=None,
-                    kind=declared.spec.kind,
-                    state=state,
-                    entries=names,
-                    python=declared.spec.python,
-                    packages=None,
-                    size_bytes=None,
-                )
-            )
+            names, python = (declared.entry,), declared.spec.python
+            missing.append(Listed(key=None, kind=declared.spec.kind, state=state, entries=names, python=python))
         else:
             entries.setdefault(key, []).append(declared.entry)
             kinds[key] = declared.spec.kind
@@ -105,15 +95,7 @@ async def list_environments(wanted: Sequence[Wanted], workshop: Workshop) -> lis
 
 
 def _rented(name: str, store: EnvironmentStore) -> Listed:
-    return Listed(
-        key=name,
-        kind="remote",
-        state="in use" if is_busy(store.folder, name) else "not returned",
-        entries=(),
-        python=None,
-        packages=None,
-        size_bytes=None,
-    )
+    return Listed(key=name, kind="remote", state="in use" if is_busy(store.folder, name) else "not returned")
 
 
 def _listed(key: str, entries: Sequence[str], kinds: Mapping[str, str], store: EnvironmentStore) -> Listed:

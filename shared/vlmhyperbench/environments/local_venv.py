@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -51,17 +50,16 @@ async def prepared_virtualenv(
         Conflict: a folder has changed since it was pinned.
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
-    store, logs = workshop.store, workshop.logs
     async with AsyncExitStack() as held:
         try:
-            interpreter = await find_interpreter(spec, store, logs)
+            interpreter = await find_interpreter(spec, workshop.store, workshop.logs)
             async with _requirements(spec, interpreter, workshop, own, tell) as lines:
-                whole = await resolved(spec, lines, interpreter, store, logs, own=own, tell=tell)
+                whole = await resolved(spec, lines, interpreter, workshop, own=own, tell=tell)
                 ready = await _Building(spec, interpreter, whole, workshop, tell).ready(held)
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            raise full_disk(store.folder) from error
+            raise full_disk(workshop.store.folder) from error
         yield ready
 
 
@@ -106,36 +104,25 @@ class _Building:
             lock_fd=lock_fd,
         )
 
-    async def _build(self, key: str) -> None:
-        """Build it, while it is held exclusively; one that fails is removed, now or by the next build."""
+    async def _build(self, key: str) -> Ready:
         started, store, manager = time.monotonic(), self.workshop.store, self.spec.manager
-        folder, python, packages = store.folder_of(key), store.python_of(key), packages_of(self.resolved)
+        folder, file, packages = store.folder_of(key), store.packages_file(key), packages_of(self.resolved)
         await self.tell("installing", len(packages))
-        await store.clear(key)
-        try:
-            if manager == "conda":
-                folder.mkdir()
-            else:
-                await self._run(key, installer_commands.create(folder, python=self.interpreter.path, manager=manager))
-            file = store.packages_file(key)
-            file.write_text(self.resolved, encoding="utf-8")
-            if manager == "conda":
-                await self._run(key, installer_commands.install_conda(file, folder))
-            await self._run(key, installer_commands.install(file, python=str(python), manager=manager))
-            size_bytes = await asyncio.to_thread(_size_of, folder)
-            store.mark_ready(
-                key,
-                Ready(
-                    python_version=python_version(self.resolved) or self.interpreter.version,
-                    packages=packages,
-                    manager=manager,
-                    size_bytes=size_bytes,
-                    build_s=round(time.monotonic() - started, 2),
-                ),
-            )
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)  # at once; nothing is awaited, in case of a cancel
-            raise
+        if manager == "conda":
+            folder.mkdir()
+        else:
+            await self._run(key, installer_commands.create(folder, python=self.interpreter.path, manager=manager))
+        file.write_text(self.resolved, encoding="utf-8")
+        if manager == "conda":
+            await self._run(key, installer_commands.install_conda(file, folder))
+        await self._run(key, installer_commands.install(file, python=str(store.python_of(key)), manager=manager))
+        return Ready(
+            python_version=python_version(self.resolved) or self.interpreter.version,
+            packages=packages,
+            manager=manager,
+            size_bytes=await asyncio.to_thread(_size_of, folder),
+            build_s=round(time.monotonic() - started, 2),
+        )
 
     async def _run(self, key: str, argv: Sequence[str]) -> None:
         await run_installer(

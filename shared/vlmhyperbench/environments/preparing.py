@@ -33,9 +33,9 @@ def prepared(
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
     if isinstance(spec, DockerSpec):
-        return prepared_docker(spec, workshop.store, tell=tell)
+        return prepared_docker(spec, workshop, tell=tell)
     if isinstance(spec, ApptainerSpec):
-        return prepared_apptainer(spec, workshop.store, workshop.logs, tell=tell)
+        return prepared_apptainer(spec, workshop, tell=tell)
     if isinstance(spec, RentedSpec):
         return prepared_rented(spec, workshop, tell=tell)
     return prepared_virtualenv(spec, workshop, tell=tell, own=own)

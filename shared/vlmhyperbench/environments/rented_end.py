@@ -11,7 +11,6 @@ If this process is killed too, or the whole computer fails, that session ends, t
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from typing import IO, Final
 from vlmhyperbench.environments.programs import variables_like
 from vlmhyperbench.environments.rented_records import RentedRecord, machines_in, record_file
 from vlmhyperbench.environments.skypilot import SKY_VARIABLES, give_back
-from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.environments.store import EnvironmentStore, try_lock
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import VlmHyperBenchError
 
@@ -81,7 +80,7 @@ def _wait(file: Path, lock: IO[bytes]) -> None:
     """Wait until nobody uses a machine, and show the machine meanwhile that somebody does."""
     session: subprocess.Popen[bytes] | None = None
     try:
-        while not _is_free(lock):
+        while not try_lock(lock.fileno(), is_shared=False):
             if session is None or session.poll() is not None:
                 session = _show_use(file)
             elif session.stdin is not None:
@@ -92,14 +91,6 @@ def _wait(file: Path, lock: IO[bytes]) -> None:
     finally:
         if session is not None:
             session.kill()
-
-
-def _is_free(lock: IO[bytes]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _show_use(file: Path) -> subprocess.Popen[bytes] | None:

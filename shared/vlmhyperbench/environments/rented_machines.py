@@ -83,8 +83,7 @@ async def plan_rented(spec: RentedSpec, workshop: Workshop, *, tell: Tell) -> st
     venv = VirtualenvSpec(python=spec.python, requirements=spec.requirements, overrides=spec.overrides)
     there = Interpreter(path=OWN_INTERPRETER.path, version=spec.python, is_elsewhere=True)
     async with prepared_virtualenv(skypilot_spec(spec.cloud), workshop, tell=tell):
-        lines, store = spec.requirements, workshop.store
-        return await resolved(venv, lines, there, store, workshop.logs, own=(), tell=tell)
+        return await resolved(venv, spec.requirements, there, workshop, own=(), tell=tell)
 
 
 def rented_key(spec: RentedSpec, whole: str) -> str:

@@ -18,6 +18,7 @@ from vlmhyperbench.environments.interpreters import OWN_INTERPRETER, Interpreter
 from vlmhyperbench.environments.own_wheels import installed_versions, own_requirements
 from vlmhyperbench.environments.programs import Step
 from vlmhyperbench.environments.store import EnvironmentStore
+from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.files import replacing
 
 CORRECT = "Correct requirements, packages and overrides of the environment in the entry that declares it."
@@ -56,8 +57,7 @@ async def resolved(
     spec: VirtualenvSpec,
     lines: Sequence[str],
     interpreter: Interpreter,
-    store: EnvironmentStore,
-    logs: Path,
+    workshop: Workshop,
     *,
     own: Collection[str],
     tell: Tell,
@@ -68,8 +68,7 @@ async def resolved(
         spec: The environment.
         lines: What it needs directly, as requirements.
         interpreter: The interpreter that it is for.
-        store: Where the list is kept.
-        logs: Folder of logs.
+        workshop: Where the list is kept, and the log.
         own: Distributions of the platform among them. They prefer the versions with which the platform runs, where the
             other requirements allow them.
         tell: Is told what takes time.
@@ -78,6 +77,7 @@ async def resolved(
         InvalidInput: no set of packages fits.
         Unavailable: an index does not answer, uv is missing, or the disk is full.
     """
+    store = workshop.store
     name = spec_key(spec, interpreter, store, own=own)
     file = store.resolved_file(name)
     if file.is_file():
@@ -87,7 +87,7 @@ async def resolved(
             await tell("resolving", None)
             preferred = installed_versions() if own else {}
             with tempfile.TemporaryDirectory(dir=store.folder, prefix=".resolving-") as made, replacing(file) as out:
-                log = logs / f"environment-{name}.log"
+                log = workshop.logs / f"environment-{name}.log"
                 whole = await _resolve(spec, lines, interpreter, Path(made), log, preferred=preferred)
                 out.write_text(whole, encoding="utf-8")
         return file.read_text(encoding="utf-8")

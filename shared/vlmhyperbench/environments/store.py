@@ -91,23 +91,20 @@ class EnvironmentStore:
         """Return the file that an environment has if it is whole."""
         return self.folder / key / _MARKER
 
-    def mark_ready(self, key: str, marker: Ready) -> None:
-        """Declare an environment whole; the caller holds it exclusively."""
-        write_whole(self.marker_file(key), json.dumps(asdict(marker)).encode(), is_durable=True)
-
     def list_keys(self) -> Iterator[str]:
         """Yield the keys of all environments, whole or not."""
         if self.folder.is_dir():
             yield from sorted(path.name for path in self.folder.iterdir() if _KEY.fullmatch(path.name))
 
     async def hold_built(
-        self, key: str, build: Callable[[], Awaitable[None]], held: AsyncExitStack, tell: Tell
+        self, key: str, build: Callable[[], Awaitable[Ready]], held: AsyncExitStack, tell: Tell
     ) -> tuple[Ready, int]:
         """Hold an environment shared until `held` ends, once it is whole, and return its marker and its open lock.
 
         Args:
             key: The environment.
-            build: Builds it; called while it is held exclusively.
+            build: Makes its folder, which does not exist, and returns its marker; called while it is held exclusively.
+                What is left of a build that fails is removed, now or by the next one.
             held: Ends the use.
             tell: Is told that another process builds it.
         """
@@ -122,7 +119,16 @@ class EnvironmentStore:
                     return ready, lock_fd
             async with self.held(key):
                 if self.ready(key) is None:
-                    await build()
+                    await self._build(key, build)
+
+    async def _build(self, key: str, build: Callable[[], Awaitable[Ready]]) -> None:
+        await self.clear(key)
+        try:
+            marker = await build()
+            write_whole(self.marker_file(key), json.dumps(asdict(marker)).encode(), is_durable=True)
+        except BaseException:
+            shutil.rmtree(self.folder_of(key), ignore_errors=True)  # at once; nothing is awaited, in case of a cancel
+            raise
 
     @asynccontextmanager
     async def held(self, name: str, *, is_shared: bool = False, waits: bool = True) -> AsyncIterator[int]:
@@ -134,7 +140,7 @@ class EnvironmentStore:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            while not _lock(descriptor, is_shared=is_shared):
+            while not try_lock(descriptor, is_shared=is_shared):
                 if not waits:
                     raise Conflict(
                         f"The environment {name} is in use.",
@@ -153,7 +159,7 @@ class EnvironmentStore:
         except FileNotFoundError:
             return False
         try:
-            return not _lock(descriptor, is_shared=False)
+            return not try_lock(descriptor, is_shared=False)
         finally:
             os.close(descriptor)
 
@@ -216,7 +222,8 @@ def _wheel_lock(key: str) -> str:
     return f"{key}.wheel"
 
 
-def _lock(descriptor: int, *, is_shared: bool) -> bool:
+def try_lock(descriptor: int, *, is_shared: bool) -> bool:
+    """Take a lock of an open file unless another process holds it, and return whether it is taken."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

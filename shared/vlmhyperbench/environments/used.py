@@ -16,13 +16,13 @@ from vlmhyperbench_sdk.types import JsonValue
 
 PLATFORM: Final = "platform"
 """Kind of an environment that no entry declares: the platform's own interpreter."""
-_HELD: Final = frozenset({"lock_fd", "inherited", "launcher", "rented"})
+_NOT_RECORDED: Final = frozenset({"lock_fd", "inherited", "launcher", "rented"})
 """How a process uses the environment, which is not part of what it consists of."""
 
 
 def record_prepared(spec: EnvironmentSpec, ready: Prepared) -> dict[str, JsonValue]:
     """Return the record of an environment that was prepared: kind, key, interpreter, packages as resolved."""
-    return {"kind": spec.kind, **{name: item for name, item in asdict(ready).items() if name not in _HELD}}
+    return {"kind": spec.kind, **{name: item for name, item in asdict(ready).items() if name not in _NOT_RECORDED}}
 
 
 def combined(used: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
