@@ -8,29 +8,26 @@ unloaded ─load→ loading ─loaded→ ready ─unload→ unloading ─unloade
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, NotReady, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
-from vlmhyperbench.processes import Child
-from vlmhyperbench_gateway.adapters import load_adapter, refuse_what_cannot_fit, write_json
-from vlmhyperbench_gateway.endings import MemoryKills, Moment, describe_end
+from vlmhyperbench_gateway.adapters import load_adapter, refuse_what_cannot_fit
+from vlmhyperbench_gateway.endings import MemoryKills
 from vlmhyperbench_gateway.errors import LOAD_LONGER, EngineFailed, LoadFailed
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
 from vlmhyperbench_gateway.launching import Placement, plan, start
 from vlmhyperbench_gateway.memory import VramWatch
 from vlmhyperbench_gateway.output import EngineOutput
+from vlmhyperbench_gateway.readiness import Engine, probe, wait_ready, warm_up
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_gateway.transport import EngineClient
 from vlmhyperbench_gateway.variables import settings_of
 from vlmhyperbench_sdk.gateway import OUTPUT_FOLLOWS, EngineIdentity, LoadRequest, ModelState, ModelStatus
 from vlmhyperbench_sdk.net import parse_url, resolve
 from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
-from vlmhyperbench_sdk.types import JsonObject
 
 Event = Literal["load", "loaded", "failed", "died", "unload", "unloaded"]
 
@@ -52,9 +49,6 @@ STOP_SECONDS = 5.0
 EXPLAIN_SECONDS = 0.5
 """How long a broken connection waits for the engine to exit, since its exit explains the failure."""
 
-_POLL_SECONDS = (0.02, 0.25)
-"""First and longest pause between two checks of an engine that is starting."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
@@ -66,26 +60,6 @@ class Serving:
     vram: VramWatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Engine:
-    """A started child, its output and its exit."""
-
-    child: Child
-    placement: Placement
-    output: EngineOutput
-    exited: asyncio.Task[int]
-    memory_kills: MemoryKills
-
-    @property
-    def pid(self) -> int:
-        """Its first process."""
-        return self.placement.pid or self.child.pid
-
-    def describe_end(self, moment: Moment) -> VlmHyperBenchError:
-        """Return why its process ended, once it has ended."""
-        return describe_end(self.exited.result(), self.output, moment, memory_kills=self.memory_kills.lately())
-
-
 class EngineHost:
     """Loads at most one model at a time; every process that it started ends with its `async with` block."""
 
@@ -93,7 +67,7 @@ class EngineHost:
         self._settings = settings
         self._status = ModelStatus(state="unloaded")
         self._serving: Serving | None = None
-        self._engine: _Engine | None = None
+        self._engine: Engine | None = None
         self._life: asyncio.Task[None] | None = None
         self._tasks = asyncio.TaskGroup()
 
@@ -235,7 +209,7 @@ class EngineHost:
         vram = VramWatch()
         output = EngineOutput(self._settings.engine_log)
         exited = self._tasks.create_task(child.wait())
-        engine = _Engine(
+        engine = Engine(
             child=child,
             placement=started.placement,
             output=output,
@@ -271,7 +245,7 @@ class EngineHost:
         try:
             try:
                 async with asyncio.timeout(request.load_timeout_s):
-                    await _probe(client, remote.url)
+                    await probe(client, remote.url)
                     properties = await ask_properties(client)
             except (EngineFailed, TimeoutError) as error:
                 reason = str(error) or f"No answer within {request.load_timeout_s:g} s."
@@ -301,16 +275,16 @@ class EngineHost:
             outcome.set_result(self._status)
 
     async def _get_ready(
-        self, request: LoadRequest, launch: EngineLaunch, client: EngineClient, engine: _Engine
+        self, request: LoadRequest, launch: EngineLaunch, client: EngineClient, engine: Engine
     ) -> EngineIdentity:
         """Wait for the engine, send the warm-up, and return its identity; files are hashed meanwhile."""
         hashes = self._tasks.create_task(hash_files(request.files))
         packages = self._tasks.create_task(self._packages(launch, engine.placement))
         try:
             async with asyncio.timeout(request.load_timeout_s):
-                await _wait_ready(client, launch, engine)
+                await wait_ready(client, launch, engine)
                 if launch.warmup is not None:
-                    await _warm_up(client, launch.warmup)
+                    await warm_up(client, launch.warmup)
                 return identify_launched(
                     launch,
                     pid=engine.pid,
@@ -341,50 +315,3 @@ class EngineHost:
             return placement.packages
         python = self._settings.environment.python
         return await list_packages(python if launch.argv[0] == python else None)
-
-
-async def _wait_ready(client: EngineClient, launch: EngineLaunch, engine: _Engine) -> None:
-    pause, longest = _POLL_SECONDS
-    while True:
-        try:
-            async with client.request("GET", launch.ready_path) as response:
-                await response.read()
-                if response.status == 200:
-                    return
-        except EngineFailed as error:
-            if engine.exited.done():
-                raise engine.describe_end("before it was ready") from error
-        await asyncio.wait([engine.exited], timeout=pause)
-        if engine.exited.done():
-            raise engine.describe_end("before it was ready")
-        pause = min(longest, pause * 1.5)
-
-
-async def _warm_up(client: EngineClient, request: JsonObject) -> None:
-    async with client.request("POST", "/v1/chat/completions", write_json(request)) as response:
-        body = await response.read()
-    if response.status != 200:
-        # Masked before it is cut, so that no beginning of a secret stays.
-        text = process_masker.mask(body.decode("utf-8", "replace"))[:500]
-        raise EngineFailed(f"its warm-up request was answered {response.status}: {text}")
-
-
-async def _probe(client: EngineClient, url: str) -> None:
-    async with client.request("GET", "/v1/models") as response:
-        body = await response.read()
-    if response.status in {401, 403}:
-        raise InvalidInput(
-            f"The endpoint {url} refuses the key. It said (HTTP {response.status}): “{_sentence(body)}”.",
-            code="endpoint_denied",
-        )
-    if response.status >= 500:
-        raise LoadFailed(f"The endpoint {url} answers {response.status}.")
-
-
-def _sentence(body: bytes) -> str:
-    """Return OpenAI's `error.message` of an answer, or the beginning of an answer without one."""
-    with suppress(ValueError, KeyError, TypeError):
-        message = json.loads(body)["error"]["message"]
-        if isinstance(message, str):
-            return message[:500]
-    return " ".join(body[:500].decode("utf-8", "replace").split())
