@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, streamed, whole
+from tests.loadgen.driving import (
+    Driven,
+    chat_body,
+    drive,
+    drive_open,
+    read_request,
+    respond,
+    serving,
+    streamed,
+    whole,
+)
 from vlmhyperbench_loadgen.streams import STALE_NS
 from vlmhyperbench_sdk.load import LoadLimits, StartedLine
 from vlmhyperbench_simulated.server import start_server
@@ -27,6 +37,18 @@ def anyio_backend() -> str:
 def errors(driven: Driven) -> list[str]:
     """Return the error code of each row, `ok` for a row without an error."""
     return [str(row["error"] or "ok").partition(":")[0] for row in driven.rows]
+
+
+def question(body: bytes) -> str:
+    """Return the text of a request of `chat_body`."""
+    return str(json.loads(body)["messages"][0]["content"])
+
+
+def answer_and_close(writer: asyncio.StreamWriter, answer: bytes) -> None:
+    """Send an answer and the end of the connection together, so that no load of the machine comes between them."""
+    writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    writer.write(answer)
+    writer.write_eof()
 
 
 async def simulate(tmp_path: Path, simulation: Simulation, *, requests: int = 1, tries: int = 1) -> Driven:
@@ -146,6 +168,65 @@ async def test_a_request_sent_again_is_counted_and_its_send_is_the_first_one(
     resent = driven.rows[answers]
     assert resent["sent_ns"] <= closed_ns[0] <= resent["event_ns"][0]
     assert resent["event_ns"][0] <= resent["stream_end_ns"] <= driven.rows[answers + 1]["sent_ns"]
+
+
+@pytest.mark.parametrize("streams", [1, 4])
+async def test_after_an_unannounced_close_requests_wait_for_the_next_one(tmp_path: Path, streams: int) -> None:
+    received: list[str] = []
+
+    async def close_after_the_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        received.append(question(await read_request(reader)))
+        answer_and_close(writer, streamed(received[-1]))
+
+    async with serving(close_after_the_answer) as url:
+        bodies = [chat_body(number) for number in range(50)]
+        driven = await drive(tmp_path, url, bodies=bodies, kind="offline", in_flight=streams)
+    assert [(row["status"], row["text"], row["tries"]) for row in driven.rows] == [
+        ("ok", f"question {number}", 1) for number in range(50)
+    ]
+    assert sorted(received) == sorted(f"question {number}" for number in range(50))
+    assert 1 <= driven.end.resent <= streams
+    # After its last answer a stream may end before the connection is opened again.
+    assert 50 - streams <= driven.end.reopened + driven.end.resent <= 50
+    for row in driven.rows:
+        assert row["scheduled_ns"] <= row["sent_ns"] <= row["event_ns"][0]
+
+
+async def test_a_server_that_keeps_connections_open_after_one_close_is_asked_on_them(tmp_path: Path) -> None:
+    connections: list[int] = []
+
+    async def close_the_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        while True:
+            await read_request(reader)
+            connections.append(number)
+            if number == 0:
+                answer_and_close(writer, streamed("fine"))
+                return
+            writer.write(streamed("fine"))
+
+    async with serving(close_the_first) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(8)], kind="offline")
+    assert errors(driven) == ["ok"] * 8
+    assert connections == [0] + [1] * 7
+    assert (driven.end.resent, driven.end.reopened) == (1, 0)
+    # The second answer ended on a connection that was expected to close.
+    assert driven.rows[2]["scheduled_ns"] - driven.rows[1]["stream_end_ns"] >= STALE_NS
+
+
+async def test_an_open_loop_opens_the_next_connection_before_a_request_is_due(tmp_path: Path) -> None:
+    received: list[str] = []
+
+    async def close_after_the_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        received.append(question(await read_request(reader)))
+        answer_and_close(writer, streamed("fine"))
+
+    async with serving(close_after_the_answer) as url:
+        driven = await drive_open(tmp_path, url, instants_ms=[20.0 * number for number in range(20)])
+    assert errors(driven) == ["ok"] * 20
+    assert sorted(received) == sorted(f"question {number}" for number in range(20))
+    # A stream may see its first answer before any close is known, and may end after its last answer.
+    streams = len({row["stream"] for row in driven.rows})
+    assert driven.end.reopened + driven.end.resent >= 20 - 2 * streams
 
 
 async def test_a_request_is_sent_again_only_once(tmp_path: Path) -> None:

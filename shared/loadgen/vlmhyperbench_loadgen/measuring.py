@@ -190,6 +190,7 @@ class Measurement:
                 "stamped": self._stamped,
                 "grown": departures.grown if departures is not None else 0,
                 "resent": queue.resent,
+                "reopened": queue.reopened,
                 "is_realtime": is_realtime,
                 "is_compiled": self._loop.receiver is not None,
             }

@@ -73,7 +73,7 @@ class Parent:
         self._emitted_at_s = 0.0
         self._is_measured = False
         self._busy: list[tuple[int, int]] = []
-        self._read, self._stamped, self._grown, self._resent = 0, 0, 0, 0
+        self._read, self._stamped, self._grown, self._resent, self._reopened = 0, 0, 0, 0, 0
         self._is_realtime = self._is_compiled = False
         self._transport: Transport = "tcp"
         self._startup_s = 0.0
@@ -222,6 +222,7 @@ class Parent:
             self._stamped += sum(frame["stamped"] for frame in closed)
             self._grown += sum(frame["grown"] for frame in closed)
             self._resent += sum(frame["resent"] for frame in closed)
+            self._reopened += sum(frame["reopened"] for frame in closed)
             self._is_realtime = all(frame["is_realtime"] for frame in closed)
             self._is_compiled = all(frame["is_compiled"] for frame in closed)
 
@@ -383,6 +384,7 @@ class Parent:
                 instants=_instants_of(self._read, self._stamped),
                 idle_opened=self._grown,
                 resent=self._resent,
+                reopened=self._reopened,
                 is_realtime=self._is_realtime,
                 receiver="compiled" if self._is_compiled else "interpreted",
             )

@@ -57,6 +57,8 @@ class RequestQueue:
         """Number of requests that are not reported yet."""
         self.resent = 0
         """Number of requests sent again on a new connection, because the old one closed without a byte of an answer."""
+        self.reopened = 0
+        """Number of connections opened between two requests, because the server closed the one before."""
         self.wake: Callable[[int], None] = lambda _now_ns: None
         """Called when a request will be retried, so that an idle stream can take it."""
 

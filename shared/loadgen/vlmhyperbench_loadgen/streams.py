@@ -11,14 +11,15 @@ from typing import Literal
 from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Connection, Response
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
-from vlmhyperbench_loadgen.http1 import NotHttp
+from vlmhyperbench_loadgen.http1 import Framing, NotHttp
 from vlmhyperbench_loadgen.receiving import Received, Receiver
 from vlmhyperbench_loadgen.request_queue import RequestQueue
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.tries import Try
 
 STALE_NS = 250_000_000
-"""A request on a connection that was already closed fails within a round trip; a later failure is the server's."""
+"""A request on a connection that was already closed fails within a round trip; a later failure is the server's. Where a
+server closes a connection because an answer has ended, it does so within this time."""
 
 NO_REQUESTS = RequestQueue((), report=lambda *_: None)
 """The queue of a stream that takes part in no phase."""
@@ -39,7 +40,8 @@ class Stream:
     def __init__(self, index: int, *, loop: EventLoop, target: Target, bounds: Bounds, bodies: memoryview) -> None:
         self.index = index
         self.connection = Connection(target)
-        self.state: Literal["idle", "opening", "busy", "waiting"] = "idle"
+        self.state: Literal["idle", "opening", "busy", "closing", "waiting"] = "idle"
+        """`closing`: the server is expected to close the connection."""
         self.deadline_ns = 0
         self.armed_ns = 0
         self.open_failure: str | None = None
@@ -47,6 +49,11 @@ class Stream:
         self._loop = loop
         self._bounds = bounds
         self._bodies = bodies
+        self._target = target
+        self._framing: Framing = "length"
+        """Of the last answer."""
+        self._answered_ns = 0
+        """When the last answer ended."""
         self._queue = NO_REQUESTS
         self._try: Try | None = None
         self._receiver: Receiver | None = None
@@ -60,10 +67,9 @@ class Stream:
 
     def open(self) -> None:
         """Begin to open the connection before the clock starts; `state` is idle again when that has ended."""
-        if self.connection.state == "open":
-            return
         self.open_failure = None
-        self._open(time.monotonic_ns())
+        if self.connection.state != "open":
+            self._open(time.monotonic_ns())
 
     def start(self, queue: RequestQueue, now_ns: int) -> None:
         """Take the first request of a phase, due at `now_ns`."""
@@ -81,7 +87,7 @@ class Stream:
 
     def stop(self, *, keeps_connection: bool) -> None:
         """Give up the request in flight and take no further requests."""
-        is_in_flight = self._try is not None or self.state == "opening"
+        is_in_flight = self._try is not None or self.state in ("opening", "closing")
         self._queue, self._try = NO_REQUESTS, None
         self.state = "idle"
         self._loop.wake_at(self, 0)
@@ -138,18 +144,22 @@ class Stream:
         if is_open:
             self._loop.wake_at(self, 0)
             if self._try is None:
-                self.state = "idle"
+                self._become_free()
             else:
                 self._send(self._try)
 
     def _end_opening(self, failure: str, now_ns: int) -> None:
         self._close()
         if self._try is None:
-            self.state = "idle"
             self.open_failure = failure
-            self._loop.wake_at(self, 0)
+            self._become_free()
         else:
             self._finish(self._try, now_ns, failure)
+
+    def _become_free(self) -> None:
+        """Take the next request, due now: a stream is free once its connection is open."""
+        now_ns = time.monotonic_ns()
+        self._advance(now_ns, now_ns)
 
     def _send(self, current: Try) -> None:
         request, body = current.request, current.body
@@ -192,8 +202,26 @@ class Stream:
             is_quiet = self.connection.receive() is None
         except OSError:
             is_quiet = False
-        if not is_quiet:
-            self._close()
+        if is_quiet:
+            return
+        self._learn_from_close()
+        self._close()
+        if self.state == "closing":
+            self._reopen()
+
+    def _learn_from_close(self) -> None:
+        """Note whether the server has closed the connection because its first answer had ended.
+
+        A connection that was idle for longer, or carried several answers, was closed for another reason.
+        """
+        answers = self.connection.requests - self.is_busy
+        if answers == 1 and time.monotonic_ns() - self._answered_ns < STALE_NS:
+            self._target.closes_after.add(self._framing)
+
+    def _reopen(self) -> None:
+        """Open a connection in place of one that the server has closed after an answer; then the stream is free."""
+        self._queue.reopened += 1
+        self._open(time.monotonic_ns())
 
     def _go_on_sending(self, current: Try) -> None:
         try:
@@ -282,6 +310,8 @@ class Stream:
         now_ns = time.monotonic_ns()
         waited_ns = now_ns - (current.sent_ns or now_ns)
         is_stale = self.connection.requests > 1 and not current.response.received and waited_ns < STALE_NS
+        if is_stale:
+            self._learn_from_close()
         self._close()
         if is_stale:
             self._open(now_ns)
@@ -298,6 +328,9 @@ class Stream:
                 self._end_opening(f"connect_failed: no {step} within {self._bounds.connect_timeout_s:g} s", now_ns)
             case "busy" if current is not None:
                 self._time_out(current, now_ns)
+            case "closing":
+                self._target.closes_after.discard(self._framing)
+                self._become_free()
             case "waiting" if current is not None:
                 self._begin(current, now_ns)
             case "waiting":
@@ -305,13 +338,21 @@ class Stream:
 
     def _finish(self, done: Try, end_ns: int, failure: str | None) -> None:
         done.end_ns, done.failure = end_ns, failure
-        is_usable = done.response.leaves_connection_usable and self.connection.is_usable
-        if failure is not None or not is_usable:
+        is_usable = failure is None and done.response.leaves_connection_usable and self.connection.is_usable
+        if not is_usable:
             self._close()
+        elif done.response.head is not None:
+            self._framing, self._answered_ns = done.response.head.framing, end_ns
         hold_ns = self._queue.finish(done)
         self._try = None
         if failure is None and hold_ns is None:
-            self._advance(end_ns, time.monotonic_ns(), done)
+            if not is_usable:
+                self._reopen()
+            elif self.connection.requests == 1 and self._framing in self._target.closes_after:
+                self.state = "closing"
+                self._loop.wake_at(self, time.monotonic_ns() + STALE_NS)
+            else:
+                self._advance(end_ns, time.monotonic_ns(), done)
         else:
             # By way of the event loop even without a delay: a server that refuses every connection would cause an
             # endless recursion.

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from vlmhyperbench_loadgen.answers import CUT
 from vlmhyperbench_loadgen.failures import LoadError, PlanError
+from vlmhyperbench_loadgen.http1 import Framing
 
 if TYPE_CHECKING:
     import ssl
@@ -39,6 +40,8 @@ class Target:
     """Values that are masked in error texts."""
     preferred: int = 0
     """Index of the address that accepted the last connection."""
+    closes_after: set[Framing] = field(default_factory=set)
+    """Framings of the answers after which the server closes the connection without announcing it."""
 
     def mask(self, text: str) -> str:
         """Hide secret values that a server echoed, and the beginning of a secret where a text was cut."""

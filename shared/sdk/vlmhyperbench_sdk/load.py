@@ -250,3 +250,6 @@ class EndLine:
     """Number of requests of the measured phases that were sent twice within one attempt: the server closed the
     kept-alive connection without a byte of an answer, so the request was sent again on a new connection. The server may
     have received it twice; `sent_ns` is that of the first sending."""
+    reopened: int = 0
+    """Number of connections that streams opened between two requests of the measured phases, because the server closed
+    the one before."""

@@ -241,6 +241,7 @@ def _client(end: EndLine, lag: Distribution) -> dict[str, float | int | str | Ma
         "is_realtime": end.is_realtime,
         "send_lag_ms": {"p50": lag.p50, "p99": lag.p99},
         "resent": end.resent,
+        "reopened": end.reopened,
         "transport": end.transport,
         "instants": end.instants,
         "receiver": end.receiver,

@@ -126,12 +126,13 @@ def test_only_gaps_of_answers_are_estimated() -> None:
 
 def test_the_clients_cost_is_that_of_the_end_line() -> None:
     end = dataclasses.replace(
-        END, measuring_cpu_s=0.5, measuring_peak_rss_bytes=7, is_realtime=True, resent=3, idle_opened=2
+        END, measuring_cpu_s=0.5, measuring_peak_rss_bytes=7, is_realtime=True, resent=3, reopened=4, idle_opened=2
     )
     client = result([row()], end).client
     assert (client["cpu_s"], client["measuring_cpu_s"]) == (1.5, 0.5)
     assert (client["peak_rss_bytes"], client["measuring_peak_rss_bytes"]) == (10, 7)
-    assert (client["is_realtime"], client["resent"], client["opened_beyond_pool"]) == (True, 3, 2)
+    assert client["is_realtime"] is True
+    assert (client["resent"], client["reopened"], client["opened_beyond_pool"]) == (3, 4, 2)
 
 
 def test_content_and_reasoning_have_times_of_their_own_where_there_is_reasoning() -> None:

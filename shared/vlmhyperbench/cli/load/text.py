@@ -121,13 +121,15 @@ def _print_how(result: LoadResult) -> None:
 
 def _print_cost(result: LoadResult) -> None:
     client = result.client
-    measuring, resent = client["measuring_cpu_s"], client["resent"]
+    measuring, resent, reopened = client["measuring_cpu_s"], client["resent"], client["reopened"]
     within = f" ({measuring:.2f} s of it while measuring)" if isinstance(measuring, float) else ""
     say(
         f"load generator: {client['cpu_s']:.2f} s of CPU time{within}, {_megabytes(client['peak_rss_bytes'])}, "
         f"timestamps by the {client['instants']}, over {client['transport']}"
         + (f"; sent again because the server had closed a connection: {resent}" if resent else "")
     )
+    if reopened:
+        say(f"  the server closes connections after answers: {reopened} were opened again, outside TTFT and latency")
     if "driver_cpu_s" in client:
         peak = _megabytes(client["driver_peak_rss_bytes"])
         say(f"  and this command: {client['driver_cpu_s']:.2f} s of CPU time, {peak}")
