@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.needs import skip_or_fail
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec
 from vlmhyperbench.environments.docker_daemon import docker_client, docker_version
 from vlmhyperbench.errors import VlmHyperBenchError
@@ -122,10 +123,7 @@ def need(kind: str) -> None:
     """Skip a test where Docker, Apptainer or the base image is missing; with `VLMHB_NEED_CONTAINERS` that fails."""
     missing = _missing(kind)
     if missing is not None:
-        message = f"{missing} `make containers` installs it."
-        if os.environ.get("VLMHB_NEED_CONTAINERS"):
-            pytest.fail(message)
-        pytest.skip(message)
+        skip_or_fail(f"{missing} `make containers` installs it.", "VLMHB_NEED_CONTAINERS")
 
 
 def _missing(kind: str) -> str | None:

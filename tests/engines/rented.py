@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.environments import workshop_in
+from tests.support.needs import skip_or_fail
 from tests.support.rented import may_make_machines, missing_programs
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.skypilot import skypilot_spec
@@ -22,15 +22,10 @@ def store_of_skypilot() -> Path:
     """Return it; skip the test where no machine can be made, which is a failure with `VLMHB_NEED_CLIENTS`."""
     if not may_make_machines():
         pytest.skip("only root can make a machine, and not on every machine")
-    missing = None
     if programs := missing_programs():
-        missing = f"a machine needs {', '.join(programs)}"
-    elif not STORE.is_dir():
-        missing = f"SkyPilot is not installed: there is no {STORE} (`make clients` installs it)"
-    if missing is not None:
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+        skip_or_fail(f"a machine needs {', '.join(programs)}")
+    if not STORE.is_dir():
+        skip_or_fail(f"SkyPilot is not installed: there is no {STORE} (`make clients` installs it)")
     return STORE
 
 

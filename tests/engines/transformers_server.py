@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from benchmarks.loadgen_conformance.clients import PEERS
+from tests.support.needs import skip_or_fail
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_transformers.adapter import Transformers
@@ -31,10 +30,7 @@ WEIGHTS = ("config.json", "generation_config.json", "model.safetensors", "tokeni
 def need_engine() -> None:
     """Skip a test where the engine is not installed; with `VLMHB_NEED_CLIENTS` that is a failure."""
     if not PYTHON.exists():
-        message = f"transformers is not installed: there is no {PYTHON}; `make clients` installs it"
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(message)
-        pytest.skip(message)
+        skip_or_fail(f"transformers is not installed: there is no {PYTHON}; `make clients` installs it")
 
 
 def load_request(folder: Path, **params: Any) -> LoadRequest:

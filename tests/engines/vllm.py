@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
-
 from benchmarks.loadgen_conformance.clients import PEERS
+from tests.support.needs import skip_or_fail
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -29,10 +26,7 @@ UNENFORCEABLE: tuple[JsonValue, ...] = (
 def tiny_load(backend: str) -> LoadRequest:
     """Return a load of the tiny reader; the test is skipped, or fails with `VLMHB_NEED_CLIENTS`, without vLLM."""
     if not PYTHON.exists():
-        message = f"vLLM is not installed: there is no {PYTHON} (`make clients` installs it)"
-        if os.environ.get("VLMHB_NEED_CLIENTS"):
-            pytest.fail(message)
-        pytest.skip(message)
+        skip_or_fail(f"vLLM is not installed: there is no {PYTHON} (`make clients` installs it)")
     files = {name: str(path(name, VERSION)) for name in names(VERSION) if not name.endswith(".gguf")}
     params: JsonObject = {
         "kv_cache_gib": 1,
