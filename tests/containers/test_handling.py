@@ -42,7 +42,7 @@ def test_an_image_is_listed_examined_and_forgotten(tmp_path: Path) -> None:
         return found
 
     assert (row()["kind"], row()["state"]) == ("docker", "not built")
-    code, built = envs(tmp_path, "build", "contained")
+    code, [built] = envs(tmp_path, "build", "contained")
     assert (code, built["image"], built["python"]) == (0, image, "python3")
     listed = row()
     assert (listed["state"], listed["key"], listed["python"]) == ("ready", built["key"], built["python_version"])

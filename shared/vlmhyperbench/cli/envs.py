@@ -120,13 +120,13 @@ def build(
 
     made = asyncio.run(prepare_all())
     if output.json:
-        emit("environments", made) if len(made) > 1 else emit("environment", made[0])
-    else:
-        for each in made:
-            if "rented" in each:
-                say(f"The packages of {backend} are resolved. The run that needs it rents a machine.")
-                continue
-            say(f"The environment {each['key']} of {backend} is ready: {each['image'] or each['python']}")
+        emit("environments", made)
+        return exits.OK
+    for ready in made:
+        if "rented" in ready:
+            say(f"The packages of {backend} are resolved. The run that needs it rents a machine.")
+        else:
+            say(f"The environment {ready['key']} of {backend} is ready: {ready['image'] or ready['python']}")
     return exits.OK
 
 

@@ -60,14 +60,14 @@ def _states(home: Path) -> dict[str, str]:
 def test_an_environment_is_built_listed_and_removed(home: Path) -> None:
     declared = {"backends/built", "backends/same", "backends/missing"}
     assert _states(home) == dict.fromkeys(declared, "not built")
-    code, built, told = _envs(home, "build", "built")
+    code, [built], told = _envs(home, "build", "built")
     assert code == 0
     assert "Installing 1 package …" in told
     assert built["packages"] == {"engine": "1.0"}
     assert Path(built["python"]).is_relative_to(home / "environments")
     assert _states(home) == {"backends/built backends/same": "ready", "backends/missing": "not built"}
     before = lines_of_logs(home / "logs")
-    code, again, told = _envs(home, "build", "same")
+    code, [again], told = _envs(home, "build", "same")
     assert (code, again["key"], told) == (0, built["key"], "")
     assert again["seconds"] >= 0
     assert lines_of_logs(home / "logs") == before != {}, "no installer has run"
@@ -76,7 +76,7 @@ def test_an_environment_is_built_listed_and_removed(home: Path) -> None:
 
 
 def test_an_environment_that_no_entry_declares_is_listed_and_removed_by_its_key(home: Path) -> None:
-    key = _envs(home, "build", "built")[1]["key"]
+    key = _envs(home, "build", "built")[1][0]["key"]
     for name in ("built", "same"):
         (home / "registries" / "backends" / f"{name}.yaml").unlink()
     assert _states(home) == {"backends/missing": "not built", key: "ready"}
