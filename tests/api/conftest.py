@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from pydantic import SecretStr
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
@@ -79,7 +80,7 @@ async def serving(settings: Settings, database: Database) -> AsyncIterator[Serve
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     storage = open_storage(settings.storage_url)
-    async with httpx2.AsyncClient(base_url=f"{url}/api/v1", trust_env=False, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=f"{url}/api/v1", trust_env=False, timeout=PATIENCE_S) as http:
         served = Served(url, "", database, storage, http)
         key = await served.add_key()
         http.headers["X-API-Key"] = key

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from tests.api.conftest import Served
 from tests.support.builders import add_worker
+from tests.support.processes import eventually
 from vlmhyperbench.db import artifacts, runs
 from vlmhyperbench_api.openapi import description
 
@@ -144,7 +145,12 @@ async def test_registry_files_are_read_again_when_they_change(tmp_path: Path) ->
 
 async def test_the_api_is_healthy_and_ready(api: Served) -> None:
     assert (await api.http.get("/health")).json()["status"] == "ok"
-    assert (await api.http.get("/ready")).json() == {"status": "ready", "checks": {"database": True, "bus": True}}
+
+    async def is_ready() -> bool:
+        ready = (await api.http.get("/ready")).json()
+        return bool(ready == {"status": "ready", "checks": {"database": True, "bus": True}})
+
+    await eventually(is_ready, "database and bus answer in time")
 
 
 def test_docs_openapi_json_is_up_to_date() -> None:

@@ -20,6 +20,7 @@ from sqlalchemy import text
 
 from tests.api.conftest import Served
 from tests.api.test_files_and_workers import _add_file, _run
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.cli.stack import page_link
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import api_keys, manifests
@@ -39,7 +40,7 @@ async def _link(api: Served, key: str = "") -> str:
 
 
 def _browser(api: Served) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=api.url, trust_env=False, follow_redirects=True, timeout=30)
+    return httpx2.AsyncClient(base_url=api.url, trust_env=False, follow_redirects=True, timeout=PATIENCE_S)
 
 
 async def test_the_command_line_s_link_opens_the_page(api: Served, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.support.processes import PATIENCE_S
+
 _ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
@@ -23,6 +25,6 @@ def browser() -> Iterator[Browser]:
         assert not os.environ.get("VLMHB_NEED_BROWSER"), "CI needs chromium."
         pytest.skip("There is no chromium: apt-get install --no-install-recommends chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS), timeout=PATIENCE_S * 1000)
         yield browser
         browser.close()

@@ -131,7 +131,7 @@ def test_a_sample_opens_with_its_page_references_and_scores(page: Page, address:
     shown = page.locator(".opened").inner_text()
     assert all(text in shown for text in ("expected", "yes", "answered", "no", "ANLS", "output tokens"))
     page.locator(".opened .page").click()
-    assert page.locator("#zoom img").evaluate("image => image.naturalWidth") == thumbnail().width
+    page.wait_for_function("width => document.querySelector('#zoom img').naturalWidth === width", arg=thumbnail().width)
     page.get_by_role("button", name="Full size").click()
     assert page.locator("#zoom .full").is_hidden(), "a file has no stored images beside it"
     page.keyboard.press("Escape")

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from tests.loadgen.driving import chat_body, respond, serving, write
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
-from tests.support.processes import eventually
+from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.load.process import LoadProcess
@@ -63,7 +63,9 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
         options = GatewayOptions(
             environment=EngineEnvironment(), log=tmp_path / "gateway.log", policy=UrlPolicy(allow_loopback=True)
         )
-        served = await Serving.start(WantedTarget(digest="d", target=target, load_timeout_s=20, cache=cache), options)
+        served = await Serving.start(
+            WantedTarget(digest="d", target=target, load_timeout_s=PATIENCE_S, cache=cache), options
+        )
         started.append(served)
         return served
 

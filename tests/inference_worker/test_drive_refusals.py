@@ -15,6 +15,7 @@ import pytest
 
 from tests.inference_worker.test_drive import Start, ask, claimed, remote, rows_of, runtime, start
 from tests.loadgen.driving import respond, serving, whole
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_sdk.load import SEGMENT_ROWS
@@ -104,8 +105,8 @@ async def test_a_filter_that_responds_before_the_first_answer_does_not_count_as_
     async with refusing(lambda number: 403 if number < number_of_403 else 200, held=filtered) as url:
         job, served = await claimed(runtime, 4), await start(remote(url))
         asking = asyncio.create_task(ask(job, served, tmp_path, requests=4))
-        async with asyncio.timeout(30):
-            while not (rows := await rows_of(job)):  # noqa: ASYNC110 - the database rings no bell
+        async with asyncio.timeout(PATIENCE_S):
+            while len(rows := await rows_of(job)) < number_of_403:  # noqa: ASYNC110 - the database rings no bell
                 await asyncio.sleep(0.05)
         filtered.set()
         await asking

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hub import LoopbackHub, serve_hub
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.data.fetching import fetch_missing
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Hub
@@ -52,7 +53,7 @@ def _target(hub: LoopbackHub, **hashes: str) -> ModelTarget:
 
 
 async def _start(target: ModelTarget, cache: ModelCache, tmp_path: Path) -> Serving:
-    wanted = WantedTarget(digest="d", target=target, load_timeout_s=60, cache=cache)
+    wanted = WantedTarget(digest="d", target=target, load_timeout_s=PATIENCE_S, cache=cache)
     policy = UrlPolicy(allow_loopback=True)
     options = GatewayOptions(environment=EngineEnvironment(), log=tmp_path / "gateway.log", policy=policy)
     return await Serving.start(wanted, options)

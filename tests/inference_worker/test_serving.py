@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.support.processes import eventually
+from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
@@ -36,7 +36,7 @@ def target(**params):
 
 
 async def until_missed(serving):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while await serving.is_alive():  # noqa: ASYNC110 - a killed process is gone a moment later
             await asyncio.sleep(0.01)
 
@@ -46,7 +46,7 @@ def wanted(tmp_path):
     cache = ModelCache(tmp_path / "models", max_bytes=2**30)
 
     def want(target, digest="d1", **secrets):
-        return WantedTarget(digest=digest, target=target, secrets=secrets, load_timeout_s=20, cache=cache)
+        return WantedTarget(digest=digest, target=target, secrets=secrets, load_timeout_s=PATIENCE_S, cache=cache)
 
     return want
 

@@ -11,6 +11,7 @@ import polars
 import pynvml
 import pytest
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.domain.identity import kind_of_machine
 from vlmhyperbench.worker import nvml
 from vlmhyperbench.worker.devices import DeviceInfo
@@ -26,7 +27,7 @@ from vlmhyperbench_inference_worker.watch import UNKNOWN_MEMORY, Watch
 
 
 async def until(holds):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - the sampler has no event to wait for
             await asyncio.sleep(0.01)
 

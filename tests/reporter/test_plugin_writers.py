@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from vlmhyperbench_reporter.plugin_writers import write_by_plugins
 from vlmhyperbench_sdk.testing.reports import SMALL_REPORTS
 
 pytestmark = pytest.mark.anyio
-SMALL = ChildBounds(memory_bytes=256 * 1024**2, cpu_s=2, wall_s=60, file_bytes=1024**2)
+SMALL = ChildBounds(memory_bytes=256 * 1024**2, file_bytes=1024**2)
 REPORT = json.dumps(SMALL_REPORTS[0]).encode()
 
 PLUGIN = """
@@ -132,7 +133,9 @@ async def test_a_writer_that_fails_does_not_affect_the_others() -> None:
     ],
 )
 async def test_only_the_file_of_a_hostile_writer_is_missing(name: str, code: str) -> None:
-    files, [failed] = await write_by_plugins(REPORT, [_spec(name)], bounds=SMALL)
+    # The others may be as slow as a busy machine makes them.
+    bounds = replace(SMALL, cpu_s=2) if name == "Endless" else SMALL
+    files, [failed] = await write_by_plugins(REPORT, [_spec(name)], bounds=bounds)
     assert (files, failed.code) == ([], code)
 
 
