@@ -307,7 +307,7 @@ def test_the_engine_ends_with_its_gateway(number: signal.Signals) -> None:
         watch = os.pidfd_open(pid)
         os.kill(process.pid, number)
         assert process.stop() in {0, -number}
-        with open(watch, closefd=True) as handle:  # noqa: PTH123
+        with open(watch, closefd=True) as handle:  # noqa: PTH123 -- a descriptor, no path
             poll = select.poll()
             poll.register(handle, select.POLLIN)
             assert poll.poll(10_000), "the engine lives on"

@@ -41,7 +41,7 @@ def test_without_polars_the_error_of_a_table_names_the_extra(monkeypatch: pytest
 
 def test_for_a_library_without_an_extra_the_extra_embedded_is_named() -> None:
     with pytest.raises(Unavailable) as refused, needed_for("it"):
-        import no_such_library  # noqa: F401
+        import no_such_library  # noqa: F401 -- there is none
     assert "no_such_library" in refused.value.message
     assert refused.value.cure == "pip install 'vlmhyperbench[embedded]'"
 

@@ -47,7 +47,7 @@ def execute(sif: Path, argv: Sequence[str], *, paths: Sequence[str] = (), option
     dropped.
     """
     mounts = [word for path in dict.fromkeys(paths) for word in ("--mount", _mount(path))]
-    sealed = ["--containall", "--no-home", "--cleanenv", "--no-privs", "--pwd", "/tmp"]  # noqa: S108
+    sealed = ["--containall", "--no-home", "--cleanenv", "--no-privs", "--pwd", "/tmp"]  # noqa: S108 -- the container's own
     return [find_apptainer(), "--quiet", "exec", *sealed, *mounts, *options, str(sif), *argv]
 
 

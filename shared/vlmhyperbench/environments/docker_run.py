@@ -162,13 +162,13 @@ def _options(spec: DockerSpec, paths: list[str]) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "read_only": True,
-        "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={int(spec.scratch_gib * _GIB)}"},  # noqa: S108
+        "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={int(spec.scratch_gib * _GIB)}"},  # noqa: S108 -- the container's own
         "shm_size": int(spec.shared_memory_gib * _GIB),
         "pids_limit": spec.max_processes,
         "ulimits": [Ulimit(name="core", soft=0, hard=0)],
-        "working_dir": "/tmp",  # noqa: S108
+        "working_dir": "/tmp",  # noqa: S108 -- the container's own
         # Libraries ask for the user's name, and no file of the image has it.
-        "environment": {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "engine", "LOGNAME": "engine"},  # noqa: S108
+        "environment": {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "engine", "LOGNAME": "engine"},  # noqa: S108 -- the container's own
         # The engine's output goes to the launcher only, which is where secrets are masked.
         "log_config": LogConfig(type=LogConfig.types.NONE),
         "mounts": [

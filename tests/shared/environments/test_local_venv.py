@@ -189,7 +189,7 @@ async def test_a_cancelled_build_ends_its_installer_and_leaves_nothing(wheels, h
 
 async def test_an_environment_whose_interpreter_is_gone_is_built_anew(prepare):
     ready, _ = await prepare()
-    os.unlink(ready.python)  # noqa: PTH108
+    os.unlink(ready.python)  # noqa: PTH108 -- it blocks no other
     again, steps = await prepare()
     assert (again.key, steps) == (ready.key, [("installing", 2)])
     assert imported(again, "import engine; print(engine.VERSION)") == "1.0"

@@ -23,12 +23,12 @@ def write_lines(path: Path, *rows: Mapping[str, object]) -> Path:
     return write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def answers(path: Path, format: str = "auto", **options: object) -> list[ImportedAnswer]:  # noqa: A002
+def answers(path: Path, format: str = "auto", **options: object) -> list[ImportedAnswer]:  # noqa: A002 -- as in the product
     """Return all answers of a file."""
     return taken(path, format, **options)[1]
 
 
-def taken(path: Path, format: str = "auto", **options: object) -> tuple[AnswersFile, list[ImportedAnswer]]:  # noqa: A002
+def taken(path: Path, format: str = "auto", **options: object) -> tuple[AnswersFile, list[ImportedAnswer]]:  # noqa: A002 -- as in the product
     """Return a file's header, its notes complete, and its answers."""
     file = read(path, format, **options)
     return file, list(file.answers)

@@ -173,13 +173,13 @@ def test_a_line_and_a_row_too_long_to_be_held_are_refused(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_reader_refuses_a_file_that_does_not_exist(tmp_path: Path, format: str) -> None:  # noqa: A002
+def test_every_reader_refuses_a_file_that_does_not_exist(tmp_path: Path, format: str) -> None:  # noqa: A002 -- as in the product
     with pytest.raises(NotFound, match=re.escape(str(tmp_path / "none"))):
         answers(tmp_path / "none", format)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_reader_refuses_a_file_of_another_form(tmp_path: Path, format: str) -> None:  # noqa: A002
+def test_every_reader_refuses_a_file_of_another_form(tmp_path: Path, format: str) -> None:  # noqa: A002 -- as in the product
     for no, content in enumerate([b"", b"\0\xff\xfe", b"{}", b"[]", b"PK\3\4", b"hello;you\n1;2\n"]):
         with pytest.raises(InvalidInput):
             answers(write(tmp_path / str(no), content), format)
