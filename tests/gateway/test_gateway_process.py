@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench_gateway.app import make_app
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -71,14 +73,14 @@ def _request(url: str | None = None, **more: JsonValue) -> dict[str, JsonValue]:
 def _open_stream(gateway: GatewayProcess) -> socket.socket:
     body = json.dumps(_request(stream=True)).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"
-    link = socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
+    link = socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE_S)
     link.sendall(head.encode() + body)
     return link
 
 
 def _get(url: str) -> dict[str, Any]:
     port = int(url.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as link:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as link:
         link.sendall(b"GET /record HTTP/1.1\r\nconnection: close\r\n\r\n")
         data = b"".join(iter(lambda: link.recv(65_536), b""))
     parsed: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
@@ -86,12 +88,11 @@ def _get(url: str) -> dict[str, Any]:
 
 
 def _when(gateway: GatewayProcess, is_so: Callable[[dict[str, JsonValue]], bool]) -> dict[str, JsonValue]:
-    """Ask for the status until it is so; pytest's own time-out bounds it."""
-    for _ in range(10_000):
-        status = gateway.status()
-        if is_so(status):
-            return status
-    raise AssertionError(f"the status stays {status}")
+    """Ask for the status until it is so."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so(status := gateway.status()):
+        assert time.monotonic() < deadline_s, f"the status stays {status}"
+    return status
 
 
 def test_the_key_is_accepted_as_header_and_as_bearer_and_health_needs_none(gateway: GatewayProcess) -> None:
@@ -166,7 +167,7 @@ def test_the_request_of_a_client_that_disconnects_is_no_longer_in_flight(gateway
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(gateway: GatewayProcess) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as link:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE_S) as link:
         head = f"POST /v1/model/load HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: 9999999999\r\n\r\n"
         link.sendall(head.encode())
         assert link.recv(12) == b"HTTP/1.1 413"
@@ -310,7 +311,7 @@ def test_the_engine_ends_with_its_gateway(number: signal.Signals) -> None:
         with open(watch, closefd=True) as handle:  # noqa: PTH123 -- a descriptor, no path
             poll = select.poll()
             poll.register(handle, select.POLLIN)
-            assert poll.poll(10_000), "the engine lives on"
+            assert poll.poll(PATIENCE_S * 1000), "the engine lives on"
 
 
 def test_the_real_engine_answers_in_the_schema_and_reads_an_image(gateway: GatewayProcess) -> None:

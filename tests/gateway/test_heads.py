@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench_gateway.connections import MAX_HEAD_BYTES
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess
@@ -20,7 +21,7 @@ def gateway() -> Iterator[GatewayProcess]:
 
 def answer_to(gateway: GatewayProcess, *pieces: bytes) -> bytes:
     """Send pieces one after the other, and return all that is answered until the connection closes."""
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE_S) as connection:
         answered = b""
         try:
             for piece in pieces:

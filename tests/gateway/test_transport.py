@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.support.processes import PATIENCE_S
 from tests.support.wording import Wording
 from vlmhyperbench_gateway.errors import EngineFailed
 from vlmhyperbench_gateway.transport import EngineClient
@@ -53,7 +54,7 @@ async def _client(script: _Script) -> AsyncIterator[EngineClient]:
     server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     client = EngineClient(parse_url(f"http://127.0.0.1:{port}/base"), ["127.0.0.1"], headers={"x-key": "k"})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         yield client
     client.close()
     server.close()

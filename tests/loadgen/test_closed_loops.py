@@ -175,8 +175,8 @@ async def test_requests_are_recorded_once_if_the_server_closes_connections_betwe
 
 async def test_an_answer_with_bytes_after_its_end_times_out_and_its_text_is_recorded(tmp_path: Path) -> None:
     answers = [streamed("WORD"), streamed("WORD") + b"more"]
-    driven = await drive_script(tmp_path, answers, requests=24, timeout_s=1.0)
-    assert [row["text"] for row in driven.rows] == [f"{number:04d}" for number in range(24)]
+    driven = await drive_script(tmp_path, answers, requests=12, timeout_s=4.0)
+    assert [row["text"] for row in driven.rows] == [f"{number:04d}" for number in range(12)]
     assert {row["status"] for row in driven.rows} == {"ok", "timeout"}
 
 
@@ -194,12 +194,12 @@ async def test_a_request_that_hangs_times_out_and_the_others_succeed(tmp_path: P
 
     async with serving(answering) as url:
         bodies = [chat_body(number) for number in range(100)]
-        limits = LoadLimits(request_timeout_s=1.5)
+        limits = LoadLimits(request_timeout_s=4.0)
         driven = await drive(tmp_path, url, bodies=bodies, kind="offline", in_flight=2, limits=limits)
         is_over.set()
     late = [row for row in driven.rows if row["status"] == "timeout"]
     assert [(row["ordinal"], row["text"]) for row in late] == [(50, "half")]
-    assert late[0]["stream_end_ns"] - late[0]["sent_ns"] >= 1_500_000_000
+    assert late[0]["stream_end_ns"] - late[0]["sent_ns"] >= 4_000_000_000
     assert [row["status"] for row in driven.rows].count("ok") == 99
 
 
@@ -209,17 +209,19 @@ async def test_a_time_out_counts_from_its_own_request(tmp_path: Path) -> None:
     async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
         for count in itertools.count(1):
             await read_request(reader)
-            answer = odd if count == 3 else streamed("fine")
-            begin = 150 if count == 3 else 0
+            answer = odd if count == 4 else streamed("fine")
+            begin = 150 if count == 4 else 0
             writer.write(answer[:begin])
             await asyncio.sleep(0.7)
             writer.write(answer[begin:])
 
     async with serving(answering) as url:
-        bodies = [chat_body(number) for number in range(4)]
-        limits = LoadLimits(request_timeout_s=1.1)
+        bodies = [chat_body(number) for number in range(5)]
+        # The first request's time would be over during the fourth one.
+        limits = LoadLimits(request_timeout_s=2.6)
         driven = await drive(tmp_path, url, bodies=bodies, kind="offline", limits=limits)
     assert [(row["status"], row["text"]) for row in driven.rows] == [
+        ("ok", "fine"),
         ("ok", "fine"),
         ("ok", "fine"),
         ("ok", "odd"),

@@ -29,6 +29,7 @@ from tests.loadgen.driving import (
     write,
     write_phases,
 )
+from tests.support.processes import PATIENCE_S
 from tests.support.wording import Wording
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.errors import Unavailable
@@ -352,5 +353,5 @@ def _group_is_gone(group: int) -> bool:
 def _wait_for(fd: int) -> None:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    assert poll.poll(20_000)
+    assert poll.poll(PATIENCE_S * 1000)
     os.close(fd)
