@@ -135,10 +135,10 @@ def failed(give, second):
 
 
 def test_an_adapter_that_raises_at_import_fails_the_run_at_once_by_its_name(stack, failed):
-    [(outcome, attempts)] = stack.query(
-        "SELECT outcome, attempts FROM job WHERE run_id = %s AND kind = 'GENERATE'", failed["id"]
+    [(outcome, fails)] = stack.query(
+        "SELECT outcome, fails FROM job WHERE run_id = %s AND kind = 'GENERATE'", failed["id"]
     )
-    assert (outcome["code"], attempts) == ("plugin_failure", 1)
+    assert (outcome["code"], fails) == ("plugin_failure", 1)
     assert "'calculator' (calculator:Calculator of my-bench 1.0.0)" in outcome["message"]
     assert "RuntimeError: this adapter needs a machine of 1988" in outcome["message"]
 

@@ -133,8 +133,10 @@ def test_what_cannot_be_scored_anew_is_refused(stack, runs, wording):
     wording(refused.value)
     with pytest.raises(NotFound):
         stack.client.runs.rescore("00000000-0000-0000-0000-000000000000")
-    open_run = stack.client.runs.create(entry())
+    dataset = {"name": "synthetic-questions", "limit": 10_000}
+    open_run = stack.client.runs.create(entry(target={"model": "simulated-slow"}, dataset=dataset))
     with pytest.raises(Conflict) as refused:
         stack.client.runs.rescore(open_run.id)
     wording(refused.value, RUN=open_run.id)
+    stack.client.runs.cancel(open_run.id)
     stack.wait(open_run.id)

@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from tests.support.audit import audit
+from tests.support.processes import PATIENCE_S
 from tests.support.stack import running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
 
@@ -64,9 +65,10 @@ def content_of(stack, run_id, name):
 
 
 def why_requeued(stack, run_id):
-    """Say why claims of a run were taken back."""
+    """Say why claims of a run were taken back; an assignment that a busy worker did not claim in time is none."""
     found = stack.query(
-        "SELECT data->>'code' FROM event WHERE stream_id = %s AND type = 'job.requeued' AND data->>'kind' = 'GENERATE'",
+        "SELECT data->>'code' FROM event WHERE stream_id = %s AND type = 'job.requeued' AND data->>'kind' = 'GENERATE' "
+        "AND data->>'outcome' <> 'unclaimed'",
         run_id,
     )
     return [code for (code,) in found]
@@ -110,7 +112,7 @@ def test_a_killed_engine_costs_no_sample(stack):
     engine = until(
         lambda: stack.query("SELECT engine->>'pid' FROM claim WHERE run_id = %s AND engine IS NOT NULL", run_id),
         "engine",
-        10,
+        PATIENCE_S,
     )
     os.kill(int(engine[-1][0]), signal.SIGKILL)
     assert_exactly_once(stack, run_id, 600)
@@ -174,13 +176,13 @@ def test_a_restarted_database_costs_latency_only(stack):
 
 
 def test_a_cancelled_run_ends_and_writes_nothing_more(stack):
-    run_id = start(stack)
+    run_id = start(stack, samples=10_000)
     stack.wait_done(run_id, 50)
     stack.client.runs.cancel(run_id)
     run = stack.wait(run_id)
     assert run.state == "CANCELLED"
     rows = stack.rows(run_id)
-    assert rows < 600
+    assert rows < 10_000
     other = start(stack, samples=30)
     assert_exactly_once(stack, other, 30)
     assert stack.rows(run_id) == rows
@@ -199,7 +201,7 @@ def test_a_run_that_is_cancelled_before_it_starts_never_starts(stack):
 
 def test_a_model_that_cannot_start_fails_its_run_with_the_reason(stack):
     run_id = start(stack, target={"model": "simulated-steady", "engine_params": {"crash_at_start": True}})
-    run = stack.wait(run_id, timeout_s=60)
+    run = stack.wait(run_id)
     assert run.state == "FAILED"
     assert "simulated-steady" in run.reason
     audit(stack)

@@ -49,7 +49,7 @@ def stack(registries, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nvml")
     (folder / "nvml.c").write_text(NVML)
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "nvml.c"], check=True, timeout=60)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "nvml.c"], check=True)
     with running_stack(registries, LD_LIBRARY_PATH=str(folder)) as found:
         yield found
 
@@ -68,11 +68,14 @@ def test_every_row_of_the_csv_has_the_peak_and_the_growth_of_the_memory(stack, r
     content = stack.client.artifact_content(files["answers.csv"]).decode()
     rows = list(csv.DictReader(io.StringIO(content), delimiter=";"))
     assert len(rows) == 6
-    # A request lasts four readings, each of which is 1 MiB more than the one before.
-    assert all(float(row["vram_peak_mb"]) > 1024 for row in rows)
-    assert all(1 <= float(row["vram_delta_mb"]) <= 100 for row in rows)
+    # A request lasts four readings, or fewer on a busy machine; each is 1 MiB more than the one before.
     peaks = [float(row["vram_peak_mb"]) for row in rows]
-    assert len(set(peaks)) == len(peaks)
+    growths = [float(row["vram_delta_mb"]) for row in rows]
+    assert min(peaks) > 1024
+    assert min(growths) >= 0
+    assert 1 <= max(growths) <= 100
+    assert peaks == sorted(peaks)
+    assert peaks[0] < peaks[-1]
 
 
 def test_the_claim_has_the_memory_before_the_load_and_its_peak(stack, run):

@@ -168,7 +168,7 @@ def test_a_real_model_judges_pages(stack):
         "dataset": {"name": "synthetic-document-kinds", "limit": 8},
         "metrics": ["exact_match", "judged-by-tiny"],
     }
-    run = stack.wait(stack.client.runs.create(entry(**asked)).id, timeout_s=120)
+    run = stack.wait(stack.client.runs.create(entry(**asked)).id)
     assert (run.state, run.reason) == ("SUCCEEDED", None)
     kinds = [result.references[0] for result in stack.client.results(run_id=run.id, limit=10).items]
     wanted = [float(kind in {"receipt", "invoice"}) for kind in kinds]

@@ -34,7 +34,7 @@ def ask(stack, model, **choices):
     entry = {"target": target, "task": "synthetic-questions", "limit": 4, **choices}
     origins = {"limit": "--limit"}
     run = stack.client.runs.create(RunEntry.model_validate(entry), origins=origins)
-    return stack.wait(run.id, timeout_s=120)
+    return stack.wait(run.id)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.test_main_job import content
 from tests.refusals import Refusal, refusal
 from tests.refusals.server import ANSWERED, RefusingServer, refusing
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.registry.schemas import RunEntry
@@ -35,12 +36,12 @@ def endpoint(refuse: Callable[[int], Refusal | None]) -> Iterator[RefusingServer
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE_S)
     try:
         yield found[0]
     finally:
         ended.set()
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.audit import audit
+from tests.support.processes import PATIENCE_S
 from tests.support.stack import until
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
 from vlmhyperbench.registry.schemas import RunEntry
@@ -78,7 +79,11 @@ def test_streams_send_one_request_at_a_time_each_and_their_baseline_is_no_answer
     assert [len(own) for own in by_stream] == [8, 8, 8]
     for own in by_stream:
         assert all(before[2] <= after[1] for before, after in itertools.pairwise(own))
-    assert rows[1][1] < rows[0][2]
+    assert any(
+        one[1] < other[2] and other[1] < one[2]
+        for mine, theirs in itertools.combinations(by_stream, 2)
+        for one, other in itertools.product(mine, theirs)
+    )
     assert stack.query("SELECT kind, count FROM phase WHERE run_id = %s ORDER BY kind", run.id) == [
         ("baseline", 5),
         ("multi_stream", 24),
@@ -91,7 +96,7 @@ def test_streams_send_one_request_at_a_time_each_and_their_baseline_is_no_answer
 
 
 def test_who_watches_sees_speeds_while_they_are_measured(stack):
-    dataset = {"name": "synthetic-questions", "limit": 40}
+    dataset = {"name": "synthetic-questions", "limit": 1000}
     given = {"target": {"model": "simulated-slow"}, "task": "synthetic-questions", "dataset": dataset}
     run = stack.client.runs.create(RunEntry.model_validate(given))
 
@@ -100,10 +105,11 @@ def test_who_watches_sees_speeds_while_they_are_measured(stack):
         found = progress.speeds if progress is not None else None
         return found if found is not None and found.latency_p50_ms is not None else None
 
-    seen = until(speeds, "speeds of a run that is measured", 30)
+    seen = until(speeds, "speeds of a run that is measured", PATIENCE_S)
     assert seen.in_flight <= 4
-    assert stack.wait(run.id).state == "SUCCEEDED"
-    rows = rows_of(stack, run, "accuracy", "ttft_user_ns, latency_ns")
+    stack.client.runs.cancel(run.id)
+    assert stack.wait(run.id).state == "CANCELLED"
+    rows = stack.query("SELECT ttft_user_ns, latency_ns FROM fact WHERE run_id = %s AND status = 'ok'", run.id)
     # Sixteen tokens, the first after 200 ms, the others 20 ms apart; percentiles are within 0.5 %.
     for speed, least, values in zip(
         (seen.ttft_p50_ms, seen.latency_p50_ms), (200, 500), zip(*rows, strict=True), strict=True

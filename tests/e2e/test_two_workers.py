@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from tests.support.audit import audit
+from tests.support.processes import PATIENCE_S
 from tests.support.stack import running_stack, until
 from vlmhyperbench.registry.schemas import ExperimentEntry
 from vlmhyperbench.summaries.codec import from_object
@@ -48,7 +49,7 @@ def second_worker(stack, **environment):
     )
     try:
         live = "SELECT count(*) FROM worker WHERE kind = 'inference' AND state = 'LIVE'"
-        until(lambda: stack.query(live) == [(2,)], "second worker", 60)
+        until(lambda: stack.query(live) == [(2,)], "second worker", PATIENCE_S)
         yield
     finally:
         process.terminate()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.bucket import SECRET, LoopbackBucket, serve_bucket
+from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack
 from vlmhyperbench.domain.recipes import QUANTIZER
 from vlmhyperbench.domain.specs import ModelTarget
@@ -52,7 +53,7 @@ def cli(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={**environment, "VLMHB_HOME": str(stack.home.root), "COLUMNS": "200", "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -88,7 +89,7 @@ def test_a_worker_fetches_from_s3_while_the_run_shows_the_bytes(stack: Stack, bu
     follower = threading.Thread(target=lambda: run.wait(progress=note))
     follower.start()
     try:
-        assert is_fetching.wait(60), stack.logs()
+        assert is_fetching.wait(PATIENCE_S), stack.logs()
         shown = cli(stack, "show", str(run.id))
     finally:
         bucket.release.set()
@@ -106,7 +107,7 @@ def test_a_worker_makes_what_a_recipe_says_and_the_answers_are_those_of_the_ship
     pinned = data_of(cli(stack, "models", "fetch", "tiny-made", "--json"))
     data_of(cli(stack, "models", "remove", "tiny-made", "--json"))
     assert pinned["name"] == "tiny-made"
-    made = stack.wait(stack.client.runs.create(entry("tiny-made")).id, timeout_s=180)
+    made = stack.wait(stack.client.runs.create(entry("tiny-made")).id)
     assert (made.state, made.failed) == ("SUCCEEDED", 0), stack.logs()
     shipped = stack.wait(stack.client.runs.create(entry("tiny-doc-vlm-0.2-q8")).id)
     assert answers(stack, made.id) == answers(stack, shipped.id)

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.processes import PATIENCE_S
+
 KEY, SECRET = "ACCESSKEYID12345", "secretsecretsecret1"
 RCLONE = Path(sys.executable).parent / "rclone"
 
@@ -60,7 +62,7 @@ class LoopbackBucket:
     def may_send(self, count: int) -> bool:
         """Count bytes, and return whether they reach the client."""
         if self.holds_after is not None and self.sent >= self.holds_after:
-            self.release.wait(60)
+            self.release.wait(PATIENCE_S)
         with self._lock:
             self.sent += count
             if self.cut_after is None or self.sent <= self.cut_after:

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.local.supervisor import control
@@ -25,11 +26,10 @@ from vlmhyperbench.local.supervisor.home import Home
 
 ROOT = Path(__file__).parents[2]
 TERMINAL = {"SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"}
+# Leases are as long as a user's: a busy machine must not take a claim from a worker that lives, and a worker that was
+# killed loses its claims at once.
 TIMERS = {
     "HEARTBEAT_S": 0.5,
-    "LEASE_S": 5,
-    "SELF_FENCE_S": 2,
-    "STATEMENT_TIMEOUT_S": 2,
     "KILL_S": 0.5,
     "REAP_GRACE_S": 0.5,
     "UNCLAIMED_S": 3,
@@ -72,7 +72,7 @@ class Stack:
         """Return one of the settings that the stack wrote for its services."""
         return str(json.loads(self.home.settings_file.read_text())[name])
 
-    def wait(self, run_id: UUID, *, states: set[str] = TERMINAL, timeout_s: float = 90) -> Any:
+    def wait(self, run_id: UUID, *, states: set[str] = TERMINAL, timeout_s: float = PATIENCE_S) -> Any:
         """Wait until a run is in one of the states and return it."""
         return until(
             lambda: (run := self.client.runs.get(run_id)).state in states and run,
@@ -88,9 +88,9 @@ class Stack:
             self.query("UPDATE job SET not_before = NULL WHERE run_id = %s AND not_before > now() RETURNING id", run_id)
             return (run := self.client.runs.get(run_id)).state in TERMINAL and run
 
-        return until(ended, f"end of {run_id}", 90)
+        return until(ended, f"end of {run_id}", PATIENCE_S)
 
-    def wait_experiment(self, experiment_id: UUID, timeout_s: float = 60) -> Any:
+    def wait_experiment(self, experiment_id: UUID, timeout_s: float = PATIENCE_S) -> Any:
         """Wait until an experiment has ended and its report is there."""
         return until(
             lambda: (found := self.client.experiments.get(experiment_id)).state != "OPEN" and found,
@@ -98,7 +98,7 @@ class Stack:
             timeout_s,
         )
 
-    def wait_done(self, run_id: UUID, count: int, timeout_s: float = 60) -> Any:
+    def wait_done(self, run_id: UUID, count: int, timeout_s: float = PATIENCE_S) -> Any:
         """Wait until a run has at least so many rows."""
         return until(
             lambda: (run := self.client.runs.get(run_id)).done >= count and run, f"{count} rows of {run_id}", timeout_s
