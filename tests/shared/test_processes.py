@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import PATIENCE_S, wait_until_ended
 from vlmhyperbench import processes
 from vlmhyperbench_sdk.errors import NotFound
 
@@ -58,7 +59,7 @@ async def test_stopping_a_child_sends_sigterm() -> None:
     child = await processes.start_child(python(HOLD))
     await child.stdout.readline()
     assert child.returncode is None
-    assert await child.stop(term_s=60) == -signal.SIGTERM
+    assert await child.stop(term_s=PATIENCE_S) == -signal.SIGTERM
 
 
 async def test_a_child_that_ignores_sigterm_is_killed_with_its_group() -> None:
@@ -71,9 +72,8 @@ async def test_a_child_that_ignores_sigterm_is_killed_with_its_group() -> None:
     """
     child = await processes.start_child(python(textwrap.dedent(code)))
     inner = int(await child.stdout.readline())
-    fd = os.pidfd_open(inner)
-    assert await child.stop(term_s=60) == -signal.SIGTERM
-    assert _ends(fd)
+    assert await child.stop(term_s=PATIENCE_S) == -signal.SIGTERM
+    await asyncio.to_thread(wait_until_ended, inner)
     stubborn = await processes.start_child(python(IGNORE_TERM))
     await stubborn.stdout.readline()
     assert await stubborn.stop(term_s=0) == -signal.SIGKILL
@@ -93,9 +93,9 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
         asyncio.run(main())
     """
     with subprocess.Popen(python(textwrap.dedent(code)), stdout=PIPE) as parent:
-        fd = os.pidfd_open(int(parent.stdout.readline()))
+        child = int(parent.stdout.readline())
         parent.kill()
-    assert _ends(fd)
+    wait_until_ended(child)
 
 
 def test_a_child_whose_parent_has_already_died_does_not_start() -> None:
@@ -125,12 +125,3 @@ async def test_a_file_that_is_not_a_program_ends_with_127(tmp_path: Path) -> Non
     child = await processes.start_child([str(broken)], stderr=STDOUT)
     assert b"Cannot start" in await child.stdout.read()
     assert await child.wait() == 127
-
-
-def _ends(fd: int) -> bool:
-    """Wait for the process behind a pidfd."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    ended = bool(poll.poll(20_000))
-    os.close(fd)
-    return ended

@@ -21,6 +21,7 @@ import pytest
 from tests.shared.exchange.exported_run import RUN, exported, result, results, run
 from tests.shared.exchange.reading import answers
 from tests.shared.reports.builders import thumbnail
+from tests.support.processes import PATIENCE_S
 from tests.support.wording import Wording
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.exchange.pictures import data_url
@@ -306,7 +307,7 @@ def test_ctrl_c_leaves_no_half_written_file(api: Api, tmp_path: Path, number: si
     out = tmp_path / "deep" / "log.eval"
     command = [sys.executable, "-m", "vlmhyperbench.cli.main", "export", str(RUN), "--format", "inspect"]
     with subprocess.Popen([*command, "--out", str(out)], env=dict(os.environ)) as running:
-        assert api.asked.wait(timeout=60)
+        assert api.asked.wait(timeout=PATIENCE_S)
         running.send_signal(number)
-        assert running.wait(timeout=60) == code
+        assert running.wait(timeout=PATIENCE_S) == code
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.processes import PATIENCE_S, wait_until_ended
 from vlmhyperbench.cli.serve import serve
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench_tiny_doc_vlm import path
@@ -37,7 +37,7 @@ class Serving:
         self.url = urlsplit(self.data["url"])
 
     def ask(self, method: str, path: str, key: str | None, body: object = None) -> tuple[int, dict[str, Any]]:
-        connection = http.client.HTTPConnection(self.url.hostname or "", self.url.port or 0, timeout=60)
+        connection = http.client.HTTPConnection(self.url.hostname or "", self.url.port or 0, timeout=PATIENCE_S)
         headers = {"authorization": f"Bearer {key}"} if key is not None else {}
         connection.request(method, f"{self.url.path}{path}", json.dumps(body) if body is not None else None, headers)
         response = connection.getresponse()
@@ -67,19 +67,12 @@ def serving(home: Path, *arguments: str) -> Iterator[Serving]:
         process.communicate()
 
 
-def assert_gone(watches: list[int]) -> None:
-    """Wait until the processes end."""
-    for watch in watches:
-        assert select.select([watch], [], [], 20.0)[0], "a process lives on"
-        os.close(watch)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_registered_model_is_served_until_it_is_ended(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, "simulated-instant") as served:
         key = served.data["key"]
         assert (served.data["model"], served.data["engine"]) == ("simulated-instant", "simulated")
-        watches = [os.pidfd_open(pid) for pid in (served.data["pid"], served.engine_pid(key))]
+        pids = served.data["pid"], served.engine_pid(key)
         assert served.ask("GET", "/models", None)[0] == served.ask("GET", "/models", "another")[0] == 401
         assert served.ask("GET", "/models/simulated-instant", key)[1]["id"] == "simulated-instant"
         status, refusal = served.ask("GET", "/models/Qwen/Qwen2.5-VL-7B-Instruct", key)
@@ -87,8 +80,8 @@ def test_a_registered_model_is_served_until_it_is_ended(tmp_path: Path, number: 
         body = {"model": "simulated-instant", "messages": [{"role": "user", "content": "?"}], "max_tokens": 3}
         assert served.ask("POST", "/chat/completions", key, body)[1]["usage"]["completion_tokens"] == 3
         served.process.send_signal(number)
-        assert served.process.wait(30) == 0
-        assert_gone(watches)
+        assert served.process.wait(PATIENCE_S) == 0
+        wait_until_ended(*pids)
 
 
 def test_a_gguf_file_is_served_by_its_path_with_the_users_own_key(tmp_path: Path) -> None:
@@ -109,13 +102,12 @@ def test_a_gguf_file_is_served_by_its_path_with_the_users_own_key(tmp_path: Path
 
 def test_if_the_engine_dies_the_command_ends_with_its_signal(tmp_path: Path) -> None:
     with serving(tmp_path, "simulated-instant") as served:
-        watch = os.pidfd_open(served.data["pid"])
         os.kill(served.engine_pid(served.data["key"]), signal.SIGKILL)
-        out, complaint = served.process.communicate(timeout=30)
+        out, complaint = served.process.communicate(timeout=PATIENCE_S)
         assert served.process.returncode == 3
         assert json.loads(out)["data"]["code"] == "engine_failed"
         assert "SIGKILL" in complaint
-        assert_gone([watch])
+        wait_until_ended(served.data["pid"])
 
 
 @pytest.mark.parametrize(

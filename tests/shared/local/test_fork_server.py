@@ -14,12 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.processes import eventually, wait_until_ended
+from tests.support.processes import PATIENCE_S, eventually, wait_until_ended
 from vlmhyperbench.local.supervisor.forked import Forked, ForkServer
 
 pytestmark = pytest.mark.anyio
 PROBE = "tests.support.forked_probe"
-PATIENCE_S = 60.0
 
 
 @pytest.fixture

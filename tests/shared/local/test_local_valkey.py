@@ -14,6 +14,7 @@ import pytest
 import redis
 from kombu.connection import Connection
 
+from tests.support.processes import PATIENCE_S
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.local.valkey import Valkey
 
@@ -81,7 +82,7 @@ def test_celerys_transport_can_use_it(make_valkey: Callable[[], Valkey]) -> None
     with Connection(make_valkey().start()) as connection:
         queue = connection.SimpleQueue("doorbell")
         queue.put({"job_id": "1"})
-        message = queue.get(timeout=10)
+        message = queue.get(timeout=PATIENCE_S)
         assert message.payload == {"job_id": "1"}
         message.ack()
         queue.close()
@@ -98,7 +99,11 @@ def test_a_killed_server_starts_again_at_the_same_url(make_valkey: Callable[[], 
 
 def test_the_server_dies_with_its_owner_and_another_owner_can_start_it(tmp_path: Path) -> None:
     owner = subprocess.run(
-        [sys.executable, "-c", OWNER, str(tmp_path / "vk")], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", OWNER, str(tmp_path / "vk")],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert owner.returncode == -signal.SIGKILL, owner.stderr
     server = Valkey(tmp_path / "vk")
