@@ -9,7 +9,8 @@ from vlmhyperbench.data.fetching import fetch_missing, is_complete, sources_of
 from vlmhyperbench.data.making import make
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival
-from vlmhyperbench.data.weights import cached_files, files_for_engine, hashes_by_path
+from vlmhyperbench.data.sending import send_model
+from vlmhyperbench.data.weights import cached_files, files_for_engine
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.rented_files import MAX_SEND_S
@@ -52,7 +53,7 @@ async def bring_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache)
 
 
 async def send_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache, ready: PreparedTarget) -> None:
-    """Send the files of a model to the rented machine of its engine, which is no part of the load; bytes are shown.
+    """Bring the files of a model to the rented machine of its engine, which is no part of the load; bytes are shown.
 
     Raises:
         NotFound: a file is missing.
@@ -65,4 +66,4 @@ async def send_weights(job: ClaimedJob, target: ModelTarget, cache: ModelCache, 
 
     with job.extended_stall_limit(MAX_SEND_S), cache.in_use(cached_files(target.files)):
         files = await asyncio.to_thread(files_for_engine, target.files, cache)
-        await ready.send(hashes_by_path(target.files, files), sent=sent)
+        await send_model(ready.rented, target.files, files, job.settings, sent=sent)

@@ -21,7 +21,8 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.data.weights import cached_files, hashes_by_path
+from vlmhyperbench.data.sending import send_model
+from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
@@ -91,7 +92,8 @@ async def _certify(
     with cache.in_use(cached_files(target.files)):
         async with block as ready:
             request = load_request(target, cache, load_timeout_s)
-            await ready.send(hashes_by_path(target.files, request.files), sent=byte_teller(output, target.backend))
+            told = byte_teller(output, target.backend)
+            await send_model(ready.rented, target.files, request.files, settings, sent=told)
             candidate = Candidate(
                 target=target,
                 request=request,

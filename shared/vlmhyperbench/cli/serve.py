@@ -25,7 +25,8 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.resolving import load_request, resolve_model
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.data.weights import cached_files, hashes_by_path
+from vlmhyperbench.data.sending import send_model
+from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import CachedFile
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
@@ -188,7 +189,8 @@ async def _serve_in(
     tell = teller(output, target.backend)
     async with prepared_target(target, options.environment, Workshop.of(settings), tell=tell) as ready:
         options = replace(options, environment=ready.environment, lock_fds=ready.lock_fds)
-        await ready.send(hashes_by_path(target.files, request.files), sent=byte_teller(output, target.backend))
+        told = byte_teller(output, target.backend)
+        await send_model(ready.rented, target.files, request.files, settings, sent=told)
         return await _serve(request, options, own_key, output)
 
 

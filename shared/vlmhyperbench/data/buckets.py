@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from vlmhyperbench.data.licences import MAX_BYTES, licence_among
 from vlmhyperbench.data.repositories import OnBytes, Repository, RepositoryFile, offline
-from vlmhyperbench.domain.cached_files import S3
+from vlmhyperbench.domain.cached_files import S3, CachedFile
 from vlmhyperbench.errors import Conflict, Denied, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.logs import hide
@@ -30,6 +30,8 @@ RANGE_BYTES: Final = 16 * 1024**2
 """Length of the ranges in which an object is downloaded; those that arrived are not asked for again."""
 MAX_RANGES: Final = 4
 """Ranges of one object that are downloaded at the same time."""
+SIGNED_S: Final = 6 * 3600
+"""How long a signed URL is valid."""
 _TRIES: Final = 5
 _READ_BYTES: Final = 1024**2
 _MAX_SUMS_BYTES: Final = 4 * 1024**2
@@ -140,6 +142,18 @@ class Bucket:
             part.replace(folder / name)
             state.unlink(missing_ok=True)
 
+    def signed_url(self, file: CachedFile) -> str:
+        """Return a URL from which anybody may download an object for `SIGNED_S`; it states the id of the key.
+
+        Raises:
+            Denied: there are no credentials.
+            Unavailable: nothing may be fetched, or boto3 is missing.
+        """
+        bucket, prefix = _split(file.repo)
+        with self._errors_of(file.repo):
+            wanted = {"Bucket": bucket, "Key": prefix + file.name}
+            return str(self._client().generate_presigned_url("get_object", Params=wanted, ExpiresIn=SIGNED_S))
+
     def _sums(self, repo: str, bucket: str, prefix: str, size_bytes: int) -> dict[str, str]:
         if size_bytes > _MAX_SUMS_BYTES:
             message = f"{SUMS} below {repo} has {size_bytes} bytes."
@@ -161,6 +175,7 @@ class Bucket:
                     from botocore.config import Config
                 # Only what must have a checksum gets one: other servers than AWS's do not know the newer ones.
                 config = Config(
+                    signature_version="s3v4",  # that of signed URLs would be an older one
                     retries={"mode": "standard", "max_attempts": 3},
                     connect_timeout=10,
                     read_timeout=30,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from vlmhyperbench.data.licences import licence_of_card
+from vlmhyperbench.domain.cached_files import CachedFile
 from vlmhyperbench.errors import Denied, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.secret_files import read_secret
@@ -90,6 +91,9 @@ class Source(Protocol):
     def download(self, repository: Repository, name: str, folder: Path, on_bytes: OnBytes) -> None:
         """Download one file into a folder; an interrupted download continues where it ended."""
 
+    def signed_url(self, file: CachedFile) -> str:
+        """Return a URL from which anybody may download a file for a while; it holds no credentials of this machine."""
+
 
 class Hub:
     """A hub that speaks the API of huggingface.co. Calls block."""
@@ -160,6 +164,18 @@ class Hub:
                 local_dir=folder,
                 tqdm_class=_reporter(on_bytes),
             )
+
+    def signed_url(self, file: CachedFile) -> str:
+        """Return the signed URL to which the hub redirects this machine; of a file that it sends itself, its plain one.
+
+        Raises:
+            VlmHyperBenchError: see `download`.
+        """
+        with self._errors_of(file.repo, file.commit):
+            from huggingface_hub import hf_hub_url
+
+            url = hf_hub_url(file.repo, file.name, revision=file.commit, endpoint=self._endpoint)
+            return str(self._api().get_hf_file_metadata(url=url, token=self._token).location)
 
     def _api(self) -> Any:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read once, when huggingface_hub is imported

@@ -1,7 +1,8 @@
-"""Send the files that an engine reads to its rented machine, and compare their hashes there.
+"""Bring the files that an engine reads to its rented machine, and compare their hashes there.
 
 That is done before the engine is loaded, with a limit of its own: a load begins with the files where the engine reads
-them, wherever it runs. The launcher sends what is missing then, the adapter's code, which only a gateway knows.
+them, wherever it runs. What the machine can download itself is not sent from here. The launcher sends what is missing
+then, the adapter's code, which only a gateway knows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from vlmhyperbench.environments.programs import Step, last_lines, run_step
+from vlmhyperbench.environments.rented_downloads import download_there
 from vlmhyperbench.environments.rented_records import RentedRecord
 from vlmhyperbench.environments.skypilot import log_of
 from vlmhyperbench.environments.ssh import SSH_VARIABLES
@@ -35,38 +37,48 @@ async def tell_no_bytes(done: int, total: int) -> None:
 
 async def send_files(
     record_file: Path,
-    paths: Collection[str],
+    paths: Collection[str] = (),
     *,
     known: Mapping[str, str] = MappingProxyType({}),
+    urls: Mapping[str, str] = MappingProxyType({}),
     sent: Sent = tell_no_bytes,
 ) -> None:
-    """Send files and folders unless they are there, each to its full path below the machine's folder of files.
+    """Bring files and folders unless they are there, each to its full path below the machine's folder of files.
 
     Args:
         record_file: The record of the machine, which notes what has arrived.
-        paths: Files and folders of this machine.
+        paths: Files and folders of this machine, besides the known ones.
         known: File → SHA-256, for those that were verified here already.
+        urls: File, one of the known → URL from which the machine may download it itself.
         sent: Is told of the bytes that have arrived.
 
     Raises:
         Unavailable: the transfer fails, takes too long, or a file has not arrived whole; code `transfer_failed`.
     """
     record = RentedRecord.read(record_file)
-    missing = [path for path in paths if path not in record.sent]
+    missing = [path for path in {**known, **dict.fromkeys(paths)} if path not in record.sent]
     if not missing:
         return
     try:
         async with asyncio.timeout(MAX_SEND_S):
-            await _send(record, list(_files_of(missing)), known, sent)
+            await _send(record, list(_files_of(missing)), known, urls, sent)
     except TimeoutError as error:
         message = f"The files of the model did not arrive within {MAX_SEND_S:g} s at the machine {record.name}."
         raise Unavailable(message, cure="Choose a region that is nearer.", code="transfer_failed") from error
     replace(record, sent=(*record.sent, *missing)).write()
 
 
-async def _send(record: RentedRecord, files: Sequence[Path], known: Mapping[str, str], sent: Sent) -> None:
-    done, total = 0, sum(file.stat().st_size for file in files)
-    await sent(done, total)
+async def _send(
+    record: RentedRecord, files: Sequence[Path], known: Mapping[str, str], urls: Mapping[str, str], sent: Sent
+) -> None:
+    total = sum(file.stat().st_size for file in files)
+    await sent(0, total)
+    offered = {file: urls[str(file)] for file in files if str(file) in urls}
+    fetched = await download_there(record, offered, known, lambda done: sent(done, total))
+    done = sum(file.stat().st_size for file in fetched)
+    files = [file for file in files if file not in fetched]
+    if not files:
+        return
     for batch in _batches(files):
         await _run(record, record.rented.rsync(record.hosts, list(map(str, batch)), record.rented.root))
         done += sum(file.stat().st_size for file in batch)

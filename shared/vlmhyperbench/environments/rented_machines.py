@@ -19,6 +19,7 @@ from vlmhyperbench.environments.installer import is_unreachable
 from vlmhyperbench.environments.interpreters import OWN_INTERPRETER, Interpreter
 from vlmhyperbench.environments.local_venv import prepared_virtualenv
 from vlmhyperbench.environments.programs import Step, last_lines, run_step
+from vlmhyperbench.environments.rented_downloads import FETCH
 from vlmhyperbench.environments.rented_records import RentedRecord, held, record_file
 from vlmhyperbench.environments.resolving import packages_of, resolved
 from vlmhyperbench.environments.skypilot import log_of, rent, skypilot_spec
@@ -63,7 +64,7 @@ async def prepared_rented(spec: RentedSpec, workshop: Workshop, *, tell: Tell) -
         replace(record, machine=machine, packages=packages).write()
         yield Prepared(
             key=rented_key(spec, whole),
-            python=python_of(machine),
+            python=machine.python,
             python_version=version,
             packages=packages,
             lock_fd=lock_fd,
@@ -89,11 +90,6 @@ async def plan_rented(spec: RentedSpec, workshop: Workshop, *, tell: Tell) -> st
 def rented_key(spec: RentedSpec, whole: str) -> str:
     """Return the key of what runs on a rented machine."""
     return short_key(["remote", whole, spec.python, spec.cloud, spec.accelerators, spec.image])
-
-
-def python_of(machine: Machine) -> str:
-    """Return the path of the engine's interpreter on the machine."""
-    return f"{machine.home}/{FOLDER}/environment/bin/python"
 
 
 def _new_name() -> str:
@@ -125,10 +121,10 @@ async def _install(
     packages = record.file.with_suffix(".txt")
     packages.write_text(whole, encoding="utf-8")
     try:
-        await run(machine.rsync(record.hosts, [str(packages), str(INIT)], machine.root))
+        await run(machine.rsync(record.hosts, [str(packages), str(INIT), str(FETCH)], machine.root))
     finally:
         packages.unlink()
-    uv, python = f"{machine.home}/{_UV}", python_of(machine)
+    uv, python = f"{machine.home}/{_UV}", machine.python
     await there(uv, "venv", "--no-project", "--python", spec.python, f"{machine.home}/{FOLDER}/environment")
     flags = ("--no-deps", "--require-hashes", "--compile-bytecode", "-r", machine.sent(str(packages)))
     await there(uv, "pip", "install", "--no-progress", "--python", python, *flags)

@@ -62,6 +62,11 @@ class Machine:
         """Folder there below which every file that is sent lies at its full path."""
         return f"{self.home}/{FOLDER}/files"
 
+    @property
+    def python(self) -> str:
+        """Path of the engine's interpreter there."""
+        return f"{self.home}/{FOLDER}/environment/bin/python"
+
     def sent(self, path: str) -> str:
         """Return where a file of this machine lies there."""
         return self.root + path

@@ -13,7 +13,6 @@ from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.base import Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.own_wheels import GATEWAY
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.rented_files import Sent, send_files, tell_no_bytes
 from vlmhyperbench.environments.used import combined, record_platform, record_prepared
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench_sdk.gateway import EngineEnvironment, EngineIdentity
@@ -35,19 +34,6 @@ class PreparedTarget:
     """Distribution → where it comes from, for packages of others."""
     rented: Path | None = None
     """Record of the rented machine on which the engine will run; None: it runs on this one."""
-
-    async def send(self, hashes: Mapping[str, str], *, sent: Sent = tell_no_bytes) -> None:
-        """Send the files of the model to the engine's machine, if that is rented, before the engine is loaded.
-
-        Args:
-            hashes: Path of each file that the engine reads → its SHA-256, which was verified here.
-            sent: Is told of the bytes that have arrived.
-
-        Raises:
-            Unavailable: they do not arrive.
-        """
-        if self.rented is not None:
-            await send_files(self.rented, list(hashes), known=hashes, sent=sent)
 
     def on_record(self, engine: EngineIdentity | None) -> EngineIdentity | None:
         """Return what is recorded of an engine, with the packages of its adapter."""
