@@ -18,7 +18,7 @@ fi
 
 if ! docker info >/dev/null 2>&1; then
     nohup dockerd --pidfile "$room/dockerd.pid" >"$room/dockerd.log" 2>&1 &
-    for _ in $(seq 100); do docker info >/dev/null 2>&1 && break; sleep 0.1; done
+    for _ in $(seq 600); do docker info >/dev/null 2>&1 && break; sleep 0.1; done
     docker info >/dev/null || { tail -n 20 "$room/dockerd.log" >&2; say "Docker's daemon does not start here."; exit 1; }
 fi
 

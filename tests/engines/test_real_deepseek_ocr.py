@@ -14,6 +14,7 @@ from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 WINDOW = 30
+pytestmark = pytest.mark.timeout(900)  # an engine starts in it
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ TRANSITIONS: Mapping[tuple[ModelState, Event], ModelState] = {
 STOP_SECONDS = 5.0
 """How long an engine may take to end after SIGTERM."""
 
-EXPLAIN_SECONDS = 0.5
+EXPLAIN_SECONDS = 2.0
 """How long a broken connection waits for the engine to exit, since its exit explains the failure."""
 
 
