@@ -29,6 +29,14 @@ def store_of_skypilot() -> Path:
     return STORE
 
 
+def link_skypilot(folder: Path) -> None:
+    """Put SkyPilot into a folder of environments, without the records of machines that another run has left."""
+    folder.mkdir(exist_ok=True)
+    for entry in store_of_skypilot().iterdir():
+        if entry.name not in {"machines", "logs"}:
+            (folder / entry.name).symlink_to(entry)
+
+
 async def build(folder: Path) -> None:
     """Build it unless it is there."""
     async with prepared(skypilot_spec("runpod"), workshop_in(folder)) as ready:

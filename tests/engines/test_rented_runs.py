@@ -1,4 +1,7 @@
-"""Whole runs on rented machines: real SkyPilot, a provider on loopback, a stack whose worker rents, and is killed."""
+"""Whole runs on rented machines: real SkyPilot, a provider on loopback, a stack whose worker rents, and is killed.
+
+The weights lie in S3, from where the machines download them.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ from typing import Any
 import pytest
 from uv import find_uv_bin
 
-from tests.engines.rented import store_of_skypilot
+from tests.engines.rented import link_skypilot, store_of_skypilot
 from tests.support.audit import audit
-from tests.support.rented import KEY, Machine, Provider, serve_provider
+from tests.support.bucket import SECRET, LoopbackBucket, serve_bucket
+from tests.support.rented import KEY, Machine, Provider, address_for_machines, serve_provider
 from tests.support.stack import Stack, running_stack, until
+from vlmhyperbench_tiny_doc_vlm import path
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -32,6 +37,13 @@ RENTED = {
     "instance_type": "1x_L4_SECURE",
     "accelerators": "L4:1",
 }
+FILES = {"weights": "tiny-doc-vlm-q8_0.gguf", "mmproj": "tiny-doc-vlm-mmproj-f16.gguf"}
+MODEL = f"""\
+backends: [llamacpp-rented]
+engine_params: {{n_ctx: 1024, parallel: 4, threads: 1}}
+s3: {{prefix: 's3://models/tiny'}}
+files: {json.dumps(FILES)}
+"""
 BACKEND = f"""\
 description: llama.cpp on a rented machine.
 default_backend_class: llamacpp
@@ -40,7 +52,7 @@ environment:
     cloud: runpod
     accelerators: L4:1
     max_hourly_cost_usd: 1.0
-    max_idle_minutes: 0.1
+    max_idle_minutes: 0.25
     requirements: [xllamacpp=={XLLAMACPP}]
 """
 
@@ -53,17 +65,22 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 
 @pytest.fixture(scope="module")
-def stack(registries: Path, provider: Provider) -> Iterator[Stack]:
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackBucket]:
+    store_of_skypilot()
+    with address_for_machines() as address, serve_bucket(tmp_path_factory.mktemp("s3"), address) as served:
+        served.put("models/tiny", {name: path(name, "0.2").read_bytes() for name in FILES.values()})
+        yield served
+
+
+@pytest.fixture(scope="module")
+def stack(registries: Path, provider: Provider, bucket: LoopbackBucket) -> Iterator[Stack]:
     """A stack that has SkyPilot, and a model that runs on rented machines only."""
     (registries / "backends" / "llamacpp-rented.yaml").write_text(BACKEND)
-    model = (registries / "models" / "tiny-doc-vlm-0.2-q8.yaml").read_text()
-    (registries / "models" / "rented.yaml").write_text(model.replace("[llamacpp]", "[llamacpp-rented]"))
+    (registries / "models" / "rented.yaml").write_text(MODEL)
     with running_stack(registries, **provider.variables) as running:
-        environments = running.home.root / "environments"
-        environments.mkdir(exist_ok=True)
-        for entry in store_of_skypilot().iterdir():
-            if entry.name != "machines":
-                (environments / entry.name).symlink_to(entry)
+        bucket.store_secrets(running.home.root / "secrets")
+        cli(running, "models", "fetch", "rented")
+        link_skypilot(running.home.root / "environments")
         yield running
 
 
@@ -129,14 +146,21 @@ def file_of(stack: Stack, run_id: Any, name: str) -> str:
 
 
 def test_a_run_survives_the_loss_of_its_worker_and_records_the_machine_that_was_rented(
-    stack: Stack, provider: Provider
+    stack: Stack, provider: Provider, bucket: LoopbackBucket
 ) -> None:
-    before = len(provider.rented)
+    before, sent = len(provider.rented), bucket.sent
     run_id = started(stack, DOCUMENTS)
     stack.wait_done(run_id, 1, timeout_s=RENT_S)
     [machine] = provider.rented[before:]
     [record] = records(stack)
     assert machine.name.startswith(record.stem)
+    weights = [path(name, "0.2").read_bytes() for name in FILES.values()]
+    assert sum(map(len, weights)) <= bucket.sent - sent < 2 * sum(map(len, weights)), "the machine, and nobody else"
+    arrived = machine.folder / "upper/root/vlmhyperbench/files"
+    for name, content in zip(FILES.values(), weights, strict=True):
+        [there] = arrived.rglob(name)
+        assert there.read_bytes() == content
+    assert not [file for file in arrived.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
     [listed] = [row for row in cli(stack, "envs", "list") if row["key"] == record.stem]
     assert listed["kind"] == "remote"
     stack.wait_done(run_id, 50, timeout_s=RENT_S)
@@ -169,7 +193,9 @@ def test_a_run_survives_the_loss_of_its_worker_and_records_the_machine_that_was_
     report = file_of(stack, run_id, "report.html")
     for shown in ("tunnel", "1x_L4_SECURE", "L4:1", "runpod"):
         assert shown in report
-    assert KEY not in stack.logs()
+    written = stack.logs() + "".join(record.read_text() for record in records(stack))
+    assert KEY not in written
+    assert SECRET not in written
 
     # The engine is still loaded there: the next run rents nothing. It is cancelled, and the machine is returned.
     stack.wait_done(next_id, 20, timeout_s=RENT_S)

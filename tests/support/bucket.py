@@ -72,8 +72,8 @@ class LoopbackBucket:
 
 
 @contextmanager
-def serve_bucket(root: Path) -> Iterator[LoopbackBucket]:
-    """Serve the folder until the block ends."""
+def serve_bucket(root: Path, address: str = "127.0.0.1") -> Iterator[LoopbackBucket]:
+    """Serve the folder at an address of this machine until the block ends."""
     root.mkdir(parents=True, exist_ok=True)
     bucket = LoopbackBucket(root)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -83,14 +83,14 @@ def serve_bucket(root: Path) -> Iterator[LoopbackBucket]:
         subprocess.Popen(
             [*command, "--config", "", "--dir-cache-time", "0"], stderr=subprocess.PIPE, text=True
         ) as server,
-        socketserver.ThreadingTCPServer(("127.0.0.1", 0), _relay_to(port, bucket)) as relay,
+        socketserver.ThreadingTCPServer((address, 0), _relay_to(port, bucket)) as relay,
     ):
         assert server.stderr is not None
         for line in server.stderr:
             if "Starting s3 server" in line:
                 break
         relay.daemon_threads = True
-        bucket.url = f"http://127.0.0.1:{relay.server_address[1]}"
+        bucket.url = f"http://{address}:{relay.server_address[1]}"
         thread = threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.01})
         reader = threading.Thread(target=server.stderr.read)  # the server must not wait for a full pipe
         thread.start()

@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -254,6 +255,17 @@ def serve_provider(folder: Path, *, uv: str) -> Provider:
     (catalogue / "common" / "accelerators.csv").write_text("AcceleratorName,Clouds\nL4,\"['RunPod']\"\n")
     (catalogue / "common" / "metadata.csv").write_text("GPU,MemoryGB,Manufacturer\nL4,24,NVIDIA\n")
     return Provider(folder / "machines", uv=uv)
+
+
+@contextmanager
+def address_for_machines() -> Iterator[str]:
+    """Yield an address at which machines reach this one, and nobody outside of it does."""
+    address = "10.213.255.1"
+    _run("ip", "address", "replace", f"{address}/32", "dev", "lo")
+    try:
+        yield address
+    finally:
+        _run("ip", "address", "delete", f"{address}/32", "dev", "lo")
 
 
 def _free_network() -> int:

@@ -56,7 +56,7 @@ async def download_there(
         ) as child:
             child.stdin.write(json.dumps(order).encode() + b"\n")
             while text := (await child.stdout.readline()).decode("utf-8", "replace"):
-                if not text.startswith("{"):  # of ssh, or of an interpreter that fails
+                if not (text.startswith("{") and text.endswith("}\n")):  # of ssh, or cut with the connection
                     log.write(text)
                     continue
                 line = json.loads(text)
