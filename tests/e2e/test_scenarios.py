@@ -3,13 +3,14 @@
 import itertools
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from tests.support.audit import audit
+from tests.support.http_servers import QuietServer
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import until
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
@@ -146,7 +147,7 @@ class Recorder(BaseHTTPRequestHandler):
 @pytest.fixture
 def recorder():
     """Return the URL of a server that keeps what it is asked."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+    server = QuietServer(("127.0.0.1", 0), Recorder)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1"
     server.shutdown()

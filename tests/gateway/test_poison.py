@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from tests.support.http_servers import QuietServer
 from tests.support.poison import STREAMS, WHOLE, Outcome, Poison
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.testing.gateways import GatewayProcess, GatewayResponse
@@ -41,7 +42,7 @@ class _Engine(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[GatewayProcess]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Engine) as server, GatewayProcess("--allow-loopback") as process:
+    with QuietServer(("127.0.0.1", 0), _Engine) as server, GatewayProcess("--allow-loopback") as process:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         params: dict[str, JsonValue] = {"url": f"http://127.0.0.1:{server.server_port}"}
         assert process.load(LoadRequest(model="m", backend_class="openai", engine_params=params)).status == 200

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
@@ -21,6 +21,7 @@ import pytest
 from tests.shared.exchange.exported_run import RUN, exported, result, results, run
 from tests.shared.exchange.reading import answers
 from tests.shared.reports.builders import thumbnail
+from tests.support.http_servers import QuietServer
 from tests.support.processes import PATIENCE_S
 from tests.support.wording import Wording
 from vlmhyperbench.cli.main import main
@@ -99,7 +100,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         def log_message(self, *args: object) -> None:
             """Print nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with QuietServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         monkeypatch.setenv("VLMHB_API_URL", f"http://127.0.0.1:{server.server_port}")

@@ -6,13 +6,14 @@ import shutil
 import subprocess
 import sys
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from threading import Thread
 
 import pytest
 
 from tests.support.channels import SERIES, VERSION, index, make_conda, make_python
 from tests.support.environments import lines_of_logs, workshop_in
+from tests.support.http_servers import QuietServer
 from tests.support.wheels import make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.environments.preparing import prepared
@@ -141,7 +142,7 @@ def served(request, channel, monkeypatch):
         yield
         return
     handler = partial(SimpleHTTPRequestHandler, directory=str(channel.parent))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with QuietServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("CONDA_CHANNEL_ALIAS", f"http://127.0.0.1:{server.server_port}")
         yield

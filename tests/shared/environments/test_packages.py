@@ -9,13 +9,14 @@ import ssl
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.support.environments import workshop_in
+from tests.support.http_servers import QuietServer
 from tests.support.processes import eventually
 from tests.support.repositories import commit, git, write_project
 from tests.support.wheels import make_wheel
@@ -352,7 +353,7 @@ def private(project, tmp_path, monkeypatch):
     git(tmp_path, "clone", "--quiet", "--bare", str(project), str(tmp_path / "served" / "project.git"))
     git(tmp_path / "served" / "project.git", "update-server-info")
     handler = type("Handler", (PrivateServer,), {"root": tmp_path / "served", "heads": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = QuietServer(("127.0.0.1", 0), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)
     server.socket = context.wrap_socket(server.socket, server_side=True)
