@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import sys
+import time
 from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,6 +34,12 @@ LINE_BYTES = 1024 * 1024
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """Where Linux says which boot this is; all containers of a machine share it."""
+
+_EXEC_S = 5.0
+"""How long one process is waited for; what takes milliseconds, unless it is not scheduled."""
+
+_NO_PROGRAM = 0x00200000 | 0x4
+"""PF_KTHREAD and PF_EXITING of the kernel's flags of a task."""
 
 _CREDENTIALS = re.compile(
     r"^(VLMHB_.*|PG(PASSWORD|PASSFILE|SERVICE.*)|.*(DATABASE|REDIS|BROKER|POSTGRES|VALKEY)_?(URL|DSN|URI)"
@@ -83,7 +90,25 @@ def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[by
     """
     for folder in proc.glob("[0-9]*"):
         with suppress(OSError):
-            yield int(folder.name), frozenset((folder / "environ").read_bytes().split(b"\0"))
+            yield int(folder.name), frozenset(_environment_of(folder).split(b"\0"))
+
+
+def _environment_of(folder: Path) -> bytes:
+    """Return the environment of a process; while it replaces its program it has none, so wait until it has."""
+    found = (folder / "environ").read_bytes()
+    give_up_at = time.monotonic() + _EXEC_S
+    while not found and time.monotonic() < give_up_at:
+        has_none = not _is_in_exec(folder)
+        found = (folder / "environ").read_bytes()
+        if has_none:
+            break
+    return found
+
+
+def _is_in_exec(folder: Path) -> bool:
+    """Return whether the program has no environment yet; threads of the kernel and dead processes never get one."""
+    fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+    return fields[0] not in {b"Z", b"X"} and not int(fields[6]) & _NO_PROGRAM and int(fields[48]) == 0
 
 
 def boot_id() -> str:

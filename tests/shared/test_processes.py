@@ -48,6 +48,22 @@ async def test_a_child_inherits_no_credentials(monkeypatch: pytest.MonkeyPatch) 
     assert seen["PATH"] == os.environ["PATH"]
 
 
+def _marked(variable: bytes) -> set[int]:
+    return {pid for pid, variables in processes.environments() if variable in variables}
+
+
+def test_a_process_is_known_by_its_variables_even_while_it_replaces_its_program() -> None:
+    again = 'exec sh -c "$0" "$0"'
+    with subprocess.Popen(["sh", "-c", again, again], env={"PATH": os.environ["PATH"], "MARK": "of a test"}) as process:
+        try:
+            marked = [
+                {pid for pid, found in processes.environments() if b"MARK=of a test" in found} for _ in range(200)
+            ]
+        finally:
+            process.kill()
+    assert marked == [{process.pid}] * 200
+
+
 async def test_a_child_leads_its_own_process_group() -> None:
     async with await processes.start_child(python(HOLD)) as child:
         assert await child.stdout.readline() == b"up\n"
