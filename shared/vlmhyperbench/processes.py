@@ -95,20 +95,18 @@ def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[by
 
 def _environment_of(folder: Path) -> bytes:
     """Return the environment of a process; while it replaces its program it has none, so wait until it has."""
-    found = (folder / "environ").read_bytes()
     give_up_at = time.monotonic() + _EXEC_S
-    while not found and time.monotonic() < give_up_at:
-        has_none = not _is_in_exec(folder)
-        found = (folder / "environ").read_bytes()
-        if has_none:
+    while not (found := (folder / "environ").read_bytes()):
+        if _has_no_environment(folder) or time.monotonic() > give_up_at:
             break
     return found
 
 
-def _is_in_exec(folder: Path) -> bool:
-    """Return whether the program has no environment yet; threads of the kernel and dead processes never get one."""
+def _has_no_environment(folder: Path) -> bool:
+    """Return whether a process is a kernel thread, has ended, or was given no variable; not if it has none for now."""
     fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-    return fields[0] not in {b"Z", b"X"} and not int(fields[6]) & _NO_PROGRAM and int(fields[48]) == 0
+    env_start, env_end = int(fields[47]), int(fields[48])
+    return fields[0] in {b"Z", b"X"} or bool(int(fields[6]) & _NO_PROGRAM) or env_start == env_end != 0
 
 
 def boot_id() -> str:

@@ -59,7 +59,7 @@ def _open(page: Page, address: str) -> None:
 
 
 def _wait(page: Page, holds: str, argument: object = None) -> None:
-    """Wait until a function holds. Playwright.s own waiting evaluates a string, which the report forbids."""
+    """Wait until a function holds. Playwright's own waiting evaluates a string, which the report forbids."""
     until(lambda: page.evaluate(holds, argument), holds, PATIENCE_S)
 
 

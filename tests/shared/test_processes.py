@@ -64,6 +64,16 @@ def test_a_process_is_known_by_its_variables_even_while_it_replaces_its_program(
     assert marked == [{process.pid}] * 200
 
 
+def test_a_process_without_variables_and_one_that_has_ended_are_not_waited_for() -> None:
+    with subprocess.Popen(["sleep", "300"], env={}) as process:
+        listed = dict(processes.environments())[process.pid]
+        process.kill()
+        wait_until_ended(process.pid)
+        ended = dict(processes.environments()).get(process.pid)
+    assert listed == {b""}
+    assert ended in (None, {b""})
+
+
 async def test_a_child_leads_its_own_process_group() -> None:
     async with await processes.start_child(python(HOLD)) as child:
         assert await child.stdout.readline() == b"up\n"
