@@ -105,8 +105,8 @@ def _environment_of(folder: Path) -> bytes:
 def _has_no_environment(folder: Path) -> bool:
     """Return whether a process is a kernel thread, has ended, or was given no variable; not if it has none for now."""
     fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-    env_start, env_end = int(fields[47]), int(fields[48])
-    return fields[0] in {b"Z", b"X"} or bool(int(fields[6]) & _NO_PROGRAM) or env_start == env_end != 0
+    is_dead, is_laid_out = fields[0] in {b"Z", b"X"}, fields[23] != b"0"  # where its code starts is noted last
+    return is_dead or bool(int(fields[6]) & _NO_PROGRAM) or (is_laid_out and fields[47] == fields[48])
 
 
 def boot_id() -> str:
