@@ -55,7 +55,7 @@ def fetch(file: dict[str, Any], arrived: Arrived) -> str | None:
         with part.open("wb") as out:
             while size < file["size_bytes"] and fruitless < _TRIES and host not in arrived.unreachable:
                 before = size
-                time.sleep(fruitless)
+                time.sleep(fruitless)  # one second longer after each try that brought nothing
                 try:
                     for piece in pieces(file["url"], size, file["size_bytes"]):
                         out.write(piece)
