@@ -102,6 +102,18 @@ def _cores(given: object) -> object:
     return parse_cores(given) if isinstance(given, str) else given
 
 
+def _words(given: object) -> object:
+    return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else given
+
+
+def _groups(given: object) -> object:
+    return tuple(_words(group) for group in given.split(";") if group.strip()) if isinstance(given, str) else given
+
+
+_Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+_Gangs = Annotated[tuple[tuple[str, ...], ...], NoDecode, BeforeValidator(_groups)]
+
+
 class Settings(BaseSettings):
     """Settings of one process, from variables `VLMHB_<NAME>`; nested ones as `VLMHB_TIMERS__LEASE_S`."""
 
@@ -155,6 +167,15 @@ class Settings(BaseSettings):
     inference_cores: Annotated[frozenset[int], NoDecode, BeforeValidator(_cores)] = frozenset()
     """Cores of an inference worker, its engine and its load generator, in the kernel's list format (`0-3,8`); empty:
     all. Two workers of one machine measure at the same time only if they share no cores and no devices."""
+    devices: _Words = ()
+    """Devices of an inference worker, by UUID: all that it and its engines see. Empty: all of the machine."""
+    gangs: _Gangs = ()
+    """Groups of GPUs, by number or UUID, each of which gets one inference worker (`0,1;2,3`); any other GPU gets a
+    worker of its own."""
+    slots: int = Field(default=1, ge=1, le=1024)
+    """Number of inference workers of a machine without GPUs, which divide its cores and its memory."""
+    inventory: Path | None = None
+    """File of declared devices, behind which no hardware stands; they take the place of the machine's devices."""
     timers: Timers = Timers()
 
     @property

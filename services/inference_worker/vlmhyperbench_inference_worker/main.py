@@ -12,8 +12,8 @@ from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
+from vlmhyperbench.worker.devices import devices_of_worker, show_only
 from vlmhyperbench.worker.ground import pin
-from vlmhyperbench.worker.machine import devices
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import EvidenceFolder
@@ -31,12 +31,19 @@ def main() -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Run the worker until a signal ends it."""
+    """Run the worker until a signal ends it.
+
+    Raises:
+        NotFound: the machine does not have a device that the settings name.
+        Conflict: another worker holds one of the devices.
+    """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the engine counts GPUs as NVML does
+    devices = devices_of_worker(settings)
+    show_only(devices)  # before anything starts that is to see no other
     pin(settings.inference_cores)  # before anything starts that is to inherit it
     standby = Standby(settings.home / "work" / settings.worker_name)
     evidence = EvidenceFolder(settings.home / "evidence" / settings.worker_name)
-    bench = Bench(devices=devices(), fleet=Fleet(), standby=standby, evidence=evidence)
+    bench = Bench(devices=devices, fleet=Fleet(), standby=standby, evidence=evidence)
 
     async def start(context: WorkerContext) -> None:
         standby.refill()

@@ -87,7 +87,7 @@ class Watch:
         self._file: IO[bytes] | None = None
         self._strangers_since_ns: float = float("inf")
         """Since when other processes use the accelerators, as far as NVML says it."""
-        self._gpus = [device.no for device in devices if device.kind == "gpu"]
+        self._gpus = [device.uuid for device in devices if device.kind == "gpu" and not device.is_declared]
         self._interval_s = interval_s
         self._samples: list[DeviceSample] = []
         """Only the sampler appends, one whole sample at a time, so another thread may copy the list at any instant."""

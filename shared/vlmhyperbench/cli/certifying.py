@@ -80,9 +80,10 @@ async def _certify(
     settings: Settings, target: ModelTarget, load_timeout_s: float, *, with_baseline: bool, output: OutputFlags
 ) -> BackendCertificate:
     from vlmhyperbench.certifying.checking import Candidate, certify  # imports the HTTP client and the load generator's
-    from vlmhyperbench.worker.machine import devices, machine
+    from vlmhyperbench.worker.devices import devices_of_worker
+    from vlmhyperbench.worker.machine import machine
 
-    cache, logs, seen = open_cache(), settings.logs_dir, devices()
+    cache, logs, seen = open_cache(), settings.logs_dir, devices_of_worker(settings)
 
     def report(line: str) -> None:
         note(f"{target.backend}: {line}", output)

@@ -76,7 +76,7 @@ class Shards:
 
 
 async def assigned(session: AsyncSession, worker_id: UUID) -> list[Assigned]:
-    """Read the jobs that wait for this worker to claim them, oldest first."""
+    """Read the jobs that wait for this worker to claim them, oldest first; none for a device in quarantine."""
     rows = await session.execute(text(_ASSIGNED), {"worker": worker_id})
     return [Assigned(job_id=row.id, attempt_id=row.attempt_id) for row in rows]
 
@@ -212,7 +212,10 @@ async def missing_ordinals(session: AsyncSession, job: JobView, *, phase: int | 
 
 
 _ASSIGNED = """
-SELECT id, attempt_id FROM job WHERE worker_id = :worker AND state = 'ASSIGNED' ORDER BY assigned_at, id
+SELECT j.id, j.attempt_id FROM job j WHERE j.worker_id = :worker AND j.state = 'ASSIGNED'
+  AND NOT EXISTS (SELECT FROM reservation r JOIN device d ON d.worker_id = r.worker_id AND d.no = r.device
+                  WHERE r.attempt_id = j.attempt_id AND d.state <> 'OK')
+ORDER BY j.assigned_at, j.id
 """
 
 _RUNNING = """

@@ -105,9 +105,13 @@ def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: floa
 
 
 def _failed(job: JobView, outcome: Failed, draw: float) -> _Ending:
+    if not outcome.is_charged:
+        said: JsonObject = {"code": outcome.code, "message": outcome.message}
+        document: JsonObject = {"kind": "failed", "fails": job.fails, **said}
+        return _Ending(event=JobEvent.CRASH, outcome=document, fails=job.fails, alert=said)
     fails = job.fails + 1
     error = {} if outcome.error is None else {"error": outcome.error}
-    document: JsonObject = {"kind": "failed", "code": outcome.code, "message": outcome.message, "fails": fails, **error}
+    document = {"kind": "failed", "code": outcome.code, "message": outcome.message, "fails": fails, **error}
     if is_given_up(fails=fails, done=job.done, is_permanent=outcome.permanent):
         return _Ending(event=JobEvent.FAIL, outcome=document, fails=fails)
     event = JobEvent.LEASE_EXPIRED if outcome.code == LEASE_EXPIRED else JobEvent.CRASH

@@ -145,12 +145,14 @@ _EARLY = [kind.value for kind, step in STEPS.items() if step.writes_facts or ste
 
 _DEVICES = """
 SELECT d.worker_id, d.no, d.memory_bytes,
-       NOT EXISTS (
+       d.state = 'OK' AND NOT EXISTS (
          SELECT 1 FROM reservation r WHERE r.worker_id = d.worker_id AND r.device = d.no) AS is_free
 FROM device d JOIN worker w ON w.id = d.worker_id WHERE w.state = 'LIVE' ORDER BY d.no
 """
 
-_GROUND = """COALESCE(w.machine_id, w.host) AS machine, w.cores,
+# Declared devices say nothing of this machine, whose cores all of them share: each counts as a machine of its own.
+_GROUND = """CASE WHEN w.is_declared THEN 'declared ' || w.id ELSE COALESCE(w.machine_id, w.host) END AS machine,
+       w.cores,
        ARRAY(SELECT d.uuid FROM device d WHERE d.worker_id = w.id AND d.kind = 'gpu') AS gpus"""
 
 _INFERRING = f"""
@@ -227,7 +229,7 @@ _LOCK_DEVICE = "SELECT no FROM device WHERE worker_id = :worker AND no = :device
 _RESERVE = """
 INSERT INTO reservation (attempt_id, worker_id, device, job_id, bytes, is_exclusive)
 SELECT :attempt, d.worker_id, d.no, :job, :bytes, :exclusive FROM device d
-WHERE d.worker_id = :worker AND d.no = :device
+WHERE d.worker_id = :worker AND d.no = :device AND d.state = 'OK'
   AND NOT EXISTS (SELECT 1 FROM reservation r WHERE r.worker_id = d.worker_id AND r.device = d.no
                     AND (r.is_exclusive OR :exclusive))
   AND d.memory_bytes >= :bytes + (SELECT COALESCE(sum(r.bytes), 0) FROM reservation r

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
@@ -25,7 +25,7 @@ WorkerState = Literal["LIVE", "DRAINING", "GONE"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDevice:
-    """A GPU, or the one CPU slot, that a worker offers."""
+    """A GPU, a MIG slice of one, or a CPU slot, that a worker offers."""
 
     no: int
     kind: Literal["gpu", "cpu"]
@@ -48,8 +48,12 @@ async def register(
     version: str,
     devices: Sequence[NewDevice] = (),
     ground: Ground | None = None,
+    is_declared: bool = False,
 ) -> WorkerView:
-    """Add a LIVE worker with its devices; earlier boots with the same name, kind and host become GONE."""
+    """Add a LIVE worker with its devices; earlier boots with the same name, kind and host become GONE.
+
+    A device that is quarantined stays so, whichever worker offers it.
+    """
     await session.execute(
         update(_WORKER)
         .where(_WORKER.c.name == name, _WORKER.c.kind == kind, _WORKER.c.host == host, _WORKER.c.state.in_(_PRESENT))
@@ -71,11 +75,13 @@ async def register(
             resident=[],
             machine_id=ground.machine if ground else None,
             cores=sorted(ground.cores) if ground else None,
+            is_declared=is_declared,
         )
         .returning(*_WORKER.c)
     )
     if devices:
         await session.execute(insert(_DEVICE), [{"worker_id": worker_id, **asdict(device)} for device in devices])
+        await session.execute(text(_STAY_QUARANTINED), {"worker": worker_id})
     return view_of(WorkerView, added.one())
 
 
@@ -134,3 +140,37 @@ async def devices_of(session: AsyncSession, worker_ids: Sequence[UUID]) -> list[
     """Read the devices of these workers, by worker and number."""
     statement = select(_DEVICE).where(_DEVICE.c.worker_id.in_(worker_ids)).order_by(_DEVICE.c.worker_id, _DEVICE.c.no)
     return await fetch_all(session, DeviceView, statement)
+
+
+async def quarantine(session: AsyncSession, worker_id: UUID, *, uuid: str, reason: str) -> bool:
+    """Quarantine a device of a worker, and return whether it was not quarantined before."""
+    values = {"worker": worker_id, "uuid": uuid, "reason": reason}
+    return (await session.execute(text(_QUARANTINE), values)).first() is not None
+
+
+async def release_device(session: AsyncSession, uuid: str, *, by: str) -> bool | None:
+    """Let a quarantined device get jobs again; False if it was not quarantined, None if no worker has offered it."""
+    if (await session.execute(text(_RELEASE), {"uuid": uuid, "by": by})).first() is not None:
+        return True
+    known = await session.execute(select(_DEVICE.c.uuid).where(_DEVICE.c.uuid == uuid).limit(1))
+    return None if known.first() is None else False
+
+
+_QUARANTINE = """
+UPDATE device SET state = 'QUARANTINED', state_reason = :reason, state_since = now(),
+                  state_by = (SELECT name FROM worker WHERE id = :worker)
+WHERE worker_id = :worker AND uuid = :uuid AND state = 'OK' RETURNING no
+"""
+
+_RELEASE = """
+UPDATE device SET state = 'OK', state_reason = NULL, state_by = :by, state_since = now()
+WHERE uuid = :uuid AND state = 'QUARANTINED' RETURNING no
+"""
+
+_STAY_QUARANTINED = """
+UPDATE device own SET state = earlier.state, state_reason = earlier.state_reason, state_by = earlier.state_by,
+                      state_since = earlier.state_since
+FROM device earlier
+WHERE own.worker_id = :worker AND earlier.uuid = own.uuid AND earlier.worker_id <> own.worker_id
+  AND earlier.state = 'QUARANTINED'
+"""

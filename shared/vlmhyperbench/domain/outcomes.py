@@ -52,6 +52,8 @@ class Failed:
     permanent: bool = False
     error: JsonObject | None = None
     """A server's error in the form of the API's `RequestError`, if no row of the run has it."""
+    is_charged: bool = True
+    """Whether it counts against the job's budget; not where a device has failed, which raises an alert instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ import json
 import random
 import shutil
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from vlmhyperbench.db import claims, finishing, runs
 from vlmhyperbench.domain.graph import STOPPABLE
@@ -31,11 +33,23 @@ _WATCH_SHARE = 0.05
 """Interval of checks for cancellation and stalling, as a share of the heartbeat."""
 
 
+FaultSince: TypeAlias = Callable[[float], Awaitable[Failed | None]]
+"""Returns what a fault of the worker's devices since a monotonic instant means for a job; None without a fault."""
+
+
+async def _no_fault(_: float) -> None:
+    """Report no fault, for workers without devices."""
+
+
 class ClaimRunner:
     """Runs one claim to its end; `sent_at` is the monotonic instant just before the claim was sent to the database."""
 
-    def __init__(self, job: ClaimedJob, handler: Handler, *, sent_at: float) -> None:
+    def __init__(
+        self, job: ClaimedJob, handler: Handler, *, sent_at: float, fault_since: FaultSince = _no_fault
+    ) -> None:
         self.job = job
+        self._sent_at = sent_at
+        self._fault_since = fault_since
         self._handler = handler
         self._timers = job.settings.timers
         self._renewed_at = sent_at
@@ -51,13 +65,24 @@ class ClaimRunner:
             watch = group.create_task(self._watch())
             await asyncio.wait({self._work})
             watch.cancel()
-            finished = None if self.job.fenced.is_set() else await self._finish(self._outcome(self._work))
+            finished = None if self.job.fenced.is_set() else await self._finish(await self._explained(self._work))
             lease.cancel()
         return finished
 
     def preempt(self) -> None:
         """Cancel the handler, since the worker ends and the time for draining is over."""
         self._end_with(Preempted(reason="drain"))
+
+    def lose_device(self, failed: Failed) -> None:
+        """Cancel the handler, since a device that it uses was quarantined."""
+        self.job.has_stalled = True  # the loaded target may hang, too
+        self._end_with(failed)
+
+    async def _explained(self, work: asyncio.Task[Outcome | None]) -> Outcome | Cancelled:
+        """Return the outcome; a failure while a device had a fault is that of the device, not of the job."""
+        outcome = self._outcome(work)
+        fault = await self._fault_since(self._sent_at) if isinstance(outcome, Failed) and outcome.is_charged else None
+        return fault or outcome
 
     def _end_with(self, verdict: Outcome | None) -> None:
         if self._work is not None and not self._work.done():

@@ -1,62 +1,151 @@
-"""The devices of a worker, and the file locks of the GPUs that its process tree uses."""
+"""The devices of a machine: its GPUs, the slots of a processor, or what a file declares; and those of one worker."""
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import os
-import re
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from vlmhyperbench.logs import get_logger
+import psutil
 
-_LOG = get_logger(__name__)
-_LOOK_AGAIN_S = 0.2
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker import nvml
+from vlmhyperbench.worker.inventory import read_inventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """A GPU, or the CPU slot of a machine without GPUs."""
+    """A GPU, a MIG slice of one, or a CPU slot."""
 
     no: int
+    """Its number among the devices of its machine."""
     kind: Literal["gpu", "cpu"]
     uuid: str
     name: str
     memory_bytes: int
+    numa_node: int | None = None
+    slice_of: str | None = None
+    """UUID of the GPU of a MIG slice."""
+    is_declared: bool = False
+    """Whether a file declares it and no hardware stands behind it."""
 
 
-async def lock_devices(folder: Path, devices: Sequence[DeviceInfo]) -> list[int]:
-    """Lock every GPU and return the open lock files; a CPU slot has no lock, since a CPU can be shared.
+def devices_of_machine(settings: Settings) -> list[DeviceInfo]:
+    """List the devices of this machine: the declared ones where an inventory is named, else GPUs, else CPU slots.
 
-    Children that inherit a file share its lock, which lasts as long as the process tree that uses the device. Waits
-    while an earlier process tree holds a lock.
+    Of the GPUs, those are listed that `CUDA_VISIBLE_DEVICES` leaves to this process.
+
+    Raises:
+        RegistryErrors: the inventory is not valid.
     """
-    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-    names = [re.sub(r"[^A-Za-z0-9-]", "_", device.uuid) for device in devices if device.kind == "gpu"]
-    return [await _lock(folder / f"{name}.lock") for name in names]
+    if settings.inventory is not None:
+        return [
+            DeviceInfo(
+                no=no, kind=item.kind, uuid=item.uuid, name=item.name, memory_bytes=item.memory_bytes, is_declared=True
+            )
+            for no, item in enumerate(read_inventory(settings.inventory))
+        ]
+    gpus = nvml.visible(nvml.inventory(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return [
+        DeviceInfo(
+            no=no,
+            kind="gpu",
+            uuid=gpu.uuid,
+            name=gpu.name,
+            memory_bytes=gpu.memory_bytes,
+            numa_node=gpu.numa_node,
+            slice_of=gpu.slice_of,
+        )
+        for no, gpu in enumerate(gpus)
+    ] or cpu_slots(settings.slots)
 
 
-async def _lock(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    has_waited = False
-    try:
-        while not _try_lock(descriptor):
-            if not has_waited:
-                _LOG.warning("worker.device_is_held", lock=str(path))
-                has_waited = True
-            await asyncio.sleep(_LOOK_AGAIN_S)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+def cpu_slots(count: int) -> list[DeviceInfo]:
+    """Divide the processor of this machine into slots with equal shares of its memory."""
+    memory_bytes, node = int(psutil.virtual_memory().total) // count, platform.node()
+    return [
+        DeviceInfo(
+            no=no,
+            kind="cpu",
+            uuid=f"cpu-{node}" + (f"-{no}" if count > 1 else ""),
+            name="cpu",
+            memory_bytes=memory_bytes,
+        )
+        for no in range(count)
+    ]
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def devices_of_worker(settings: Settings) -> list[DeviceInfo]:
+    """Return the devices that the settings give to a worker: those they name, or all of the machine.
+
+    Of CPU slots and MIG slices that nobody has divided among workers, it is the first.
+
+    Raises:
+        NotFound: the machine has no such device; the message names those that it has.
+        InvalidInput: they cannot be used together.
+        RegistryErrors: the inventory is not valid.
+    """
+    present = devices_of_machine(settings)
+    if settings.devices:
+        given = choose(present, settings.devices, setting="VLMHB_DEVICES")
+        check_together(given, setting="VLMHB_DEVICES")
+        return given
+    is_divided = len(present) > 1 and any(device.kind == "cpu" or device.slice_of for device in present)
+    return present[:1] if is_divided else present
+
+
+def choose(present: Sequence[DeviceInfo], named: Sequence[str], *, setting: str) -> list[DeviceInfo]:
+    """Return the devices that a setting names by UUID or by number.
+
+    Raises:
+        NotFound: the machine has no such device; the message names those that it has.
+        InvalidInput: one is named twice.
+    """
+    chosen: list[DeviceInfo] = []
+    for name in named:
+        device = next((device for device in present if name in (device.uuid, str(device.no))), None)
+        if device is None:
+            there = "; ".join(f"{device.no}: {device.uuid} ({device.name})" for device in present)
+            raise NotFound(
+                f"This machine has no device {name!r}, which {setting} names.",
+                cure=f"It has {there}.",
+                code="no_device",
+            )
+        if device in chosen:
+            raise InvalidInput(f"{setting} names the device {name!r} twice.", cure="Name it once.")
+        chosen.append(device)
+    return chosen
+
+
+def check_together(devices: Sequence[DeviceInfo], *, setting: str) -> None:
+    """Refuse devices that one worker cannot use together.
+
+    Raises:
+        InvalidInput: a MIG slice is together with other devices, or a CPU slot is.
+    """
+    if len(devices) == 1:
+        return
+    if any(device.slice_of for device in devices):
+        raise InvalidInput(
+            f"{setting} gives one worker a MIG slice together with other devices, and CUDA gives a process one slice.",
+            cure="Give each slice a worker of its own, or switch MIG off.",
+        )
+    if any(device.kind == "cpu" for device in devices):
+        raise InvalidInput(
+            f"{setting} gives one worker a CPU slot together with other devices; only GPUs are used together.",
+            cure="Give each slot a worker of its own.",
+        )
+
+
+def show_only(devices: Sequence[DeviceInfo]) -> None:
+    """Let this process and its children see only these devices, by UUID; of declared ones and CPU slots, no GPU.
+
+    CPU slots of a machine on which NVML finds no GPU change nothing, since an engine may know of other accelerators.
+    """
+    if any(device.is_declared for device in devices):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    elif gpus := [device.uuid for device in devices if device.kind == "gpu"]:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)

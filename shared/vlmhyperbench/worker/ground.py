@@ -21,8 +21,8 @@ _CORES = Path("/sys/devices/system/cpu")
 
 def ground(devices: Sequence[DeviceInfo], *, pids: Iterable[int] = ()) -> Ground:
     """Return the ground of this process, its children and the processes `pids`."""
-    cpus = frozenset().union(*(_affinity(pid) for pid in (0, *pids)))
-    cores = frozenset().union(*(_siblings(core) for core in cpus))
+    cpus = frozenset().union(*(affinity(pid) for pid in (0, *pids)))
+    cores = frozenset().union(*(siblings(core) for core in cpus))
     return Ground(
         machine=machine_id(),
         gpus=frozenset(device.uuid for device in devices if device.kind == "gpu"),
@@ -46,7 +46,7 @@ def pin(cores: frozenset[int]) -> None:
     """
     if not cores:
         return
-    free = _affinity(0)
+    free = affinity(0)
     if not cores <= free:
         missing = ", ".join(str(core) for core in sorted(cores - free))
         raise InvalidInput(
@@ -56,17 +56,18 @@ def pin(cores: frozenset[int]) -> None:
     os.sched_setaffinity(0, cores)
 
 
-def _affinity(pid: int) -> frozenset[int]:
+def affinity(pid: int) -> frozenset[int]:
+    """Return the hardware threads on which a process may run; 0 is this one."""
     try:
         return frozenset(os.sched_getaffinity(pid))
     except (OSError, AttributeError):  # the process has ended, or this system has no CPU affinity
         return frozenset()
 
 
-def _siblings(core: int) -> frozenset[int]:
+def siblings(core: int) -> frozenset[int]:
     """Return the hardware threads of a core's physical core, including itself."""
     try:
-        siblings = (_CORES / f"cpu{core}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
+        listed = (_CORES / f"cpu{core}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
     except OSError:
         return frozenset({core})
-    return parse_cores(siblings.strip()) | {core}
+    return parse_cores(listed.strip()) | {core}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,19 +13,11 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_sdk.types import JsonValue
 
 
-def devices() -> list[DeviceInfo]:
-    """List what an engine of this process sees: the GPUs that are left to it, or the machine's one CPU slot."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = [
-        DeviceInfo(no=gpu.no, kind="gpu", uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes)
-        for gpu in nvml.visible(nvml.inventory(), chosen, parents=nvml.mig_parents(chosen))
-    ]
-    memory = int(psutil.virtual_memory().total)
-    return gpus or [DeviceInfo(no=0, kind="cpu", uuid=f"cpu-{platform.node()}", name="cpu", memory_bytes=memory)]
-
-
 def machine(seen: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
-    """Describe this machine, with the devices that a worker uses; driver and CUDA are None without a GPU."""
+    """Describe this machine, with the devices that a worker uses; driver and CUDA are None without a GPU.
+
+    `declared` is there and true where a file declares the devices and no hardware stands behind them.
+    """
     frequency, driver = psutil.cpu_freq(), nvml.driver()
     return {
         "cpu_model": _cpu_model(),
@@ -35,6 +26,7 @@ def machine(seen: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
         "cpu_frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
         "memory_total_bytes": int(psutil.virtual_memory().total),
         "devices": [_described(device) for device in seen],
+        **({"declared": True} if any(device.is_declared for device in seen) else {}),
         "driver": driver.version if driver is not None else None,
         "cuda": driver.cuda if driver is not None else None,
         "kernel": platform.release(),

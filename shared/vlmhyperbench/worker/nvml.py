@@ -1,23 +1,35 @@
-"""Read NVIDIA GPUs through NVML; a machine without the driver has none."""
+"""Read NVIDIA GPUs and their MIG slices through NVML; a machine without the driver has none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pynvml
+
+from vlmhyperbench.logs import get_logger
+
+_LOG = get_logger(__name__)
+_PCI = Path("/sys/bus/pci/devices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU as NVML sees it."""
+    """A GPU as NVML sees it, or a MIG slice of one."""
 
     no: int
+    """Number of the GPU in NVML's order, which is that of the bus; slices of one GPU have the same."""
     uuid: str
     name: str
     memory_bytes: int
+    slice_of: str | None = None
+    """UUID of the GPU that it is a slice of; None: it is a whole GPU."""
+    numa_node: int | None = None
+    """The node of the machine's memory that it is attached to; None if the system does not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +43,8 @@ class Reading:
 
 
 @cache
-def _is_available() -> bool:
+def is_available() -> bool:
+    """Return whether this process can ask NVML."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -39,45 +52,88 @@ def _is_available() -> bool:
     return True
 
 
-def visible(gpus: Sequence[Gpu], chosen: str | None, *, parents: Mapping[str, str]) -> list[Gpu]:
+def visible(gpus: Sequence[Gpu], chosen: str | None) -> list[Gpu]:
     """Return the GPUs that `CUDA_VISIBLE_DEVICES` names by index or by the beginning of their UUID.
 
     The variable is read as CUDA reads it: without a value it names all GPUs, and an entry that names no GPU ends the
-    list. A MIG slice stands for its GPU, because NVML reports memory and energy of the whole GPU.
+    list. An entry that names a GPU in MIG mode names all its slices.
 
     Args:
-        gpus: every GPU of the machine.
+        gpus: every GPU of the machine, or its slices.
         chosen: the variable's value.
-        parents: UUID of a MIG slice → UUID of its GPU.
     """
     if chosen is None:
         return list(gpus)
     listed: list[Gpu] = []
-    for entry in (parents.get(part.strip(), part.strip()) for part in chosen.split(",")):
-        named = [gpu for gpu in gpus if entry and (str(gpu.no) == entry or gpu.uuid.startswith(entry))]
-        if len(named) != 1 or named[0] in listed:
+    for entry in (part.strip() for part in chosen.split(",")):
+        named = [gpu for gpu in gpus if entry and (str(gpu.no) == entry or _whole(gpu).startswith(entry))]
+        if not named or len({_whole(gpu) for gpu in named}) != 1:
+            named = [gpu for gpu in gpus if entry and gpu.slice_of and gpu.uuid.startswith(entry)]
+            if len(named) != 1:
+                break
+        if named[0] in listed:
             break
         listed += named
     return listed
 
 
 def inventory() -> list[Gpu]:
-    """List the GPUs of this machine, in NVML's order, which is that of the bus; empty without a driver."""
-    if not _is_available():
+    """List the GPUs of this machine, with the slices in the place of a GPU in MIG mode; empty without a driver.
+
+    A GPU that does not answer is left out, with a warning.
+    """
+    if not is_available():
         return []
-    gpus = []
-    for no in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(no)
-        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-        gpus.append(
-            Gpu(
-                no=no,
-                uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-                name=_text(pynvml.nvmlDeviceGetName(handle)),
-                memory_bytes=int(memory.total),
-            )
+    return [gpu for no in range(pynvml.nvmlDeviceGetCount()) for gpu in _answering(no)]
+
+
+def _answering(no: int) -> list[Gpu]:
+    try:
+        return _described(no, pynvml.nvmlDeviceGetHandleByIndex(no))
+    except pynvml.NVMLError as error:
+        _LOG.warning("gpu.does_not_answer", no=no, reason=str(error))
+        return []
+
+
+def _described(no: int, handle: Any) -> list[Gpu]:
+    uuid, node = _text(pynvml.nvmlDeviceGetUUID(handle)), _numa_node(handle)
+    slices = _slices(handle)
+    parts = [(handle, None)] if slices is None else [(part, uuid) for part in slices]
+    return [
+        Gpu(
+            no=no,
+            uuid=_text(pynvml.nvmlDeviceGetUUID(part)),
+            name=_text(pynvml.nvmlDeviceGetName(part)),
+            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(part).total),
+            slice_of=whole,
+            numa_node=node,
         )
-    return gpus
+        for part, whole in parts
+    ]
+
+
+def _slices(handle: Any) -> list[Any] | None:
+    """Return the handles of the MIG slices that this process may use; None for a GPU that is not in MIG mode."""
+    try:
+        current, _ = pynvml.nvmlDeviceGetMigMode(handle)
+    except pynvml.NVMLError:  # a GPU, or a driver, without MIG
+        return None
+    if current != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return None
+    slices = []
+    for number in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        with suppress(pynvml.NVMLError):  # no slice has this number, or this process may not use it
+            slices.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number))
+    return slices
+
+
+def _numa_node(handle: Any) -> int | None:
+    try:
+        domain, _, place = _text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower().partition(":")
+        node = int((_PCI / f"{domain[-4:]}:{place}" / "numa_node").read_text(encoding="ascii"))
+    except (pynvml.NVMLError, OSError, ValueError):
+        return None
+    return node if node >= 0 else None  # the kernel writes -1 where the machine does not say it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +147,7 @@ class Driver:
 
 def driver() -> Driver | None:
     """Return the driver of this machine's GPUs; None without one."""
-    if not _is_available():
+    if not is_available():
         return None
     try:
         cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
@@ -100,24 +156,12 @@ def driver() -> Driver | None:
         return None
 
 
-def mig_parents(chosen: str | None) -> dict[str, str]:
-    """Find the GPUs of the MIG slices that `CUDA_VISIBLE_DEVICES` names: UUID of the slice → UUID of its GPU."""
-    slices = [part.strip() for part in (chosen or "").split(",") if part.strip().startswith("MIG-")]
-    parents = {}
-    for uuid in slices if slices and _is_available() else []:
-        with suppress(pynvml.NVMLError):  # no slice of this machine has this UUID
-            parent = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(pynvml.nvmlDeviceGetHandleByUUID(uuid))
-            parents[uuid] = _text(pynvml.nvmlDeviceGetUUID(parent))
-    return parents
-
-
-def read(indices: Sequence[int]) -> Reading:
-    """Read the given GPUs once."""
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(no) for no in indices] if _is_available() else []
-    memory = _each(handles, lambda handle: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-    util = _each(handles, lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    power = _each(handles, lambda handle: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000)
-    heat = _each(handles, lambda handle: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+def read(uuids: Sequence[str]) -> Reading:
+    """Read the given GPUs or slices once; of a slice, the driver says the memory only."""
+    memory = _each(uuids, lambda handle: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    util = _each(uuids, lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    power = _each(uuids, lambda handle: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000)
+    heat = _each(uuids, lambda handle: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
     return Reading(
         memory_used_bytes=int(sum(memory)) if memory else None,
         util_percent=sum(util) / len(util) if util else None,
@@ -126,21 +170,38 @@ def read(indices: Sequence[int]) -> Reading:
     )
 
 
-def processes(indices: Sequence[int]) -> set[int]:
+def processes(uuids: Sequence[str]) -> set[int]:
     """Return the ids of the processes that compute on the given GPUs; empty where the driver does not say it."""
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(no) for no in indices] if _is_available() else []
     try:
-        return {int(user.pid) for handle in handles for user in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+        return {
+            int(user.pid)
+            for uuid in (uuids if is_available() else ())
+            for user in pynvml.nvmlDeviceGetComputeRunningProcesses(handle_of(uuid))
+        }
     except pynvml.NVMLError:
         return set()
 
 
-def _each(handles: Sequence[object], query: Callable[[object], float]) -> list[float]:
+@cache
+def handle_of(uuid: str) -> Any:
+    """Return NVML's handle of a GPU or a slice.
+
+    Raises:
+        pynvml.NVMLError: there is none, or it does not answer.
+    """
+    return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+
+
+def _each(uuids: Sequence[str], query: Callable[[Any], float]) -> list[float]:
     """Query every GPU; return nothing if one does not report it, because a sum over the others would be wrong."""
     try:
-        return [float(query(handle)) for handle in handles]
+        return [float(query(handle_of(uuid))) for uuid in (uuids if is_available() else ())]
     except pynvml.NVMLError:
         return []
+
+
+def _whole(gpu: Gpu) -> str:
+    return gpu.slice_of or gpu.uuid
 
 
 def _text(value: str | bytes) -> str:

@@ -14,7 +14,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from importlib.metadata import distributions, version
 from typing import Literal, TypeAlias
 from uuid import UUID, uuid4
@@ -31,7 +30,9 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren, forget_credentials
 from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerContext
-from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
+from vlmhyperbench.worker.device_locks import DeviceLocks, lock_devices
+from vlmhyperbench.worker.device_watch import DeviceWatch
+from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import ground
 from vlmhyperbench.worker.listening import open_ring_socket, run_doorbell
 from vlmhyperbench.worker.orphans import kill_orphans, label
@@ -62,6 +63,11 @@ async def run_worker(
 
     `slots` is the maximum number of jobs at a time, `children` that of their CPU processes. `on_start` is awaited once
     the worker is registered, `on_stop` when its last job has ended.
+
+    Raises:
+        Conflict: another worker holds one of the devices (code `device_in_use`).
+        NotReady: no stack is known.
+        Unavailable: the storage cannot be used.
     """
     forget_credentials()
     boot_id = uuid4()
@@ -69,6 +75,7 @@ async def run_worker(
     for pid in kill_orphans(own_label):
         _LOG.warning("worker.orphan_killed", pid=pid)
     async with open_runtime(settings, name=f"{kind}-worker") as runtime, open_stop() as stop:
+        locks = await lock_devices(settings.home, settings.worker_name, devices)
         context = WorkerContext(
             worker_id=uuid4(),
             boot_id=boot_id,
@@ -76,9 +83,11 @@ async def run_worker(
             runtime=runtime,
             settings=settings,
             label=own_label,
-            lock_fds=tuple(await lock_devices(settings.home / "locks", devices)),
+            lock_fds=locks.descriptors,
         )
-        worker = Worker(context, kind=kind, handlers=handlers, devices=devices, slots=slots, children=children)
+        worker = Worker(
+            context, kind=kind, handlers=handlers, devices=devices, locks=locks, slots=slots, children=children
+        )
         with hold_presence(settings.home, context.worker_id):
             await worker.register()
             if on_start is not None:
@@ -101,6 +110,7 @@ class Worker:
         kind: WorkerKind,
         handlers: Mapping[StepKind, Handler],
         devices: Sequence[DeviceInfo],
+        locks: DeviceLocks,
         slots: int,
         children: int | None = None,
     ) -> None:
@@ -111,6 +121,7 @@ class Worker:
         self._queue = queue_of(kind, context.name)
         self._handlers = handlers
         self._devices = devices
+        self._locks = locks
         self._slots = slots
         self._cpu = CpuChildren(max_running=children, limit_s=self._timers.compute_s)
         self._is_due = asyncio.Event()
@@ -126,6 +137,7 @@ class Worker:
             packages={item.name: item.version for item in distributions()},
             ground=ground(devices),
         )
+        self._watch = DeviceWatch(context, devices, self._lose_device)
 
     async def register(self) -> None:
         """Register this boot and end the claims of dead earlier boots; waits while the database is not available."""
@@ -150,8 +162,18 @@ class Worker:
                     pid=os.getpid(),
                     slots=self._slots,
                     version=version("vlmhyperbench"),
-                    devices=[workers.NewDevice(**asdict(device)) for device in self._devices],
+                    devices=[
+                        workers.NewDevice(
+                            no=device.no,
+                            kind=device.kind,
+                            uuid=device.uuid,
+                            name=device.name,
+                            memory_bytes=device.memory_bytes,
+                        )
+                        for device in self._devices
+                    ],
                     ground=self._claimant.ground,
+                    is_declared=any(device.is_declared for device in self._devices),
                 )
         except Unavailable as error:
             _LOG.warning("worker.waits_for_database", reason=str(error))
@@ -191,8 +213,10 @@ class Worker:
                 group.create_task(run_doorbell(redis_url, self._queue, ring_socket, self._context.label)),
                 group.create_task(self._beat(stop)),
                 group.create_task(self._poll(group)),
+                group.create_task(self._watch.run()),
             ]
             await stop.wait()
+            self._locks.leave()
             await self._drain()
             for loop in loops:
                 loop.cancel()
@@ -259,8 +283,14 @@ class Worker:
             await self._runtime.bus.publish(*mark)
             _LOG.info("job.claimed", job_id=str(job.id), kind=job.kind, claim_id=str(claim_id))
             claimed = ClaimedJob(job, claim_id=claim_id, context=self._context, cpu=self._cpu)
-            return ClaimRunner(claimed, self._handlers[job.kind], sent_at=sent_at)
+            return ClaimRunner(claimed, self._handlers[job.kind], sent_at=sent_at, fault_since=self._watch.fault_since)
         return None
+
+    async def _lose_device(self, failed: Failed) -> None:
+        """End the running jobs, since their engines may use the device; the scheduler places them elsewhere."""
+        for runner in self._runners.values():
+            runner.lose_device(failed)
+        await self._wake()
 
     async def _beat(self, stop: asyncio.Event) -> None:
         """Send heartbeats, and stop the worker if a newer boot has replaced it."""

@@ -146,12 +146,15 @@ class WorkerRow(SQLModel, table=True):
     """Id of the kernel's boot."""
     cores: list[int] | None = Field(default=None, sa_column=Column(ARRAY(Integer), nullable=True))
     """Cores on which its processes may run."""
+    is_declared: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
+    """Whether a file declares its devices and no hardware stands behind them."""
 
 
 class DeviceRow(SQLModel, table=True):
-    """A GPU of a worker, or its one CPU slot."""
+    """A GPU of a worker, a MIG slice of one, or its CPU slot."""
 
     __tablename__ = "device"
+    __table_args__ = (Index("ix_device_quarantined", "uuid", postgresql_where=text("state = 'QUARANTINED'")),)
 
     worker_id: UUID = Field(sa_column=Column(SqlUuid, ForeignKey("worker.id", ondelete="CASCADE"), primary_key=True))
     no: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
@@ -160,6 +163,12 @@ class DeviceRow(SQLModel, table=True):
     uuid: str
     name: str
     memory_bytes: int = Field(sa_type=BigInteger)
+    state: str = Field(default="OK", sa_column_kwargs={"server_default": "OK"})
+    """`OK` or `QUARANTINED`: a faulty device gets no jobs until a person releases it."""
+    state_reason: str | None = None
+    state_by: str | None = None
+    """Worker or person that changed the state."""
+    state_since: datetime | None = instant_column()
 
 
 class ReservationRow(SQLModel, table=True):

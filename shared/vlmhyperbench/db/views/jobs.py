@@ -105,11 +105,12 @@ class WorkerView:
     last_seen_at: datetime
     machine_id: str | None
     cores: tuple[int, ...] | None
+    is_declared: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceView:
-    """A GPU of a worker, or its one CPU slot."""
+    """A GPU of a worker, a MIG slice of one, or its CPU slot."""
 
     ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
@@ -119,6 +120,10 @@ class DeviceView:
     uuid: str
     name: str
     memory_bytes: int
+    state: str
+    state_reason: str | None
+    state_by: str | None
+    state_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

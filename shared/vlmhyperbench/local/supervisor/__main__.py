@@ -15,8 +15,16 @@ from contextlib import suppress
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import StackLock
-from vlmhyperbench.local.supervisor.services import choose
+from vlmhyperbench.local.supervisor.services import (
+    INFERENCE,
+    Service,
+    check_names,
+    inference_service,
+    is_chosen,
+    stages_of,
+)
 from vlmhyperbench.local.supervisor.supervise import Report, Stack
+from vlmhyperbench.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +51,15 @@ def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), rep
     """Acquire the home's lock and run its stack; return the exit status."""
     os.umask(0o077)  # files are private to their owner, even in a folder that everybody may enter
     try:
+        check_names(services)
         home.prepare()
         lock = StackLock(home.lock_file)
         if not lock.acquire():
             report({"event": "already"})
             return ALREADY_RUNS
         try:
-            asyncio.run(_serve(Stack(home, host=host, port=port, stages=choose(services), report=report)))
+            stages = stages_of(services, _inference_services() if is_chosen(INFERENCE, services) else ())
+            asyncio.run(_serve(Stack(home, host=host, port=port, stages=stages, report=report)))
         finally:
             lock.release()
     except VlmHyperBenchError as error:
@@ -58,6 +68,22 @@ def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), rep
         return SETUP
     report({"event": "stopped"})
     return 0
+
+
+def _inference_services() -> list[Service]:
+    """Return one inference worker for each share of this machine.
+
+    Raises:
+        VlmHyperBenchError: the settings name a device that this machine does not have, or that another worker
+            holds, see `free_shares`.
+    """
+    from vlmhyperbench.worker.shares import free_shares  # a stack without inference workers asks no driver
+
+    shares = free_shares(Settings.load(), name=INFERENCE)
+    for share in shares:
+        names = ", ".join(f"{device.uuid} ({device.name})" for device in share.devices)
+        log.info("%s uses %s, cores %s.", share.name, names, sorted(share.cores) or "of this process")
+    return [inference_service(share.name, share.variables) for share in shares]
 
 
 async def _serve(stack: Stack) -> None:

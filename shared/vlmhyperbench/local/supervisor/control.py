@@ -20,7 +20,7 @@ from vlmhyperbench.errors import NotReady, Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.server import open_log
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import holder
-from vlmhyperbench.local.supervisor.services import choose
+from vlmhyperbench.local.supervisor.services import check_names
 from vlmhyperbench.processes import tied
 
 STOP_S = 90.0
@@ -74,7 +74,7 @@ def up(
         Unavailable: it does not start.
         InvalidInput: there is no such service.
     """
-    choose(services)
+    check_names(services)
     home.prepare()
     if is_up(home):
         _await_other(home)

@@ -25,7 +25,10 @@ class Service:
     """Time between SIGTERM and SIGKILL; a worker drains in it."""
 
 
-STAGES: tuple[tuple[Service, ...], ...] = (
+INFERENCE = "inference"
+"""Name of the inference workers of the stack, of which a machine has one for each share of it."""
+
+_STAGES: tuple[tuple[Service, ...], ...] = (
     (Service(name="scheduler", module="vlmhyperbench_scheduler"),),
     (Service(name="api", module="vlmhyperbench_api"),),
     (
@@ -33,28 +36,49 @@ STAGES: tuple[tuple[Service, ...], ...] = (
             name="evaluation", module="vlmhyperbench_eval_worker", env={"VLMHB_WORKER_NAME": "evaluation"}, stop_s=35
         ),
         Service(name="reporting", module="vlmhyperbench_reporter", env={"VLMHB_WORKER_NAME": "reporting"}, stop_s=35),
-        Service(
-            name="inference", module="vlmhyperbench_inference_worker", env={"VLMHB_WORKER_NAME": "inference"}, stop_s=35
-        ),
     ),
 )
-"""Stages start in order and stop in reverse order; the services of a stage start and stop together."""
+"""Stages start in order and stop in reverse order; the services of a stage start and stop together. The inference
+workers are in the last one."""
+NAMES = (*(service.name for stage in _STAGES for service in stage), INFERENCE)
+"""What may be chosen; `inference` stands for all inference workers."""
 
 
-def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
-    """Return the stages with only these services, or with all if none is named.
+def inference_service(name: str, variables: Mapping[str, str]) -> Service:
+    """Return the service of an inference worker, with the settings that tell it its share of the machine."""
+    return Service(name=name, module="vlmhyperbench_inference_worker", env=variables, stop_s=35)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse the name of a service that does not exist.
 
     Raises:
         InvalidInput: there is no such service.
     """
-    known = [service.name for stage in STAGES for service in stage]
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise InvalidInput(f"There is no service {unknown[0]!r}.", cure=f"There are {', '.join(known)}.", code="usage")
-    wanted = set(names or known)
-    return tuple(
-        chosen for stage in STAGES if (chosen := tuple(service for service in stage if service.name in wanted))
-    )
+        raise InvalidInput(f"There is no service {unknown[0]!r}.", cure=f"There are {', '.join(NAMES)}.", code="usage")
+
+
+def is_chosen(name: str, names: Sequence[str]) -> bool:
+    """Return whether a service is among the chosen ones: all, if none is named."""
+    return name in (names or NAMES)
+
+
+def stages_of(names: Sequence[str], inference: Sequence[Service]) -> tuple[tuple[Service, ...], ...]:
+    """Return the stages with only these services, or with all if none is named.
+
+    Args:
+        names: the chosen services.
+        inference: the inference workers of this machine.
+
+    Raises:
+        InvalidInput: there is no such service.
+    """
+    check_names(names)
+    workers = tuple(inference) if is_chosen(INFERENCE, names) else ()
+    *first, last = (tuple(service for service in stage if is_chosen(service.name, names)) for stage in _STAGES)
+    return tuple(stage for stage in (*first, (*last, *workers)) if stage)
 
 
 def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:

@@ -21,7 +21,7 @@ from vlmhyperbench.local.server import EmbeddedServer, read_or_make_password, ta
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.servers import WatchedServer
-from vlmhyperbench.local.supervisor.services import STAGES, Service, environment_of_services
+from vlmhyperbench.local.supervisor.services import Service, environment_of_services
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
 from vlmhyperbench.local.valkey import Valkey
 from vlmhyperbench.settings import store
@@ -47,7 +47,7 @@ class Stack:
         *,
         host: str = "127.0.0.1",
         port: int = 8760,
-        stages: Sequence[Sequence[Service]] = STAGES,
+        stages: Sequence[Sequence[Service]],
         report: Report,
     ) -> None:
         self._home = home
