@@ -1,4 +1,4 @@
-"""`/workers`: the workers with their devices."""
+"""`/workers`: the workers with their devices, and the release of a device from quarantine."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict
 
 from vlmhyperbench.db import workers as rows
 from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.logs import get_logger
 from vlmhyperbench.wire.base import Label, Page
-from vlmhyperbench.wire.workers import Device, Worker
+from vlmhyperbench.wire.workers import Device, DeviceRelease, Worker
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
 from vlmhyperbench_api.security import Principal, requires
 
+_LOG = get_logger(__name__)
 router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
 
 Reader = Annotated[Principal, requires("worker:read")]
+Writer = Annotated[Principal, requires("worker:write")]
+DeviceUuid = Annotated[Label, Path(description="UUID of the device, as the list of workers shows it.")]
 
 
 class _Position(BaseModel):
@@ -54,6 +59,19 @@ async def list_workers(
     )
 
 
+@router.post("/devices/{uuid}/release")
+async def release_device(uuid: DeviceUuid, principal: Writer, runtime: RuntimeOf) -> DeviceRelease:
+    """Let a device that is in quarantine get jobs again."""
+    async with runtime.database.transaction() as session:
+        was_broken = await rows.release_device(session, uuid, by=principal.name)
+    if was_broken is None:
+        raise NotFound(f"No worker has a device {uuid!r}.", cure="List them: vlmhyperbench status.")
+    if was_broken:
+        _LOG.info("device.released", device=uuid, by=principal.name)
+        await runtime.bus.push_wake()
+    return DeviceRelease(uuid=uuid, was_broken=was_broken)
+
+
 def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime) -> Worker:
     return Worker(
         id=worker.id,
@@ -72,4 +90,5 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
         ],
         registered_at=worker.registered_at,
         last_seen_at=worker.last_seen_at,
+        is_declared=worker.is_declared,
     )

@@ -25,6 +25,7 @@ from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
+from vlmhyperbench_inference_worker.declared import check_declared
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
@@ -41,9 +42,9 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     Every job reads the secrets, because their names or their files may have changed since the target was loaded.
 
     Raises:
-        Conflict: the run's answers come from a file; a model file, the adapter's code or a package's folder is not the
-            one that was pinned; the registry requires a certificate that this machine does not have, or the engine's
-            packages a newer driver.
+        Conflict: the run's answers come from a file; the worker's GPUs are only declared; a model file, the adapter's
+            code or a package's folder is not the one that was pinned; the registry requires a certificate that this
+            machine does not have, or the engine's packages a newer driver.
         InvalidInput: a parameter is wrong, the adapter is not allowed, others may read the file of a secret, or the
             requirements of the engine's environment cannot be resolved or installed.
         NotFound: a model file, a secret, or the version of Python of the environment is missing.
@@ -60,6 +61,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     hide(secrets.values())  # in every line that this process logs, and every message that it stores, from now on
     cache = open_cache(job.settings)
     if isinstance(target, ModelTarget):
+        check_declared(target, bench.devices)
         await bring_weights(job, target, cache)
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache

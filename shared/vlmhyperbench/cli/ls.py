@@ -118,6 +118,7 @@ def _experiment(experiment: Experiment) -> Sequence[object]:
 
 def _worker(worker: Worker) -> Sequence[object]:
     state = "stale" if worker.is_stale else worker.state.lower()
+    state += " (declared)" if worker.is_declared else ""
     return worker.name, worker.kind, state, worker.host, worker.slots, f"{worker.last_seen_at:%H:%M:%S}"
 
 

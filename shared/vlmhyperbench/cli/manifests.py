@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import OutputFlags
+from vlmhyperbench.domain.identity import ONLY_DECLARED, is_declared
 from vlmhyperbench.wire.manifests import RunManifest, UsedEngine
 
 
@@ -76,4 +77,5 @@ def _show_engine(used: UsedEngine) -> None:
     say(f"certificate: {', '.join(str(certificate[name]) for name in ('created_at', 'file') if name in certificate)}")
     parts = [machine.get("cpu_model"), f"{machine.get('cpu_threads')} threads", machine.get("distribution")]
     parts += [f"kernel {machine.get('kernel')}", f"driver {machine.get('driver') or 'none'}"]
+    parts += [ONLY_DECLARED] if is_declared(machine) else []
     say(f"machine: {used.host}, {', '.join(str(part) for part in parts if part)}")

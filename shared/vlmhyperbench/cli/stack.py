@@ -16,6 +16,7 @@ from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.workers import Worker
 
 
 def up(
@@ -63,15 +64,17 @@ def down(*, output: OutputFlags = TEXT) -> int:
 
 
 def status(*, output: OutputFlags = TEXT) -> int:
-    """Show the processes of the embedded stack: pid, state, restarts, memory.
+    """Show the processes of the embedded stack (pid, state, restarts, memory) and the devices of the workers.
 
     The exit code is 3 if the stack is not running.
     """
     home = Home(Settings.load().home)
     stack = control.status(home)
-    problems = _problems()
+    workers = _inference_workers(home) if stack.is_up else []
+    problems = [*_quarantined(workers), *_problems()]
     if output.json:
-        emit("stack", _with_page(home), warnings=problems)
+        shown = [worker.model_dump(mode="json") for worker in workers]
+        emit("stack", {**_with_page(home), "workers": shown}, warnings=problems)
         return exits.OK if stack.is_up else exits.SETUP
     if not stack.is_up:
         say(f"No stack is running in {stack.home}. Start one with `vlmhyperbench up`.")
@@ -85,9 +88,47 @@ def status(*, output: OutputFlags = TEXT) -> int:
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
     total_bytes = sum(process.pss_bytes or 0 for process in stack.processes)
     say(f"total memory (proportional set size): {_mebibytes(total_bytes)}")
+    if workers:
+        table(["worker", "device", "name", "memory", "state"], _device_rows(workers), right=["memory"])
     for problem in problems:
         note(f"warning: {problem}", output)
     return exits.OK
+
+
+def _inference_workers(home: Home) -> list[Worker]:
+    """Return the inference workers of the stack; none if the API does not answer."""
+    from vlmhyperbench.client import Client
+
+    url, key = home.api_url(), home.api_key()
+    if url is None or key is None:
+        return []
+    try:
+        with Client(url, key) as client:
+            return [worker for worker in client.workers().items if worker.devices]
+    except VlmHyperBenchError:
+        return []
+
+
+def _device_rows(workers: Sequence[Worker]) -> list[Sequence[object]]:
+    rows: list[Sequence[object]] = []
+    for worker in workers:
+        for device in worker.devices:
+            state = "quarantined" if device.state == "BROKEN" else "stale" if worker.is_stale else worker.state.lower()
+            name = f"{device.name} (declared)" if worker.is_declared else device.name
+            rows.append((worker.name, device.uuid, name, _mebibytes(device.memory_bytes), state))
+    return rows
+
+
+def _quarantined(workers: Sequence[Worker]) -> list[str]:
+    """Return an alert for each device that is in quarantine."""
+    return [
+        f"the device {device.uuid} ({device.name}) of the worker {worker.name} is in quarantine since"
+        f" {device.state_since:%Y-%m-%d %H:%M:%S} UTC: {device.state_reason} Once it works again:"
+        f" vlmhyperbench workers release-device {device.uuid}"
+        for worker in workers
+        for device in worker.devices
+        if device.state == "BROKEN"
+    ]
 
 
 def _problems() -> list[str]:

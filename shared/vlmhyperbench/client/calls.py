@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+from urllib.parse import quote
 from uuid import UUID
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
@@ -33,7 +34,7 @@ from vlmhyperbench.wire.runs import (
     RunRescore,
 )
 from vlmhyperbench.wire.tickets import BrowserTicket
-from vlmhyperbench.wire.workers import Worker
+from vlmhyperbench.wire.workers import DeviceRelease, Worker
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -240,6 +241,11 @@ def get_evaluation(evaluation_id: str) -> Call[Evaluation]:
 def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
     """List workers."""
     return _page("/workers", Page[Worker], include_gone="true" if include_gone else None)
+
+
+def release_device(uuid: str) -> Call[DeviceRelease]:
+    """Let a device that is in quarantine get jobs again."""
+    return _post(f"/workers/devices/{quote(uuid, safe='')}/release", DeviceRelease)
 
 
 def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:

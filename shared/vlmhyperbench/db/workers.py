@@ -157,14 +157,14 @@ async def release_device(session: AsyncSession, uuid: str, *, by: str) -> bool |
 
 
 _QUARANTINE = """
-UPDATE device SET state = 'QUARANTINED', state_reason = :reason, state_since = now(),
+UPDATE device SET state = 'BROKEN', state_reason = :reason, state_since = now(),
                   state_by = (SELECT name FROM worker WHERE id = :worker)
 WHERE worker_id = :worker AND uuid = :uuid AND state = 'OK' RETURNING no
 """
 
 _RELEASE = """
 UPDATE device SET state = 'OK', state_reason = NULL, state_by = :by, state_since = now()
-WHERE uuid = :uuid AND state = 'QUARANTINED' RETURNING no
+WHERE uuid = :uuid AND state = 'BROKEN' RETURNING no
 """
 
 _STAY_QUARANTINED = """
@@ -172,5 +172,5 @@ UPDATE device own SET state = earlier.state, state_reason = earlier.state_reason
                       state_since = earlier.state_since
 FROM device earlier
 WHERE own.worker_id = :worker AND earlier.uuid = own.uuid AND earlier.worker_id <> own.worker_id
-  AND earlier.state = 'QUARANTINED'
+  AND earlier.state = 'BROKEN'
 """

@@ -171,6 +171,23 @@ def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[s
     return a == b
 
 
+ONLY_DECLARED = "devices only declared"
+"""What the names of a machine end with, where no hardware stands behind the devices of the worker."""
+
+
+def is_declared(machine: Mapping[str, object]) -> bool:
+    """Return whether the devices of a machine that a claim recorded come from a declared inventory."""
+    return machine.get("declared") is True
+
+
+def declared_devices(machine: Mapping[str, object]) -> list[str]:
+    """Return the names of the devices of a machine if they come from a declared inventory; otherwise none."""
+    devices = machine.get("devices")
+    if not is_declared(machine) or not isinstance(devices, list):
+        return []
+    return [str(device.get("name")) for device in devices if isinstance(device, dict)]
+
+
 def kind_of_machine(machine: Mapping[str, object]) -> str | None:
     """Return the kind of a machine that a claim recorded: processor, threads and accelerators, and what was rented.
 
@@ -182,7 +199,8 @@ def kind_of_machine(machine: Mapping[str, object]) -> str | None:
     accelerators = sorted(
         str(device.get("name")) for device in devices if isinstance(device, dict) and device.get("kind") == "gpu"
     )
-    kind = ", ".join([str(machine["cpu_model"]), f"{machine.get('cpu_threads')} threads", *accelerators])
+    declared = [ONLY_DECLARED] if is_declared(machine) else []
+    kind = ", ".join([str(machine["cpu_model"]), f"{machine.get('cpu_threads')} threads", *accelerators, *declared])
     rented = machine.get("rented")
     if not isinstance(rented, Mapping):
         return kind

@@ -11,13 +11,27 @@ from vlmhyperbench.wire.base import Output
 
 
 class Device(Output):
-    """A GPU of a worker, or its one CPU slot."""
+    """A GPU of a worker, a MIG slice of one, or its CPU slot."""
 
     no: int
     kind: str
     uuid: str
     name: str
     memory_bytes: int
+    state: str
+    """`OK`, or `BROKEN`: quarantined, so that it gets no jobs until a person releases it."""
+    state_reason: str | None = None
+    state_by: str | None = None
+    """Worker or person that changed the state."""
+    state_since: datetime | None = None
+
+
+class DeviceRelease(Output):
+    """What a release from quarantine has changed."""
+
+    uuid: str
+    was_broken: bool
+    """False: the device was not in quarantine."""
 
 
 class Worker(Output):
@@ -37,5 +51,7 @@ class Worker(Output):
     resident: list[str] = Field(default_factory=list)
     """Digests of the targets that are loaded now."""
     devices: list[Device] = Field(default_factory=list)
+    is_declared: bool
+    """Whether a file declares its devices and no hardware stands behind them."""
     registered_at: datetime
     last_seen_at: datetime

@@ -154,7 +154,7 @@ class DeviceRow(SQLModel, table=True):
     """A GPU of a worker, a MIG slice of one, or its CPU slot."""
 
     __tablename__ = "device"
-    __table_args__ = (Index("ix_device_quarantined", "uuid", postgresql_where=text("state = 'QUARANTINED'")),)
+    __table_args__ = (Index("ix_device_broken", "uuid", postgresql_where=text("state = 'BROKEN'")),)
 
     worker_id: UUID = Field(sa_column=Column(SqlUuid, ForeignKey("worker.id", ondelete="CASCADE"), primary_key=True))
     no: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
@@ -164,7 +164,7 @@ class DeviceRow(SQLModel, table=True):
     name: str
     memory_bytes: int = Field(sa_type=BigInteger)
     state: str = Field(default="OK", sa_column_kwargs={"server_default": "OK"})
-    """`OK` or `QUARANTINED`: a faulty device gets no jobs until a person releases it."""
+    """`OK` or `BROKEN`: a faulty device gets no jobs until a person releases it."""
     state_reason: str | None = None
     state_by: str | None = None
     """Worker or person that changed the state."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vlmhyperbench.domain.identity import declared_devices
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.reports.document import Block, Document, Points, Section, write_number
 from vlmhyperbench.reports.sections.extraction import spread
@@ -30,6 +31,11 @@ _ALWAYS = (
 
 ONE_AFTER_ANOTHER = ", one after another"
 
+DECLARED = (
+    "the devices ({names}) were declared in an inventory, and no hardware stands behind them: speeds and memory say "
+    "nothing about such devices."
+)
+
 MEASURED_ONCE = (
     "Each target was timed once{how}, and scoring may have used the machine at the same time; measure important "
     "differences of speed again."
@@ -40,7 +46,7 @@ def limitations(runs: Sequence[RunSummary]) -> Section:
     """List the limitations of one or several runs; those of all runs are listed once."""
     runs_of: dict[str, list[str]] = {}
     for run in runs:
-        for item in (*_of_the_end(run), *_of_the_model(run), *_of_the_engine(run), *_of_quality(run), *_of_speed(run)):
+        for item in _of_run(run):
             runs_of.setdefault(item, []).append(run.name)
     timed = [run for run in runs if run.performance.times.get("latency_ms")]
     how = ONE_AFTER_ANOTHER if are_one_after_another([_sending(run) for run in timed]) else ""
@@ -74,6 +80,17 @@ def _sending(run: RunSummary) -> list[ClaimEvidence]:
     """Return the claims that are known to have sent requests."""
     measured = run.performance.measured_by
     return [claim for claim in run.generating if claim.id in measured or claim.sending_from_ns is not None]
+
+
+def _of_run(run: RunSummary) -> list[str]:
+    parts = (_of_the_devices, _of_the_end, _of_the_model, _of_the_engine, _of_quality, _of_speed)
+    return [item for part in parts for item in part(run)]
+
+
+def _of_the_devices(run: RunSummary) -> list[str]:
+    """Say that no hardware stands behind the devices, so that nobody takes the speeds for theirs."""
+    names = {name for claim in run.generating for name in declared_devices(claim.machine)}
+    return [DECLARED.format(names=", ".join(sorted(names)))] if names else []
 
 
 def _of_the_end(run: RunSummary) -> list[str]:

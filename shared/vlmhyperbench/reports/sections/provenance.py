@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from vlmhyperbench.domain.identity import ONLY_DECLARED, is_declared
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.spec_values import name_of, values_of
 from vlmhyperbench.domain.specs import AnyPrompt, ImportTarget, ModelTarget, PromptSpec, RunSpec
@@ -255,6 +256,7 @@ def machine_in_words(machine: JsonObject) -> str:
     devices = machine.get("devices")
     if isinstance(devices, Sequence) and not isinstance(devices, str):
         parts += [plain(_mapping(device).get("name")) for device in devices if _mapping(device).get("kind") == "gpu"]
+    parts += [ONLY_DECLARED] if is_declared(machine) else []
     driver, distribution = machine.get("driver"), machine.get("distribution")
     parts += [f"driver {plain(driver)} (CUDA {plain(machine.get('cuda'))})"] if driver else []
     parts += [f"{plain(distribution)}, kernel {plain(machine.get('kernel'))}"] if distribution else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.domain.identity import measured_apart
+from vlmhyperbench.domain.identity import is_declared, measured_apart
 from vlmhyperbench.reports.document import write_number
 from vlmhyperbench.reports.sections import cases
 from vlmhyperbench.reports.sections.differences import Paired, why_they_disagree
@@ -40,10 +40,15 @@ def run_verdict(summary: RunSummary, mistakes: Mapping[str, int]) -> tuple[str, 
     """
     quality = overall(summary)
     return (
-        say_stop(summary) + incomplete(summary) + _how_good(summary, quality),
+        _say_declared(summary) + say_stop(summary) + incomplete(summary) + _how_good(summary, quality),
         _how_fast(summary),
         _where_it_fails(summary, quality, mistakes),
     )
+
+
+def _say_declared(run: RunSummary) -> str:
+    is_any = any(is_declared(claim.machine) for claim in run.generating)
+    return "The devices were only declared: no hardware stands behind them. " if is_any else ""
 
 
 def comparison_verdict(

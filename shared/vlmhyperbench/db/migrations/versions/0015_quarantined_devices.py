@@ -16,12 +16,12 @@ def upgrade() -> None:
     op.add_column("device", sa.Column("state_reason", sa.String(), nullable=True))
     op.add_column("device", sa.Column("state_by", sa.String(), nullable=True))
     op.add_column("device", sa.Column("state_since", sa.DateTime(timezone=True), nullable=True))
-    op.create_index("ix_device_quarantined", "device", ["uuid"], postgresql_where=sa.text("state = 'QUARANTINED'"))
+    op.create_index("ix_device_broken", "device", ["uuid"], postgresql_where=sa.text("state = 'BROKEN'"))
     op.add_column("worker", sa.Column("is_declared", sa.Boolean(), nullable=False, server_default=sa.false()))
 
 
 def downgrade() -> None:
     op.drop_column("worker", "is_declared")
-    op.drop_index("ix_device_quarantined", table_name="device")
+    op.drop_index("ix_device_broken", table_name="device")
     for name in ("state_since", "state_by", "state_reason", "state"):
         op.drop_column("device", name)
