@@ -158,14 +158,14 @@ def test_the_processes_on_a_gpu_are_unknown_where_the_driver_does_not_say_them(m
     def refused(_: object) -> list[object]:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
 
-    monkeypatch.setattr(nvml, "_is_available", lambda: True)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda no: no)
+    monkeypatch.setattr(nvml, "is_available", lambda: True)
+    monkeypatch.setattr(nvml, "handle_of", {"GPU-0": 0, "GPU-1": 1}.__getitem__)
     monkeypatch.setattr(
         pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda no: [SimpleNamespace(pid=no + 7), SimpleNamespace(pid=9)]
     )
-    assert nvml.processes([0, 1]) == {7, 8, 9}
+    assert nvml.processes(["GPU-0", "GPU-1"]) == {7, 8, 9}
     monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", refused)
-    assert nvml.processes([0, 1]) == set()
+    assert nvml.processes(["GPU-0", "GPU-1"]) == set()
 
 
 def watched(power_w: list[float | None]) -> Watch:
@@ -199,10 +199,10 @@ def test_a_sum_over_gpus_is_unknown_if_one_of_them_does_not_report_it(monkeypatc
     def unknown(*_: object) -> int:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
-    monkeypatch.setattr(nvml, "_is_available", lambda: True)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda no: no)
+    monkeypatch.setattr(nvml, "is_available", lambda: True)
+    monkeypatch.setattr(nvml, "handle_of", {"GPU-0": 0, "GPU-1": 1}.__getitem__)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", power)
     for other in ("MemoryInfo", "UtilizationRates", "Temperature"):
         monkeypatch.setattr(pynvml, f"nvmlDeviceGet{other}", unknown)
-    assert nvml.read([0]).power_w == 300
-    assert nvml.read([0, 1]).power_w is None
+    assert nvml.read(["GPU-0"]).power_w == 300
+    assert nvml.read(["GPU-0", "GPU-1"]).power_w is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,9 +12,7 @@ from typing import Any
 
 import pynvml
 
-from vlmhyperbench.logs import get_logger
-
-_LOG = get_logger(__name__)
+_LOG = logging.getLogger(__name__)
 _PCI = Path("/sys/bus/pci/devices")
 
 
@@ -91,7 +90,7 @@ def _answering(no: int) -> list[Gpu]:
     try:
         return _described(no, pynvml.nvmlDeviceGetHandleByIndex(no))
     except pynvml.NVMLError as error:
-        _LOG.warning("gpu.does_not_answer", no=no, reason=str(error))
+        _LOG.warning("The GPU %d does not answer: %s.", no, error)
         return []
 
 

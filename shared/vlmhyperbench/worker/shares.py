@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,12 @@ from pathlib import Path
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.domain.shares import divide_cores
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.logs import get_logger
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.device_locks import check_free
 from vlmhyperbench.worker.devices import DeviceInfo, check_together, choose, devices_of_machine
 from vlmhyperbench.worker.ground import affinity, siblings
 
-_LOG = get_logger(__name__)
+_LOG = logging.getLogger(__name__)
 _NODES = Path("/sys/devices/system/node")
 
 
@@ -56,7 +56,7 @@ def shares_of_machine(settings: Settings, *, name: str) -> list[Share]:
     cores = {siblings(core) & allowed for core in allowed}
     divided = divide_cores(sorted(cores, key=min), _nodes(), [group[0].numa_node for group in groups])
     if divided is None:
-        _LOG.warning("machine.too_few_cores", cores=len(cores), workers=len(groups), effect="timed one after another")
+        _LOG.warning("%d cores are too few for %d workers: they measure one after another.", len(cores), len(groups))
     pieces = divided or [settings.inference_cores] * len(groups)
     return [
         Share(name=f"{name}-{number}", devices=group, cores=piece)

@@ -21,7 +21,7 @@ from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import StackLock, holder
-from vlmhyperbench.local.supervisor.services import choose, environment_of_services
+from vlmhyperbench.local.supervisor.services import environment_of_services, inference_service, stages_of
 
 SERVICES = ("api", "scheduler")
 
@@ -182,10 +182,16 @@ def test_a_home_on_a_full_disk_is_refused(home: Home, monkeypatch: pytest.Monkey
 
 
 def test_services_are_chosen_by_name() -> None:
-    assert [service.name for stage in choose(["api"]) for service in stage] == ["api"]
-    assert len([service for stage in choose([]) for service in stage]) == 5
+    workers = [inference_service(f"inference-{number}", {}) for number in range(2)]
+
+    def chosen(*names: str) -> list[str]:
+        return [service.name for stage in stages_of(names, workers) for service in stage]
+
+    assert chosen("api") == ["api"]
+    assert chosen("inference", "scheduler") == ["scheduler", "inference-0", "inference-1"]
+    assert len(chosen()) == 6
     with pytest.raises(InvalidInput, match="nonsense"):
-        choose(["nonsense"])
+        chosen("nonsense")
 
 
 def test_services_inherit_settings_but_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:

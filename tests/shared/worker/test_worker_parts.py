@@ -1,9 +1,8 @@
-"""The small parts of a worker: rates, device locks, orphan processes, the doorbell's forwarding."""
+"""The small parts of a worker: rates, orphan processes, the doorbell's forwarding."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
 import subprocess
@@ -14,14 +13,11 @@ from uuid import uuid4
 import pytest
 
 from tests.support.processes import PATIENCE_S
-from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.doorbell import forward
 from vlmhyperbench.worker.listening import open_ring_socket
 from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench.worker.signals import open_stop
-
-GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1/2", name="gpu", memory_bytes=1)
 
 
 def test_ten_in_five_seconds_are_two_per_second_and_ten_more_take_five_seconds() -> None:
@@ -37,24 +33,6 @@ def test_a_rate_uses_only_recent_observations() -> None:
     rate.update(10, 50, 100)
     rate.update(40, 80, 100)
     assert rate.update(41, 81, 100) == (1, 19)
-
-
-@pytest.mark.anyio
-async def test_a_cpu_slot_is_not_locked(tmp_path: Path) -> None:
-    cpu = DeviceInfo(no=0, kind="cpu", uuid="cpu", name="cpu", memory_bytes=1)
-    assert await lock_devices(tmp_path, [cpu]) == []
-
-
-@pytest.mark.anyio
-async def test_a_gpu_is_locked_until_its_holder_releases_it(tmp_path: Path) -> None:
-    [first] = await lock_devices(tmp_path, [GPU])
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await lock_devices(tmp_path, [GPU])
-    fcntl.flock(first, fcntl.LOCK_UN)
-    [second] = await lock_devices(tmp_path, [GPU])
-    os.close(first)
-    os.close(second)
 
 
 def test_only_processes_of_an_earlier_boot_are_killed(tmp_path: Path) -> None:
