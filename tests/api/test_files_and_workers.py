@@ -12,7 +12,7 @@ from sqlalchemy import text
 from tests.api.conftest import Served
 from tests.support.builders import add_worker
 from tests.support.processes import eventually
-from vlmhyperbench.db import artifacts, runs
+from vlmhyperbench.db import artifacts, runs, workers
 from vlmhyperbench_api.openapi import description
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +109,29 @@ async def test_workers_are_listed_with_their_devices_and_stale_ones_are_marked(a
     assert not result[str(fresh)]["is_stale"]
     assert result[str(stale)]["is_stale"]
     assert [device["kind"] for device in result[str(fresh)]["devices"]] == ["cpu"]
+
+
+async def test_a_device_in_quarantine_is_shown_with_its_reason_and_released_by_a_person(api: Served) -> None:
+    async with api.database.transaction() as session:
+        worker_id = await add_worker(session, name="broken")
+        await session.execute(
+            text("UPDATE device SET uuid = :uuid WHERE worker_id = :id"), {"id": worker_id, "uuid": f"GPU-{worker_id}"}
+        )
+        await workers.quarantine(session, worker_id, uuid=f"GPU-{worker_id}", reason="Xid 48.")
+
+    async def device() -> dict[str, object]:
+        items = (await api.http.get("/workers?limit=500")).json()["items"]
+        [shown] = next(item["devices"] for item in items if item["id"] == str(worker_id))
+        return {name: shown[name] for name in ("state", "state_reason", "state_by")}
+
+    assert await device() == {"state": "BROKEN", "state_reason": "Xid 48.", "state_by": f"broken-{worker_id}"}
+    path = f"/workers/devices/GPU-{worker_id}/release"
+    reader = {"X-API-Key": await api.add_key("worker:read")}
+    assert (await api.http.post(path, headers=reader)).status_code == 403
+    assert (await api.http.post(path)).json() == {"uuid": f"GPU-{worker_id}", "was_broken": True}
+    assert (await api.http.post(path)).json()["was_broken"] is False
+    assert (await device())["state"] == "OK"
+    assert (await api.http.post("/workers/devices/GPU-none/release")).json()["code"] == "not_found"
 
 
 async def test_registry_entries_are_listed_and_shown_with_their_file(api: Served) -> None:

@@ -70,7 +70,13 @@ class EngineRoom:
         return experiment.id, added
 
     async def add_worker(
-        self, kind: WorkerKind = "inference", *, slots: int = 1, devices: int = 0, ground: Ground | None = None
+        self,
+        kind: WorkerKind = "inference",
+        *,
+        slots: int = 1,
+        devices: int = 0,
+        ground: Ground | None = None,
+        is_declared: bool = False,
     ) -> UUID:
         """Register a worker, on a machine of its own by default."""
         worker_id = uuid4()
@@ -91,6 +97,7 @@ class EngineRoom:
                 version="0",
                 devices=new,
                 ground=ground or Ground(machine=str(worker_id)),
+                is_declared=is_declared,
             )
         return worker_id
 

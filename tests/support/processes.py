@@ -84,7 +84,13 @@ class Services:
     """Processes of one stack that a test started; all of them are ended at the end."""
 
     def __init__(
-        self, home: Path, *, database_url: str, redis_url: str, timers: Mapping[str, float] | None = None
+        self,
+        home: Path,
+        *,
+        database_url: str,
+        redis_url: str,
+        timers: Mapping[str, float] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._home = home
         self._environment = {
@@ -94,15 +100,16 @@ class Services:
             "VLMHB_DATABASE_URL": database_url,
             "VLMHB_REDIS_URL": redis_url,
             **{f"VLMHB_TIMERS__{name}": str(value) for name, value in {**SHORT_TIMERS, **(timers or {})}.items()},
+            **(environment or {}),
         }
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, module: str, *arguments: str, name: str = "worker") -> subprocess.Popen[bytes]:
+    def start(self, module: str, *arguments: str, name: str = "worker", devices: str = "") -> subprocess.Popen[bytes]:
         """Start `python -m module`; its stderr goes to the home's log."""
         with (self._home / "services.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
-                env={**self._environment, "VLMHB_WORKER_NAME": name},
+                env={**self._environment, "VLMHB_WORKER_NAME": name, "VLMHB_DEVICES": devices},
                 cwd=self._home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -115,9 +122,9 @@ class Services:
         """Start the scheduler."""
         return self.start("vlmhyperbench_scheduler")
 
-    def worker(self, mode: str, *, name: str) -> subprocess.Popen[bytes]:
-        """Start the stub worker."""
-        return self.start("tests.support.stub_worker", mode, name=name)
+    def worker(self, mode: str, *, name: str, devices: str = "") -> subprocess.Popen[bytes]:
+        """Start the stub worker, with devices if they are named."""
+        return self.start("tests.support.stub_worker", mode, name=name, devices=devices)
 
     def log(self) -> str:
         """Return what the services have said so far."""

@@ -17,6 +17,7 @@ from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob, Handler
+from vlmhyperbench.worker.devices import devices_of_worker
 from vlmhyperbench.worker.supervisor import run_worker
 
 HUNG_ROWS = 2
@@ -66,4 +67,6 @@ HANDLERS: dict[str, Handler] = {"finish": finish, "hang": hang, "stubborn": stub
 
 if __name__ == "__main__":
     configure_logging("stub-worker")
-    asyncio.run(run_worker(Settings.load(), kind="inference", handlers={StepKind.GENERATE: HANDLERS[sys.argv[1]]}))
+    settings, handlers = Settings.load(), {StepKind.GENERATE: HANDLERS[sys.argv[1]]}
+    devices = devices_of_worker(settings) if settings.devices else ()
+    asyncio.run(run_worker(settings, kind="inference", handlers=handlers, devices=devices))

@@ -1,0 +1,140 @@
+"""A GPU with a fault is quarantined by its real worker, and its job is done elsewhere without being charged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom
+from tests.support.nvml import FakeDriver, fake_driver
+from tests.support.processes import Services, eventually
+from vlmhyperbench.db import workers
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.states import JobState, RunState
+from vlmhyperbench.worker.device_watch import QUARANTINED
+
+pytestmark = pytest.mark.anyio
+
+SAMPLES = 5
+
+
+@pytest.fixture
+def room(fresh_database: Database) -> EngineRoom:
+    return EngineRoom(fresh_database)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> FakeDriver:
+    return fake_driver(tmp_path, gpus=2)
+
+
+@pytest.fixture
+async def services(
+    tmp_path: Path, driver: FakeDriver, fresh_database_url: str, redis_url: str
+) -> AsyncIterator[Services]:
+    library = {"LD_LIBRARY_PATH": str(driver.folder)}
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, environment=library) as found:
+        yield found
+
+
+async def until_running(room: EngineRoom, job_id: UUID, rows: int = 2) -> None:
+    async def has_rows() -> bool:
+        job = await room.job(job_id)
+        return job.state is JobState.RUNNING and job.done >= rows
+
+    await eventually(has_rows, "the job runs")
+
+
+async def until_state(room: EngineRoom, run_id: UUID, state: RunState) -> None:
+    async def has_state() -> bool:
+        return (await room.run(run_id)).state is state
+
+    await eventually(has_state, state)
+
+
+async def until_ready(room: EngineRoom, job_id: UUID) -> None:
+    async def is_ready() -> bool:
+        return (await room.job(job_id)).state is JobState.READY
+
+    await eventually(is_ready, "the job is given back")
+
+
+async def broken(room: EngineRoom) -> list[object]:
+    """Return the devices in quarantine, with their reasons."""
+    found = await room.scalar("SELECT json_agg(DISTINCT uuid) FROM device WHERE state = 'BROKEN'")
+    return list(found) if isinstance(found, list) else []
+
+
+@pytest.mark.parametrize("fault", ["xid", "gone"])
+async def test_the_job_of_a_broken_gpu_is_done_on_another_one_and_not_charged(
+    room: EngineRoom, services: Services, driver: FakeDriver, fault: str
+) -> None:
+    run, [shard] = await room.shards(run_spec(metrics=(), reports=()), samples=SAMPLES)
+    services.scheduler()
+    services.worker("stubborn", name="first", devices=driver.gpus[0])
+    await until_running(room, shard.id)
+    if fault == "xid":
+        driver.report_xid(0, 43)  # an application's own error ends nothing
+        driver.report_xid(0, 79)
+    else:
+        driver.lose(0)
+    await until_ready(room, shard.id)
+    assert (await room.job(shard.id)).fails == 0
+    assert await broken(room) == [driver.gpus[0]]
+    services.worker("finish", name="second", devices=driver.gpus[1])
+    await until_state(room, run.id, RunState.SUCCEEDED)
+    rows = await room.scalar("SELECT array_agg(ordinal ORDER BY ordinal) FROM fact WHERE run_id = :run", run=run.id)
+    assert rows == list(range(SAMPLES))
+    [failure] = await room.scalar(
+        "SELECT json_agg(failure) FROM claim WHERE run_id = :run AND failure IS NOT NULL", run=run.id
+    )
+    assert failure["code"] == QUARANTINED
+    assert driver.gpus[0] in failure["message"]
+    alerts = [event.data["code"] for event in await room.events(run.id) if event.type == "alert.raised"]
+    assert alerts == [QUARANTINED]
+    assert services.log().count('"worker.device_quarantined"') == 1
+    assert f"vlmhyperbench workers release-device {driver.gpus[0]}" in services.log()
+
+
+async def test_a_restarted_worker_of_a_broken_gpu_gets_no_jobs_until_a_person_releases_it(
+    room: EngineRoom, services: Services, driver: FakeDriver
+) -> None:
+    run, [shard] = await room.shards(run_spec(metrics=(), reports=()), samples=SAMPLES)
+    services.scheduler()
+    first = services.worker("stubborn", name="first", devices=driver.gpus[0])
+    await until_running(room, shard.id)
+    driver.report_xid(0, 48)
+    await until_ready(room, shard.id)
+    first.kill()
+    first.wait()
+    services.worker("finish", name="first", devices=driver.gpus[0])
+
+    async def has_registered() -> bool:
+        return services.log().count('"worker.registered"') == 2
+
+    await eventually(has_registered, "the worker is back")
+    assert await broken(room) == [driver.gpus[0]]
+    assert (await room.job(shard.id)).state is JobState.READY
+    async with room.database.transaction() as session:
+        assert await workers.release_device(session, driver.gpus[0], by="ann")
+    await until_state(room, run.id, RunState.SUCCEEDED)
+
+
+async def test_a_second_worker_for_a_held_gpu_ends_with_the_name_of_the_holder(
+    room: EngineRoom, services: Services, driver: FakeDriver
+) -> None:
+    first = services.worker("finish", name="first", devices=driver.gpus[0])
+
+    async def has_registered() -> bool:
+        return '"worker.registered"' in services.log()
+
+    await eventually(has_registered, "the first worker is there")
+    second = services.worker("finish", name="second", devices=driver.gpus[0])
+    assert second.wait(180) != 0
+    assert f"is used by the worker 'first' (pid {first.pid}, since " in services.log()
+    assert await room.scalar("SELECT count(*) FROM worker") == 1
+    assert first.poll() is None
