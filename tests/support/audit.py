@@ -42,9 +42,10 @@ INVARIANTS = {
         SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind IN ('GENERATE', 'IMPORT', 'JUDGE')
         WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'
             AND NOT (g.kind = 'JUDGE' AND g.state = 'FAILED')""",
-    "no two claims sent requests at once on one machine, unless their accelerators and cores are apart": """
+    "no two claims sent requests at once on one machine, unless their accelerators and cores are apart or declared": """
         SELECT a.id, b.id FROM claim a JOIN claim b ON b.machine_id = a.machine_id AND b.id > a.id
-        WHERE a.sending_from_ns < b.sending_until_ns AND b.sending_from_ns < a.sending_until_ns
+        WHERE a.machine->'declared' IS NULL AND b.machine->'declared' IS NULL
+            AND a.sending_from_ns < b.sending_until_ns AND b.sending_from_ns < a.sending_until_ns
             AND (a.gpus && b.gpus OR a.cores && b.cores OR cardinality(a.cores) * cardinality(b.cores) = 0)""",
 }
 

@@ -23,7 +23,7 @@ from tests.support.engine_room import EngineRoom
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import artifacts, events
 from vlmhyperbench.db.claims import ClaimRecord
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.domain.states import JobState, PhaseState
 from vlmhyperbench.domain.steps import StepKind
@@ -116,48 +116,6 @@ async def test_a_permanent_error_fails_at_once_with_its_message_and_cure(room: E
     assert finished is not None
     assert finished.state is JobState.FAILED
     assert (await written_outcome(room, job))["message"] == str(error) == "message cure"
-
-
-DEVICE_LOST = Failed(code="device_quarantined", message="The device is gone.", is_charged=False)
-
-
-async def test_a_job_whose_device_is_lost_is_ended_and_not_charged(room: EngineRoom, runtime: Runtime) -> None:
-    job, has_begun = await claimed(room, runtime), asyncio.Event()
-
-    async def handler(job: ClaimedJob) -> Outcome:
-        has_begun.set()
-        return await forever(job)
-
-    runner = runner_of(job, handler)
-    running = asyncio.create_task(runner.run())
-    await has_begun.wait()
-    runner.lose_device(DEVICE_LOST)
-    finished = await running
-    assert job.has_stalled
-    assert finished is not None
-    assert finished.state is JobState.READY
-    assert (await room.job(job.job.id)).fails == 0
-    assert (await failure_of(room, job))["code"] == DEVICE_LOST.code
-
-
-@pytest.mark.parametrize("is_fault", [True, False])
-async def test_a_failure_while_a_device_has_a_fault_is_that_of_the_device(
-    room: EngineRoom, runtime: Runtime, is_fault: bool
-) -> None:
-    job, began = await claimed(room, runtime), time.monotonic()
-    asked: list[float] = []
-
-    async def fault_since(since: float) -> Failed | None:
-        asked.append(since)
-        return DEVICE_LOST if is_fault else None
-
-    runner = ClaimRunner(job, raising(Unavailable("The engine died.")), sent_at=began, fault_since=fault_since)
-    finished = await runner.run()
-    assert finished is not None
-    assert finished.state is JobState.READY
-    assert asked == [began]
-    assert (await room.job(job.job.id)).fails == (0 if is_fault else 1)
-    assert (await failure_of(room, job))["code"] == (DEVICE_LOST.code if is_fault else "unavailable")
 
 
 async def test_a_transient_error_is_tried_again(room: EngineRoom, runtime: Runtime) -> None:

@@ -1,0 +1,157 @@
+"""Stacks whose devices are declared in a file: one worker for each, simulated engines only, and marked everywhere."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.audit import audit
+from tests.support.stack import running_stack, until
+from vlmhyperbench.cli.exits import code_of
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.reports.sections.limitations import DECLARED
+
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+def inventory(folder, count, machine="box"):
+    path = folder / f"{machine}-{count}.yaml"
+    path.write_text(f"machine: {machine}\ndevices:\n  - {{name: {H100}, memory_gib: 80, count: {count}}}\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    for name in "abcd":
+        (registries / "models" / f"steady-{name}.yaml").write_text(
+            "description: 25 ms an answer.\nbackends: [simulated]\n"
+            "engine_params: {ttft_ms: 20, gap_ms: 1, tokens: 6, usage: always}\n"
+        )
+    return registries
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("inventories")
+
+
+@pytest.fixture(scope="module")
+def stack(registries, folder):
+    with running_stack(registries, VLMHB_INVENTORY=inventory(folder, 1)) as found:
+        live_workers(found, 1)
+        yield found
+
+
+def live_workers(stack, count):
+    """Wait until this number of inference workers is live and return them by their names."""
+    return until(
+        lambda: len(found := {w.name: w for w in stack.client.workers().items if w.devices}) == count and found,
+        f"{count} inference workers",
+        90,
+    )
+
+
+def experiment(stack, targets, samples):
+    matrix = {"targets": [{"model": f"steady-{name}"} for name in targets], "tasks": ["synthetic-questions"]}
+    dataset = {"name": "synthetic-questions", "limit": samples}
+    entry = ExperimentEntry.model_validate({"matrix": matrix, "defaults": {"dataset": dataset}})
+    ended = stack.wait_experiment(stack.client.experiments.create(entry).id, timeout_s=180)
+    runs = [stack.client.runs.get(run.id) for run in ended.runs]
+    assert [run.state for run in runs] == ["SUCCEEDED"] * len(targets), stack.logs()
+    return runs
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_each_declared_device_has_a_worker_that_runs_a_target_of_an_experiment(registries, folder, devices):
+    with running_stack(registries, VLMHB_INVENTORY=inventory(folder, devices)) as stack:
+        workers = live_workers(stack, devices)
+        assert sorted(workers) == [f"inference-{number}" for number in range(devices)]
+        assert [worker.devices[0].uuid for worker in workers.values()] == [f"declared-box-{n}" for n in range(devices)]
+        assert all(worker.is_declared and worker.devices[0].name == H100 for worker in workers.values())
+        # So many samples that every run is assigned before the first of them ends.
+        runs = experiment(stack, "abcd"[:devices], samples=400)
+        used = stack.query(
+            "SELECT count(DISTINCT w.name) FROM claim c JOIN worker w ON w.id = c.worker_id JOIN job j "
+            "ON j.id = c.job_id WHERE j.kind = 'GENERATE' AND c.run_id = ANY(%s)",
+            [run.id for run in runs],
+        )
+        assert used == [(devices,)]
+        audit(stack)
+
+
+def vlmhyperbench(stack, *argv, **environment):
+    env = {**os.environ, "VLMHB_HOME": str(stack.home.root), **environment}
+    argv = [sys.executable, "-m", "vlmhyperbench.cli.main", *argv]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_what_ran_on_a_declared_device_says_so_in_status_manifest_and_report(stack):
+    [run] = experiment(stack, "a", samples=5)
+    [used] = stack.client.runs.manifest(run.id).engines
+    assert used.machine["declared"] is True
+    assert used.machine["devices"] == [
+        {"kind": "gpu", "name": H100, "uuid": "declared-box-0", "memory_bytes": 80 * 2**30}
+    ]
+    [shown] = json.loads(vlmhyperbench(stack, "status", "--json").stdout)["data"]["workers"]
+    assert (shown["name"], shown["is_declared"]) == ("inference", True)
+    assert f"{H100} (declared)" in vlmhyperbench(stack, "status").stdout
+    assert "(declared)" in vlmhyperbench(stack, "ls", "workers").stdout
+    files = {item.name: item.id for item in stack.client.report(run.id).files}
+    report = stack.client.artifact_content(files["report.md"]).decode()
+    assert DECLARED.format(names=H100)[1:] in report
+    assert "devices only declared" in report
+
+
+def test_a_real_engine_is_refused_on_a_declared_gpu(stack):
+    given = {"target": {"model": "tiny-doc-vlm"}, "task": "synthetic-questions"}
+    given["dataset"] = {"name": "synthetic-questions", "limit": 1}
+    run = stack.wait(stack.client.runs.create(RunEntry.model_validate(given)).id)
+    assert run.state == "FAILED"
+    assert f"cannot run on {H100} (declared-box-0)" in run.reason
+    assert stack.query("SELECT outcome->>'code' FROM job WHERE run_id = %s AND kind = 'GENERATE'", run.id) == [
+        ("declared_device",)
+    ]
+
+
+def test_a_machine_joins_with_a_worker_for_each_of_its_devices_and_leaves(stack, folder):
+    env = {**os.environ, "VLMHB_HOME": str(stack.home.root), "VLMHB_INVENTORY": inventory(folder, 2, "joining")}
+    argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "worker", "inference", "--name", "joining", "--json"]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as agent:
+        try:
+            told = json.loads(agent.stdout.readline())["data"]["workers"]
+            assert [(share["name"], share["devices"]) for share in told] == [
+                ("joining-0", ["declared-joining-0"]),
+                ("joining-1", ["declared-joining-1"]),
+            ]
+            workers = live_workers(stack, 3)
+            assert {"joining-0", "joining-1"} < set(workers)
+            os.kill(workers["joining-0"].pid, signal.SIGKILL)  # it is started again
+            until(lambda: live_workers(stack, 3)["joining-0"].pid != workers["joining-0"].pid, "a new worker", 90)
+            agent.send_signal(signal.SIGINT)
+            assert agent.wait(90) == 0
+        finally:
+            agent.kill()
+    assert list(live_workers(stack, 1)) == ["inference"]
+
+
+def test_a_second_worker_for_a_device_of_the_stack_is_refused_with_the_name_of_its_holder(stack, folder):
+    holder = live_workers(stack, 1)["inference"]
+    refused = vlmhyperbench(stack, "worker", "inference", "--name", "thief", VLMHB_INVENTORY=inventory(folder, 1))
+    assert refused.returncode == code_of(Conflict("x"))
+    assert "declared-box-0" in refused.stderr
+    assert f"the worker 'inference' (pid {holder.pid}, since " in refused.stderr
+    assert list(live_workers(stack, 1)) == ["inference"]
+
+
+def test_a_device_that_does_not_exist_is_named_before_anything_starts(stack, folder):
+    refused = vlmhyperbench(
+        stack, "worker", "inference", VLMHB_INVENTORY=inventory(folder, 1, "other"), VLMHB_DEVICES="GPU-7"
+    )
+    assert refused.returncode != 0
+    assert "no device 'GPU-7'" in refused.stderr
+    assert f"0: declared-other-0 ({H100})" in refused.stderr
+    assert "Traceback" not in refused.stderr
