@@ -35,6 +35,7 @@ FENCE = "tests/shared/worker/test_fence.py"
 CLAIMS = "tests/shared/db/test_claims.py"
 SCHEDULING = "tests/shared/db/test_scheduling.py"
 APPENDING = "tests/shared/db/test_appending.py"
+DEVICES = "tests/shared/db/test_devices.py"
 ADVANCING = "tests/shared/domain/test_scheduling.py"
 
 MUTANTS = (
@@ -100,6 +101,34 @@ MUTANTS = (
         text="(j.kind = ANY(CAST(:early AS text[])) OR NOT r.is_dirty)",
         replacement="(j.kind = ANY(CAST(:early AS text[])) OR true)",
         tests=(SCHEDULING,),
+    ),
+    Mutant(
+        name="reservations: a device in quarantine is reserved",
+        file="db/scheduling.py",
+        text="AND d.no = :device AND d.state = 'OK'",
+        replacement="AND d.no = :device",
+        tests=(DEVICES,),
+    ),
+    Mutant(
+        name="reservations: a job that waits for a device in quarantine is claimed",
+        file="db/claims.py",
+        text="WHERE r.attempt_id = j.attempt_id AND d.state <> 'OK')",
+        replacement="WHERE r.attempt_id = j.attempt_id AND false)",
+        tests=(DEVICES,),
+    ),
+    Mutant(
+        name="quarantine: the next worker of a device in quarantine gets jobs",
+        file="db/workers.py",
+        text="  AND earlier.state = 'BROKEN'",
+        replacement="  AND earlier.state = 'NONE'",
+        tests=(DEVICES,),
+    ),
+    Mutant(
+        name="budget: the failure of a device is charged to its job",
+        file="db/finishing.py",
+        text="if not outcome.is_charged:",
+        replacement="if False:",
+        tests=(DEVICES,),
     ),
     Mutant(
         name="reservations: a device that somebody has alone is given to another",

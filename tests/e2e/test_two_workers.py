@@ -140,3 +140,22 @@ def test_two_workers_with_cores_of_their_own_are_measured_at_once_and_count(regi
         assert at_once == {frozenset(("inference", "second"))}, found
         assert not are_sequential(summaries)
         assert [disturbers(summary) for summary in summaries] == [(0, ())] * 2
+
+
+def test_the_workers_of_a_machine_with_two_slots_get_cores_of_their_own_and_measure_at_once(registries):
+    low, high = cores_apart()
+    with running_stack(registries, VLMHB_SLOTS="2", VLMHB_INFERENCE_CORES=f"{low},{high}") as stack:
+        workers = "SELECT name, cores FROM worker WHERE kind = 'inference' AND state = 'LIVE' ORDER BY name"
+        (first, low_cores), (second, high_cores) = until(
+            lambda: len(live := stack.query(workers)) == 2 and live, "two workers", 90
+        )
+        assert (first, second) == ("inference-0", "inference-1")
+        assert low in low_cores
+        assert high in high_cores
+        assert set(low_cores).isdisjoint(high_cores)
+        runs, summaries = compare_two(stack, samples=500)
+        found = windows(stack, runs)
+        at_once = {frozenset((a[3], b[3])) for a, b in itertools.combinations(found, 2) if b[1] < a[2]}
+        assert at_once == {frozenset((first, second))}, found
+        assert [disturbers(summary) for summary in summaries] == [(0, ())] * 2
+        audit(stack)

@@ -26,7 +26,7 @@ from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayOptions
@@ -49,7 +49,8 @@ def check(
 
     What the engine refuses by name is not supported, which is no failure. Exit code: 0 if no check failed, 5 if one
     did. The certificate holds for this environment, version of the adapter and machine; entries with
-    requires_certificate need it.
+    requires_certificate need it. On a machine with several GPUs it is the first one, or that of VLMHB_DEVICES, and the
+    certificate holds for the worker of that GPU.
 
     Args:
         backend: Name of the backend.
@@ -80,10 +81,17 @@ async def _certify(
     settings: Settings, target: ModelTarget, load_timeout_s: float, *, with_baseline: bool, output: OutputFlags
 ) -> BackendCertificate:
     from vlmhyperbench.certifying.checking import Candidate, certify  # imports the HTTP client and the load generator's
-    from vlmhyperbench.worker.devices import devices_of_worker
+    from vlmhyperbench.worker.devices import show_only
     from vlmhyperbench.worker.machine import machine
+    from vlmhyperbench.worker.shares import shares_of_machine
 
-    cache, logs, seen = open_cache(), settings.logs_dir, devices_of_worker(settings)
+    if settings.inventory is not None:
+        raise InvalidInput(
+            "A certificate needs real devices, and VLMHB_INVENTORY declares some.", cure="Unset VLMHB_INVENTORY."
+        )
+    seen = shares_of_machine(settings, name=target.backend)[0].devices  # what one worker of this machine has
+    show_only(seen)
+    cache, logs = open_cache(), settings.logs_dir
 
     def report(line: str) -> None:
         note(f"{target.backend}: {line}", output)

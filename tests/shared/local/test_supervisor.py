@@ -181,6 +181,17 @@ def test_a_home_on_a_full_disk_is_refused(home: Home, monkeypatch: pytest.Monkey
     assert refused.value.code == "disk_full"
 
 
+def test_a_stack_for_a_device_that_does_not_exist_is_refused_before_anything_starts(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLMHB_DEVICES", "GPU-7")
+    reported: list[str] = []
+    with pytest.raises(Unavailable, match="no device 'GPU-7'") as refused:
+        control.up(home, host="127.0.0.1", port=0, report=lambda line: reported.append(line.get("what", "")))
+    assert (refused.value.code, reported) == ("no_device", [])
+    assert not control.is_up(home)
+
+
 def test_services_are_chosen_by_name() -> None:
     workers = [inference_service(f"inference-{number}", {}) for number in range(2)]
 

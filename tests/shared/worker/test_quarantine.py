@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID
@@ -15,7 +19,9 @@ from tests.support.processes import Services, eventually
 from vlmhyperbench.db import workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.states import JobState, RunState
+from vlmhyperbench.worker.device_locks import lock_folder
 from vlmhyperbench.worker.device_watch import QUARANTINED
+from vlmhyperbench.worker.devices import DeviceInfo
 
 pytestmark = pytest.mark.anyio
 
@@ -124,8 +130,8 @@ async def test_a_restarted_worker_of_a_broken_gpu_gets_no_jobs_until_a_person_re
     await until_state(room, run.id, RunState.SUCCEEDED)
 
 
-async def test_a_second_worker_for_a_held_gpu_ends_with_the_name_of_the_holder(
-    room: EngineRoom, services: Services, driver: FakeDriver
+async def test_a_second_worker_or_stack_for_a_held_gpu_ends_with_the_name_of_the_holder(
+    room: EngineRoom, services: Services, driver: FakeDriver, tmp_path: Path
 ) -> None:
     first = services.worker("finish", name="first", devices=driver.gpus[0])
 
@@ -137,4 +143,16 @@ async def test_a_second_worker_for_a_held_gpu_ends_with_the_name_of_the_holder(
     assert second.wait(180) != 0
     assert f"is used by the worker 'first' (pid {first.pid}, since " in services.log()
     assert await room.scalar("SELECT count(*) FROM worker") == 1
+    if lock_folder(tmp_path, device_of(driver)) != tmp_path / "locks":  # otherwise no two homes see each other
+        other = {"VLMHB_HOME": str(tmp_path / "other"), "LD_LIBRARY_PATH": str(driver.folder), "VLMHB_API_PORT": "0"}
+        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "up", "--services", "inference"]
+        refused = await asyncio.to_thread(
+            subprocess.run, argv, env={**os.environ, **other}, capture_output=True, text=True, check=False
+        )
+        assert refused.returncode != 0
+        assert f"is used by the worker 'first' (pid {first.pid}, since " in refused.stderr
     assert first.poll() is None
+
+
+def device_of(driver: FakeDriver) -> DeviceInfo:
+    return DeviceInfo(no=0, kind="gpu", uuid=driver.gpus[0], name="Stand-in", memory_bytes=1)
