@@ -11,7 +11,7 @@ import pytest
 from tests.support.audit import audit
 from tests.support.stack import running_stack, until
 from vlmhyperbench.cli.exits import code_of
-from vlmhyperbench.errors import Conflict
+from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.reports.sections.limitations import DECLARED
 
@@ -155,3 +155,39 @@ def test_a_device_that_does_not_exist_is_named_before_anything_starts(stack, fol
     assert "no device 'GPU-7'" in refused.stderr
     assert f"0: declared-other-0 ({H100})" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_a_device_in_quarantine_is_an_alert_of_status_until_a_person_releases_it(stack):
+    broken = (
+        "UPDATE device SET state = 'BROKEN', state_reason = 'The driver reported Xid 79.', state_since = now() "
+        "WHERE uuid = 'declared-box-0' RETURNING no"
+    )
+    assert stack.query(broken)
+    given = {"target": {"model": "steady-a"}, "task": "synthetic-questions"}
+    given["dataset"] = {"name": "synthetic-questions", "limit": 1}
+    run = stack.client.runs.create(RunEntry.model_validate(given))
+    shown = json.loads(vlmhyperbench(stack, "status", "--json").stdout)
+    [alert] = [warning for warning in shown["warnings"] if "quarantine" in warning]
+    assert "declared-box-0" in alert
+    assert "The driver reported Xid 79." in alert
+    assert alert.endswith("vlmhyperbench workers release-device declared-box-0")
+    text = vlmhyperbench(stack, "status")
+    assert "quarantined" in text.stdout
+    assert alert in text.stderr
+    released = vlmhyperbench(stack, "workers", "release-device", "declared-box-0", "--json")
+    assert json.loads(released.stdout)["data"] == {"uuid": "declared-box-0", "was_broken": True}
+    assert stack.wait(run.id).state == "SUCCEEDED"
+    unknown = vlmhyperbench(stack, "workers", "release-device", "GPU-7")
+    assert unknown.returncode == code_of(NotFound("x"))
+
+
+def test_doctor_names_the_devices_of_this_machine(folder, tmp_path):
+    env = {**os.environ, "VLMHB_HOME": str(tmp_path), "VLMHB_INVENTORY": inventory(folder, 2)}
+
+    def devices(**settings):
+        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "doctor", "--json"]
+        done = subprocess.run(argv, env={**env, **settings}, capture_output=True, text=True)
+        return next(check for check in json.loads(done.stdout)["data"] if check["name"] == "devices")
+
+    assert devices()["detail"] == "inference-0: declared-box-0; inference-1: declared-box-1 (declared)"
+    assert devices(VLMHB_DEVICES="GPU-7")["is_ok"] is False

@@ -46,8 +46,8 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
-    registries, git, Docker, Apptainer, and programs for rented machines, model files. The exit code is 3 if one
-    fails.
+    devices, registries, git, Docker, Apptainer, and programs for rented machines, model files. The exit code is 3 if
+    one fails.
     """
     checks = list(_checks())
     if output.json:
@@ -75,6 +75,7 @@ def _checks() -> Iterator[Check]:
     yield _uv()
     yield _home(home)
     yield _port(settings, home)
+    yield _devices(settings, home)
     try:
         catalogue = read_catalogue(registry_roots(settings.registries, settings.home), settings.run_mode)
     except VlmHyperBenchError as error:
@@ -128,6 +129,22 @@ def _uv() -> Check:
         "environments of engines can be built" if is_ok else "not installed: no environment of an engine can be built"
     )
     return Check(name="uv", is_ok=is_ok, detail=detail, cure="pip install 'vlmhyperbench[environments]'")
+
+
+def _devices(settings: Settings, home: Home) -> Check:
+    """Name the inference workers that this machine would have, each with its devices."""
+    if importlib.util.find_spec("pynvml") is None:
+        return Check(name="devices", is_ok=True, detail="not looked for: the inference worker is not installed")
+    from vlmhyperbench.worker.shares import free_shares, shares_of_machine
+
+    look = shares_of_machine if control.is_up(home) else free_shares  # a stack holds its own devices
+    try:
+        shares = look(settings, name="inference")
+    except VlmHyperBenchError as error:
+        return Check(name="devices", is_ok=False, detail=error.message, cure=error.cure)
+    named = [f"{share.name}: {', '.join(device.uuid for device in share.devices)}" for share in shares]
+    declared = " (declared)" if shares[0].devices[0].is_declared else ""
+    return Check(name="devices", is_ok=True, detail="; ".join(named) + declared)
 
 
 def _git(catalogue: Catalogue) -> Check:

@@ -53,14 +53,18 @@ class Holder:
 
 
 class DeviceLocks:
-    """Held locks; `descriptors` are their open files, for the processes that use the devices."""
+    """Held locks; the processes that use the devices inherit their open files."""
 
-    def __init__(self, holder: Holder) -> None:
-        self._holder = holder
-        self.descriptors: tuple[int, ...] = ()
+    def __init__(self) -> None:
+        self._held: dict[int, Holder] = {}
 
-    async def acquire(self, path: Path, device: DeviceInfo) -> None:
-        """Lock one device.
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The open files of the locks."""
+        return tuple(self._held)
+
+    async def acquire(self, path: Path, device: DeviceInfo, own: Holder) -> None:
+        """Lock one device, and write into its file who holds it.
 
         Raises:
             Conflict: another worker holds it (code `device_in_use`).
@@ -70,27 +74,28 @@ class DeviceLocks:
         try:
             while not _try_lock(descriptor):
                 holder = _read(descriptor)
-                give_up_at = give_up_at or time.monotonic() + PREDECESSOR_S
-                if not _is_ending(holder, self._holder) or time.monotonic() > give_up_at:
+                if give_up_at is None:
+                    give_up_at = time.monotonic() + PREDECESSOR_S
+                    _LOG.info("worker.device_is_held", device=device.uuid, holder=holder and asdict(holder))
+                if not _is_ending(holder, own) or time.monotonic() > give_up_at:
                     raise _refusal(device, holder, path)
-                _LOG.info("worker.waits_for_predecessor", device=device.uuid, holder=holder and asdict(holder))
                 await asyncio.sleep(_LOOK_AGAIN_S)
         except BaseException:
             os.close(descriptor)
             raise
-        self.descriptors += (descriptor,)
-        _write(descriptor, self._holder)
+        self._held[descriptor] = own
+        _write(descriptor, own)
 
     def leave(self) -> None:
         """Note that this worker ends, so that its successor waits for it."""
-        for descriptor in self.descriptors:
-            _write(descriptor, replace(self._holder, is_leaving=True))
+        for descriptor, own in self._held.items():
+            _write(descriptor, replace(own, is_leaving=True))
 
     def close(self) -> None:
         """Close the files; a lock is free once the last child that inherited its file has ended."""
-        for descriptor in self.descriptors:
+        for descriptor in self._held:
             os.close(descriptor)
-        self.descriptors = ()
+        self._held.clear()
 
 
 async def lock_devices(home: Path, worker: str, devices: Sequence[DeviceInfo]) -> DeviceLocks:
@@ -99,11 +104,12 @@ async def lock_devices(home: Path, worker: str, devices: Sequence[DeviceInfo]) -
     Raises:
         Conflict: another worker holds one of them (code `device_in_use`); no lock is kept.
     """
-    locks = DeviceLocks(Holder.this_process(worker, home))
+    locks = DeviceLocks()
     try:
         for device in devices:
             if device.kind == "gpu":
-                await locks.acquire(await asyncio.to_thread(_path, home, device), device)
+                path = await asyncio.to_thread(_path, home, device)
+                await locks.acquire(path, device, Holder.this_process(worker, home))
     except BaseException:
         locks.close()
         raise
@@ -116,14 +122,15 @@ def check_free(home: Path, worker: str, devices: Sequence[DeviceInfo]) -> None:
     Raises:
         Conflict: another worker holds one of them (code `device_in_use`).
     """
-    own = Holder.this_process(worker, home)
     for device in devices:
-        path = _path(home, device)
-        if device.kind != "gpu" or not path.exists():
+        if device.kind != "gpu" or not (path := _path(home, device)).exists():
             continue
         descriptor = _open(path)
         try:
-            if not _try_lock(descriptor) and not _is_ending(holder := _read(descriptor), own):
+            if _try_lock(descriptor):
+                continue
+            holder = _read(descriptor)
+            if not _is_ending(holder, Holder.this_process(worker, home)):
                 raise _refusal(device, holder, path)
         finally:
             os.close(descriptor)
