@@ -12,11 +12,14 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.identity import (
     ABSENT,
+    ONLY_DECLARED,
     Difference,
+    declared_devices,
     definition_of,
     differences,
     id_of,
     identify,
+    is_declared,
     kind_of_machine,
 )
 from vlmhyperbench.domain.prices import Prices
@@ -172,3 +175,15 @@ def test_a_rented_machine_is_another_kind_than_the_one_that_asks_it() -> None:
     rented = {**own, "rented": {"instance_type": "1x_H100", "accelerators": "H100:1"}}
     assert kind_of_machine(own) == "a processor, 2 threads, L4"
     assert kind_of_machine(rented) == "1x_H100 with H100:1, through a tunnel from a processor, 2 threads, L4"
+
+
+def test_a_machine_whose_devices_are_declared_is_another_kind_of_machine() -> None:
+    gpu = {"kind": "gpu", "name": "L4"}
+    real = {"cpu_model": "a processor", "cpu_threads": 2, "devices": [gpu]}
+    declared = {**real, "declared": True}
+    assert kind_of_machine(declared) == f"a processor, 2 threads, L4, {ONLY_DECLARED}"
+    assert kind_of_machine(declared) != kind_of_machine(real)
+    assert (is_declared(declared), is_declared(real)) == (True, False)
+    assert declared_devices(declared) == ["L4"]
+    assert declared_devices(real) == []
+    assert declared_devices({"declared": True}) == []

@@ -9,7 +9,7 @@ from tests.shared.reports.reading import limits_of, section_of
 from tests.support.wording import Wording
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
-from vlmhyperbench.reports.sections.limitations import MEASURED_ONCE, ONE_AFTER_ANOTHER, add_limitations
+from vlmhyperbench.reports.sections.limitations import DECLARED, MEASURED_ONCE, ONE_AFTER_ANOTHER, add_limitations
 from vlmhyperbench.summaries.records import PhaseEvidence
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
@@ -69,6 +69,16 @@ def test_a_baseline_that_asks_samples_that_are_measured_later_is_a_limitation(wo
     for requests in (None, 1):
         spec = run_spec(scenario=ScenarioSpec(kind="multi_stream", baseline_requests=2, requests=requests))
         wording(limits_of(document_of(evidence(spec=spec))))
+
+
+def test_a_report_of_declared_devices_begins_with_that_and_lists_it(wording: Wording) -> None:
+    gpu = {"kind": "gpu", "name": "H100", "uuid": "declared-box-0", "memory_bytes": 80}
+    machine = {"cpu_model": "CPU", "cpu_threads": 2, "memory_total_bytes": 2**31, "devices": [gpu], "declared": True}
+    document = document_of(evidence([fact(0, "a", "a")], claims=[claim(machine=machine)]))
+    assert DECLARED.format(names="H100")[1:] in limits_of(document)
+    assert "no hardware" in document.verdict[0]
+    wording(document.verdict[0])
+    assert "no hardware" not in document_of(evidence([fact(0, "a", "a")])).verdict[0]
 
 
 def _compared(*spans: tuple[int | None, int | None], **changes: object) -> str:
