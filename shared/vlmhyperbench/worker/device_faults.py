@@ -32,6 +32,7 @@ Sources: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors), whose immed
 restart the application, and NVIDIA's device plugin for Kubernetes, whose health check ignores 13, 31, 43, 45, 68 and
 109. Any other Xid quarantines the GPU: a person must look at it.
 """
+_MAX_EVENTS = 1000
 _ALL_SLICES = 0xFFFFFFFF
 """What NVML states as the instance of an error that concerns no slice."""
 _GONE: Final = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_RESET_REQUIRED})
@@ -63,11 +64,14 @@ class GpuFaults:
         return bool(self._devices)
 
     def wait(self, wait_s: float) -> list[Fault]:
-        """Wait for faults, at most this long."""
-        faults = self._next_error(wait_s) if self._events is not None else []
+        """Wait for faults, at most this long, and return one for each device that has any."""
         if self._events is None:
             time.sleep(wait_s)
-        return faults + [fault for fault in map(_missing, self._devices) if fault is not None]
+            faults = []
+        else:
+            faults = self._next_errors(wait_s)
+        faults += [fault for fault in map(_missing, self._devices) if fault is not None]
+        return list({fault.device.uuid: fault for fault in reversed(faults)}.values())
 
     def _register(self) -> None:
         """Ask for the events of each GPU; a driver that sends none leaves the look whether the GPU is there."""
@@ -84,13 +88,20 @@ class GpuFaults:
             _LOG.warning("gpu.sends_no_events", reason=str(error))
             self._events = None
 
-    def _next_error(self, wait_s: float) -> list[Fault]:
-        try:
-            event = pynvml.nvmlEventSetWait_v2(self._events, round(wait_s * 1000))
-        except pynvml.NVMLError as error:
-            if error.value != pynvml.NVML_ERROR_TIMEOUT:
-                time.sleep(wait_s)  # a lost GPU makes every call fail at once
-            return []
+    def _next_errors(self, wait_s: float) -> list[Fault]:
+        """Wait for an event, and return the faults of it and of those behind it: a broken GPU may report hundreds."""
+        faults: list[Fault] = []
+        for wait_ms in (round(wait_s * 1000), *([0] * _MAX_EVENTS)):
+            try:
+                event = pynvml.nvmlEventSetWait_v2(self._events, wait_ms)
+            except pynvml.NVMLError as error:
+                if error.value != pynvml.NVML_ERROR_TIMEOUT and not faults:
+                    time.sleep(wait_s)  # a lost GPU makes every call fail at once
+                break
+            faults += self._faults_of(event)
+        return faults
+
+    def _faults_of(self, event: Any) -> list[Fault]:
         xid = int(event.eventData)
         touched = [
             device

@@ -69,6 +69,19 @@ def test_an_error_of_the_hardware_is_a_fault_of_its_gpu_only_once(tmp_path: Path
         assert watch.look() == {}
 
 
+def test_many_errors_are_one_fault_of_each_gpu(tmp_path: Path) -> None:
+    driver = fake_driver(tmp_path, gpus=2)
+    with watching(driver) as watch:
+        for xid in (13, 48, 63, 95, 31):
+            driver.report_xid(0, xid)
+            driver.report_xid(1, xid + 1)
+        assert watch.look() == {
+            driver.gpus[0]: "The driver reported Xid 48.",
+            driver.gpus[1]: "The driver reported Xid 14.",
+        }
+        assert watch.look() == {}
+
+
 def test_a_worker_hears_nothing_of_the_gpus_of_others(tmp_path: Path) -> None:
     driver = fake_driver(tmp_path, gpus=2)
     with watching(driver, VLMHB_DEVICES=driver.gpus[0]) as watch:
