@@ -45,6 +45,10 @@ class Timers(BaseModel):
     """How long killing a claim runner may take."""
     reap_grace_s: float = Field(default=5.0, ge=0)
     """Time between the expiry of a lease and its reaping."""
+    hold_s: float = Field(default=120.0, ge=0)
+    """Time after which a job that has no room on any worker holds one, which then gets no other jobs."""
+    unfit_s: float = Field(default=30.0, ge=0)
+    """Time after which a job that fits no known device fails; until then a larger one may register."""
     unclaimed_s: float = Field(default=15.0, gt=0)
     """Time after which an assignment that no worker has claimed returns to READY."""
     poll_s: float = Field(default=5.0, gt=0)
@@ -155,6 +159,10 @@ class Settings(BaseSettings):
     inference_cores: Annotated[frozenset[int], NoDecode, BeforeValidator(_cores)] = frozenset()
     """Cores of an inference worker, its engine and its load generator, in the kernel's list format (`0-3,8`); empty:
     all. Two workers of one machine measure at the same time only if they share no cores and no devices."""
+    inference_slots: int = Field(default=4, ge=1, le=64)
+    """Jobs that an inference worker takes at a time if their speed does not count (`shares_device`) and they fit."""
+    memory_margin: float = Field(default=1.2, ge=1, le=10)
+    """Factor of an adapter's estimate of memory, for what it does not count; what was measured needs less."""
     timers: Timers = Timers()
 
     @property

@@ -69,8 +69,10 @@ class Loop:
         if is_reaping:
             await self._effects.reap(grace_s=timers.reap_grace_s)
         await self._effects.advance()
-        seen = await window.load(self._runtime.database, stale_s=timers.stale_worker_s)
-        await self._effects.apply(decide(seen, unclaimed_s=timers.unclaimed_s))
+        margin = self._runtime.settings.memory_margin
+        seen = await window.load(self._runtime.database, stale_s=timers.stale_worker_s, margin=margin)
+        decisions = decide(seen, unclaimed_s=timers.unclaimed_s, hold_s=timers.hold_s, unfit_s=timers.unfit_s)
+        await self._effects.apply(decisions)
         await self._effects.publish()
 
 

@@ -50,6 +50,8 @@ class JobView:
     finished_at: datetime | None
     step: int
     counts: bool
+    is_timed: bool
+    devices: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
