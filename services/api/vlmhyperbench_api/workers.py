@@ -1,4 +1,4 @@
-"""`/workers`: the workers with their devices."""
+"""`/workers`: the workers with their devices, and what is reserved and drained of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
+from vlmhyperbench.db import capacity
 from vlmhyperbench.db import workers as rows
 from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.wire.base import Label, Page
 from vlmhyperbench.wire.workers import Device, Worker
 from vlmhyperbench_api.bodies import StrictRoute
@@ -46,15 +48,18 @@ async def list_workers(
         session, after=(after.name, after.id) if after else None, limit=limit, is_present=not include_gone
     )
     devices = await rows.devices_of(session, [worker.id for worker in page])
+    seen = await capacity.workers(session, stale_s=runtime.settings.timers.stale_worker_s)
+    known = {worker.id: worker for worker in seen.known}
     stale_before = datetime.now(UTC) - timedelta(seconds=runtime.settings.timers.stale_worker_s)
     last = page[-1] if len(page) == limit else None
     return Page[Worker](
-        items=[_shown(worker, devices, stale_before) for worker in page],
+        items=[_shown(worker, devices, stale_before, known.get(worker.id)) for worker in page],
         next=write_cursor(_Position(name=last.name, id=last.id)) if last else None,
     )
 
 
-def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime) -> Worker:
+def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime, now: WorkerNow | None) -> Worker:
+    load = {device.no: device for device in now.devices} if now is not None else {}
     return Worker(
         id=worker.id,
         name=worker.name,
@@ -67,9 +72,22 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
         slots=worker.slots,
         version=worker.version,
         resident=list(worker.resident),
-        devices=[
-            Device.model_validate(device, from_attributes=True) for device in devices if device.worker_id == worker.id
-        ],
+        devices=[_device(device, load.get(device.no)) for device in devices if device.worker_id == worker.id],
+        drained=now.drained if now is not None else None,
         registered_at=worker.registered_at,
         last_seen_at=worker.last_seen_at,
+    )
+
+
+def _device(device: DeviceView, now: DeviceNow | None) -> Device:
+    return Device(
+        no=device.no,
+        kind=device.kind,
+        uuid=device.uuid,
+        name=device.name,
+        memory_bytes=device.memory_bytes,
+        reserved_bytes=now.reserved_bytes if now is not None else 0,
+        jobs=now.jobs if now is not None else 0,
+        is_broken=now.is_broken if now is not None else False,
+        drained=now.drained if now is not None else None,
     )

@@ -38,6 +38,17 @@ async def needs_of(session: AsyncSession, target_digests: Collection[str], *, ma
     return needs
 
 
+def need_of(estimate: MemoryEstimate, *, margin: float) -> MemoryNeed:
+    """Return what a target needs by an estimate that is not stored."""
+    return MemoryNeed(
+        device_bytes=estimate.device_bytes,
+        host_bytes=estimate.host_bytes,
+        device_share=estimate.device_share,
+        knobs=estimate.knobs,
+        margin=margin,
+    )
+
+
 async def write_estimates(session: AsyncSession, estimates: Mapping[str, MemoryEstimate]) -> None:
     """Write what adapters estimate, by digest of the target; an earlier estimate is replaced."""
     for digest, estimate in sorted(estimates.items()):

@@ -18,6 +18,12 @@ class Device(Output):
     uuid: str
     name: str
     memory_bytes: int
+    reserved_bytes: int = 0
+    jobs: int = 0
+    """Jobs that have a share of it."""
+    is_broken: bool = False
+    drained: str | None = None
+    """Who drained it and why; null if it gets jobs."""
 
 
 class Worker(Output):
@@ -37,5 +43,7 @@ class Worker(Output):
     resident: list[str] = Field(default_factory=list)
     """Digests of the targets that are loaded now."""
     devices: list[Device] = Field(default_factory=list)
+    drained: str | None = None
+    """Who drained it, or its machine, and why; null if it gets jobs."""
     registered_at: datetime
     last_seen_at: datetime
