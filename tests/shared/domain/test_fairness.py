@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.placement import Inferring, WorkerNow, occupied
 from vlmhyperbench.domain.scheduling import Assign, Refuse, WaitingJob, Window, decide
@@ -50,6 +51,22 @@ def test_a_job_without_room_lets_others_pass_until_it_has_waited_long() -> None:
     assert started(job("large", waited_s=HOLD_S), small, workers=(_half_full(),), large=80, small=20) == []
     early = job("large", waited_s=HOLD_S)  # what is before it in the order is not kept back by it
     assert started(small, early, workers=(_half_full(),), large=80, small=20) == [small.id]
+
+
+def test_a_timed_job_that_has_waited_long_holds_the_whole_machine() -> None:
+    here = Ground(machine="here")
+    taken = replace(device_now(), reserved_bytes=10, jobs=1)
+    first = worker_now(slots=4, busy=1, devices=(taken,), queue="a", ground=here)
+    second = worker_now(slots=4, devices=(device_now(),), queue="b", ground=here)
+    window = Window(
+        now=NOW,
+        waiting=(job("timed", is_timed=True, waited_s=HOLD_S), job("small")),
+        workers=(first, second),
+        inferring=(Inferring(worker_id=first.id, ground=here, is_timed=False),),
+        memory=memory(timed=10, small=10),
+    )
+    assert decide(window, unclaimed_s=15) == []
+    assert len(decide(window, unclaimed_s=15, hold_s=HOLD_S + 1)) == 1
 
 
 def test_a_held_worker_leaves_the_others_open() -> None:
