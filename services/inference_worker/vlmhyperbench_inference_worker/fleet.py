@@ -59,6 +59,8 @@ class Fleet:
 
     def __init__(self) -> None:
         self._residents: list[_Resident] = []
+        self.recording = asyncio.Lock()
+        """Held while the loaded targets are recorded, so that an older list never replaces a newer one."""
 
     @property
     def resident(self) -> Sequence[str]:

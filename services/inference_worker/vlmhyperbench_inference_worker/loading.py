@@ -103,7 +103,8 @@ async def bring_up(
         cores=bench.ground.cores,
         resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},
     )
-    await job.record_target(bench.fleet.resident, record)
+    async with bench.fleet.recording:
+        await job.record_target(bench.fleet.resident, record)
     return serving
 
 
