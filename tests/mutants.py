@@ -177,8 +177,8 @@ MUTANTS = (
     Mutant(
         name="reservations: a timed job does not keep the ground free",
         file="domain/floor.py",
-        text="                if not worker.ground.is_apart_from(best.ground):",
-        replacement="                if False:",
+        text="            self._disturb(best.ground, is_timed=True)",
+        replacement="            pass",
         tests=(FAIRNESS,),
     ),
     Mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlmhyperbench.db import capacity, memory, scheduling
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.domain.scheduling import Window
+from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Window
 
 ASSIGNED_JOBS = 500
 """Maximum number of unclaimed assignments in a window."""
@@ -28,7 +28,7 @@ async def load(database: Database, *, stale_s: float, margin: float) -> Window:
             session,
             # A job that fits no known device is refused whether or not a worker is free.
             frozenset({worker.kind for worker in free} | {worker.kind for worker in seen.known if worker.devices}),
-            limit=max(sum(worker.slots - worker.busy for worker in free), 1),
+            limit=min(max(sum(worker.slots - worker.busy for worker in free), 1), MAX_ASSIGNED),
         )
         targets = {job.target_digest for job in waiting if job.target_digest is not None}
         needs = await memory.needs_of(session, targets, margin=margin)

@@ -101,9 +101,10 @@ _GROUND = """COALESCE(w.machine_id, w.host) AS machine, w.cores,
        ARRAY(SELECT d.uuid FROM device d WHERE d.worker_id = w.id AND d.kind = 'gpu') AS gpus"""
 
 _INFERRING = f"""
-SELECT w.id, {_GROUND}, bool_or(j.is_timed) AS is_timed FROM job j JOIN worker w ON w.id = j.worker_id
-WHERE j.kind = ANY(CAST(:asking AS text[])) AND j.state IN ('ASSIGNED', 'RUNNING')
-GROUP BY w.id
+SELECT w.id, {_GROUND}, held.is_timed FROM worker w JOIN (
+  SELECT worker_id, bool_or(is_timed) AS is_timed FROM job
+  WHERE state IN ('ASSIGNED', 'RUNNING') AND kind = ANY(CAST(:asking AS text[])) GROUP BY worker_id
+) AS held ON held.worker_id = w.id
 """  # noqa: S608 - as above
 
 _WORKERS = f"""

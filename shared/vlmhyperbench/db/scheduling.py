@@ -180,6 +180,7 @@ _JOB = """
     LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
     LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'"""
 
+# The jobs of a target are read in the order of the index, so that only those in the window are.
 # `shape` walks from one target of the READY jobs to the next by the index, without reading the jobs between them.
 _WAITING = f"""
 WITH RECURSIVE project AS (
@@ -215,7 +216,7 @@ WITH RECURSIVE project AS (
   (SELECT first.* FROM shape CROSS JOIN LATERAL ({_JOB}
     WHERE j.kind = shape.kind AND j.project_id = shape.project_id AND j.target_digest = shape.target_digest
       AND j.is_timed = shape.is_timed AND {_STARTABLE}
-    ORDER BY j.priority DESC, j.created_at, COALESCE(r.position, 0), j.range_start, j.id LIMIT :limit
+    ORDER BY j.priority DESC, j.created_at, j.range_start, j.id LIMIT :limit
   ) AS first
   ORDER BY row_number() OVER (
     PARTITION BY first.kind, first.project_id, first.target_digest, first.is_timed

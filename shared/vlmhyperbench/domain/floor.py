@@ -18,7 +18,6 @@ from vlmhyperbench.domain.placement import (
     Rank,
     WorkerNow,
     idle,
-    is_undisturbed,
     occupied,
     rank,
     reserve,
@@ -32,37 +31,46 @@ class Floor:
     def __init__(self, workers: Iterable[WorkerNow], inferring: Iterable[Inferring]) -> None:
         """Take the workers that may get jobs, and what infers already."""
         self._workers = {worker.id: worker for worker in workers}
-        self._by_machine: dict[str, list[Inferring]] = defaultdict(list)
-        self._by_gpu: dict[str, list[Inferring]] = defaultdict(list)
-        for other in inferring:
-            self._add(other)
-        self._open: dict[str, dict[UUID, WorkerNow]] = defaultdict(dict)
-        """Kind → workers that may still have room."""
+        self._near: dict[str, list[UUID]] = defaultdict(list)
+        """Machine or GPU → workers on it; all others are apart from what is there."""
         for worker in self._workers.values():
-            if worker.busy < worker.slots and worker.drained is None and not self._is_taken(worker):
-                self._open[worker.kind][worker.id] = worker
+            for place in _places(worker.ground):
+                self._near[place].append(worker.id)
+        free = [worker for worker in self._workers.values() if worker.busy < worker.slots and worker.drained is None]
+        self._open: dict[str, dict[UUID, WorkerNow]] = defaultdict(dict)
+        """Kind → workers that may still have room, for jobs that are not timed."""
+        for worker in free:
+            self._open[worker.kind][worker.id] = worker
+        self._quiet = {worker.id for worker in free}
+        """Workers on whose ground nothing infers, for timed jobs."""
         self._ranked: dict[Shape, list[tuple[Rank, UUID]]] = {}
+        for other in inferring:
+            self._disturb(other.ground, is_timed=other.is_timed)
 
     def place(self, need: Need) -> Placement | None:
         """Choose a worker for a job as `placement.place` does, and take the room; None if there is none now."""
-        workers = self._open[STEPS[need.kind].worker]
+        kind = STEPS[need.kind].worker
+        workers, is_careful = self._open[kind], need.is_timed and STEPS[need.kind].asks is not None
         ranked = self._ranked.get(need.shape)
         if ranked is None:
-            ranked = [entry for worker in workers.values() if (entry := self._rank(need, worker)) is not None]
+            fitting = [workers[each] for each in self._quiet if each in workers] if is_careful else workers.values()
+            ranked = [entry for worker in fitting if (entry := _entry(need, worker)) is not None]
             heapq.heapify(ranked)
             self._ranked[need.shape] = ranked
         while ranked:
             known, worker_id = heapq.heappop(ranked)
             worker = workers.get(worker_id)
-            entry = self._rank(need, worker) if worker is not None else None
-            if entry is None or worker is None:
+            if worker is None or (is_careful and worker_id not in self._quiet):
                 continue
-            if entry[0] != known:  # a rank only rises, so the first entry that is still true is the best
-                heapq.heappush(ranked, entry)
+            reservations = reserve(need, worker)
+            if reservations is None:
                 continue
-            placement = Placement(worker_id=worker.id, queue=worker.queue, reservations=reserve(need, worker) or ())
-            self._take(need, worker, placement)
+            entry = rank(need, worker, reservations), worker_id
             heapq.heappush(ranked, entry)
+            if entry[0] != known:  # a rank only rises, so the first entry that is still true is the best
+                continue
+            placement = Placement(worker_id=worker.id, queue=worker.queue, reservations=reservations)
+            self._take(need, worker, placement)
             return placement
         return None
 
@@ -77,42 +85,38 @@ class Floor:
         if best is None:
             return None
         if need.is_timed:  # it waits for the ground, which other workers may share
-            for worker in self._workers.values():
-                if not worker.ground.is_apart_from(best.ground):
-                    self._close(worker)
-        self._close(best)
+            self._disturb(best.ground, is_timed=True)
+        self._close(best.id)
         return best.id
-
-    def _rank(self, need: Need, worker: WorkerNow) -> tuple[Rank, UUID] | None:
-        reservations = reserve(need, worker)
-        if reservations is None or not is_undisturbed(need, worker, self._near(worker.ground)):
-            return None
-        return rank(need, worker, reservations), worker.id
 
     def _take(self, need: Need, worker: WorkerNow, placement: Placement) -> None:
         taken = self._workers[worker.id] = self._open[worker.kind][worker.id] = occupied(worker, placement)
         if STEPS[need.kind].asks is not None:
-            self._add(Inferring(worker_id=worker.id, ground=worker.ground, is_timed=need.is_timed))
-            if need.is_timed:
-                self._close(taken)
+            self._disturb(worker.ground, is_timed=need.is_timed)
         if taken.busy >= taken.slots:
-            self._close(taken)
+            self._close(taken.id)
 
-    def _close(self, worker: WorkerNow) -> None:
-        self._open[worker.kind].pop(worker.id, None)
+    def _disturb(self, ground: Ground, *, is_timed: bool) -> None:
+        """Take the workers out of the choice that must not infer beside an inference on this ground."""
+        for worker_id in {worker_id for place in _places(ground) for worker_id in self._near.get(place, ())}:
+            worker = self._workers[worker_id]
+            if worker.kind not in _INFERRING or ground.is_apart_from(worker.ground):
+                continue
+            self._quiet.discard(worker_id)
+            if is_timed:
+                self._close(worker_id)
 
-    def _add(self, other: Inferring) -> None:
-        self._by_machine[other.ground.machine].append(other)
-        for gpu in other.ground.gpus:
-            self._by_gpu[gpu].append(other)
+    def _close(self, worker_id: UUID) -> None:
+        self._open[self._workers[worker_id].kind].pop(worker_id, None)
 
-    def _near(self, ground: Ground) -> list[Inferring]:
-        """Return what may infer on ground that is not apart."""
-        near = list(self._by_machine.get(ground.machine, ()))
-        for gpu in ground.gpus:
-            near += self._by_gpu.get(gpu, ())
-        return near
 
-    def _is_taken(self, worker: WorkerNow) -> bool:
-        """Return whether an inference that is timed runs on a worker itself, so that nothing can join it."""
-        return any(other.is_timed and other.worker_id == worker.id for other in self._near(worker.ground))
+_INFERRING = frozenset(step.worker for step in STEPS.values() if step.asks is not None)
+
+
+def _places(ground: Ground) -> tuple[str, ...]:
+    return (ground.machine, *ground.gpus)
+
+
+def _entry(need: Need, worker: WorkerNow) -> tuple[Rank, UUID] | None:
+    reservations = reserve(need, worker)
+    return None if reservations is None else (rank(need, worker, reservations), worker.id)

@@ -126,6 +126,10 @@ def reserve(need: Need, worker: WorkerNow) -> tuple[Reservation, ...] | None:
         return None
     if STEPS[need.kind].asks is None or need.devices == 0 or not worker.devices:
         return ()
+    if need.devices == 1 == len(worker.devices):  # most workers: hundreds of them are asked in a tick
+        only = worker.devices[0]
+        held = _reserve(need, only) if only.is_usable else None
+        return None if held is None else (held,)
     fitting = [
         (device.reserved_bytes, device.no, reservation)
         for device in worker.devices
