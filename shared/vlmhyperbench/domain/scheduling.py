@@ -23,7 +23,7 @@ FAILS_WITHOUT_PROGRESS = 6
 
 MAX_BACKOFF_S = 300.0
 
-MAX_ASSIGNED = 32
+MAX_ASSIGNED = 16
 """Maximum number of assignments of one decision, so that a tick is short; the next tick follows at once."""
 
 
