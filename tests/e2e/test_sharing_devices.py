@@ -81,6 +81,7 @@ def test_a_drained_worker_gets_nothing_until_it_is_resumed(stack, command):
     assert f"by {drained['drained_by']}: new fans" in waits.message
     listed = {item["id"]: item for item in command("workers", "list")}
     assert listed[str(worker.id)]["drained"] == f"by {drained['drained_by']}: new fans"
+    assert [item["reason"] for item in command("status")["drained"]] == ["new fans"]
     assert command("workers", "resume", worker.queue)["resumed_by"] == drained["drained_by"]
     assert stack.wait(run.id).state == "SUCCEEDED"
 

@@ -16,6 +16,7 @@ from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.placement import Drain
 
 
 def up(
@@ -63,15 +64,16 @@ def down(*, output: OutputFlags = TEXT) -> int:
 
 
 def status(*, output: OutputFlags = TEXT) -> int:
-    """Show the processes of the embedded stack: pid, state, restarts, memory.
+    """Show the processes of the embedded stack: pid, state, restarts, memory; and what is drained, by whom and why.
 
     The exit code is 3 if the stack is not running.
     """
     home = Home(Settings.load().home)
     stack = control.status(home)
     problems = _problems()
+    drained = _drained(home) if stack.is_up else []
     if output.json:
-        emit("stack", _with_page(home), warnings=problems)
+        emit("stack", {**_with_page(home), "drained": drained}, warnings=problems)
         return exits.OK if stack.is_up else exits.SETUP
     if not stack.is_up:
         say(f"No stack is running in {stack.home}. Start one with `vlmhyperbench up`.")
@@ -85,6 +87,8 @@ def status(*, output: OutputFlags = TEXT) -> int:
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
     total_bytes = sum(process.pss_bytes or 0 for process in stack.processes)
     say(f"total memory (proportional set size): {_mebibytes(total_bytes)}")
+    for drain in drained:
+        say(f"drained: the {drain.scope} {drain.name}, by {drain.drained_by}: {drain.reason}")
     for problem in problems:
         note(f"warning: {problem}", output)
     return exits.OK
@@ -133,6 +137,20 @@ def say_page(home: Home, print_line: Callable[[str], None] = say) -> None:
     link = page_link(home)
     if link is not None:
         print_line(f"Web page of the stack (the link works once, within ten minutes): {link}")
+
+
+def _drained(home: Home) -> Sequence[Drain]:
+    """Return what is drained; nothing if the API does not answer."""
+    from vlmhyperbench.client import Client
+
+    url, key = home.api_url(), home.api_key()
+    if url is None or key is None:
+        return []
+    try:
+        with Client(url, key) as client:
+            return client.drains().items
+    except VlmHyperBenchError:
+        return []
 
 
 def _with_page(home: Home) -> dict[str, object]:

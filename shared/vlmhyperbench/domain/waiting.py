@@ -135,7 +135,7 @@ def _worker_for(
     if place(need, workers) is not None:
         other = _holder(busy, {other.worker_id for other in inferring}, run_id)
         whose = f"run {short(other)}" if other else "another run"
-        return Wait(code="machine", message=f"{whose} is timed on the machine of the free worker", run_id=other)
+        return Wait(code="machine", message=f"{whose} infers on the machine of the free worker", run_id=other)
     other = _holder(busy, {worker.id for worker in fitting}, run_id)
     if all(worker.busy >= worker.slots for worker in fitting):
         works = f": {'it works' if len(fitting) == 1 else 'they work'} on run {short(other)}" if other else ""
