@@ -73,7 +73,11 @@ def status(*, output: OutputFlags = TEXT) -> int:
     problems = _problems()
     drained = _drained(home) if stack.is_up else []
     if output.json:
-        emit("stack", {**_with_page(home), "drained": drained}, warnings=problems)
+        emit(
+            "stack",
+            {**_with_page(home), "drained": [drain.model_dump(mode="json") for drain in drained]},
+            warnings=problems,
+        )
         return exits.OK if stack.is_up else exits.SETUP
     if not stack.is_up:
         say(f"No stack is running in {stack.home}. Start one with `vlmhyperbench up`.")
