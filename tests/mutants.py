@@ -36,6 +36,9 @@ CLAIMS = "tests/shared/db/test_claims.py"
 SCHEDULING = "tests/shared/db/test_scheduling.py"
 APPENDING = "tests/shared/db/test_appending.py"
 DEVICES = "tests/shared/db/test_devices.py"
+PLACEMENT_ROWS = "tests/shared/db/test_placement_rows.py"
+PLACEMENT = "tests/shared/domain/test_placement.py"
+FAIRNESS = "tests/shared/domain/test_fairness.py"
 ADVANCING = "tests/shared/domain/test_scheduling.py"
 
 MUTANTS = (
@@ -136,6 +139,76 @@ MUTANTS = (
         text="                    AND (r.is_exclusive OR :exclusive))",
         replacement="                    AND r.is_exclusive AND NOT :exclusive)",
         tests=(SCHEDULING,),
+    ),
+    Mutant(
+        name="reservations: a job that must be alone joins others",
+        file="db/scheduling.py",
+        text="                    AND (r.is_exclusive OR :exclusive))",
+        replacement="                    AND (r.is_exclusive OR (:exclusive AND false)))",
+        tests=(PLACEMENT_ROWS,),
+    ),
+    Mutant(
+        name="reservations: the bytes of others on a device are not counted",
+        file="db/scheduling.py",
+        text="d.memory_bytes >= :bytes + (SELECT COALESCE(sum(r.bytes), 0)",
+        replacement="d.memory_bytes >= :bytes + (SELECT 0 * COALESCE(sum(r.bytes), 0)",
+        tests=(PLACEMENT_ROWS,),
+    ),
+    Mutant(
+        name="reservations: two schedulers reserve a device without waiting for each other",
+        file="db/scheduling.py",
+        text="WHERE worker_id = :worker AND no = :device FOR NO KEY UPDATE",
+        replacement="WHERE worker_id = :worker AND no = :device",
+        tests=(PLACEMENT_ROWS,),
+    ),
+    Mutant(
+        name="reservations: a gang keeps the devices that it got",
+        file="db/scheduling.py",
+        text='            raise Conflict(f"The device {reservation.device}',
+        replacement='            return None\n            raise Conflict(f"The device {reservation.device}',
+        tests=(PLACEMENT_ROWS,),
+    ),
+    Mutant(
+        name="reservations: a job is placed where its bytes do not fit",
+        file="domain/placement.py",
+        text="    if taken > device.memory_bytes - device.reserved_bytes:",
+        replacement="    if taken > device.memory_bytes:",
+        tests=(PLACEMENT,),
+    ),
+    Mutant(
+        name="reservations: a timed job is placed beside others",
+        file="domain/placement.py",
+        text="    if device.is_exclusive or (is_alone and device.jobs):",
+        replacement="    if device.is_exclusive:",
+        tests=(PLACEMENT,),
+    ),
+    Mutant(
+        name="reservations: a drained worker gets jobs",
+        file="domain/placement.py",
+        text="    if worker.busy >= worker.slots or worker.drained is not None:",
+        replacement="    if worker.busy >= worker.slots:",
+        tests=(PLACEMENT,),
+    ),
+    Mutant(
+        name="reservations: a broken device gets jobs",
+        file="domain/placement.py",
+        text="        return self.drained is None and not self.is_broken",
+        replacement="        return self.drained is None",
+        tests=(PLACEMENT,),
+    ),
+    Mutant(
+        name="reservations: what has waited long holds nothing, so that it starves",
+        file="domain/scheduling.py",
+        text="            is_held = floor.hold(need) is not None",
+        replacement="            is_held = True",
+        tests=(FAIRNESS,),
+    ),
+    Mutant(
+        name="reservations: a timed job does not keep the ground free",
+        file="domain/floor.py",
+        text="            self._disturb(best.ground, is_timed=True)",
+        replacement="            pass",
+        tests=(FAIRNESS,),
     ),
     Mutant(
         name="counting: a shard is complete with rows missing",

@@ -45,6 +45,10 @@ class Timers(BaseModel):
     """How long killing a claim runner may take."""
     reap_grace_s: float = Field(default=5.0, ge=0)
     """Time between the expiry of a lease and its reaping."""
+    hold_s: float = Field(default=120.0, ge=0)
+    """Time after which a job that has no room on any worker holds one, which then gets no other jobs."""
+    unfit_s: float = Field(default=30.0, ge=0)
+    """Time after which a job that fits no known device fails; until then a larger one may register."""
     unclaimed_s: float = Field(default=15.0, gt=0)
     """Time after which an assignment that no worker has claimed returns to READY."""
     poll_s: float = Field(default=5.0, gt=0)
@@ -172,10 +176,14 @@ class Settings(BaseSettings):
     gangs: _Gangs = ()
     """Groups of GPUs, by number or UUID, each of which gets one inference worker (`0,1;2,3`); any other GPU gets a
     worker of its own."""
-    slots: int = Field(default=1, ge=1, le=1024)
+    cpu_workers: int = Field(default=1, ge=1, le=1024)
     """Number of inference workers of a machine without GPUs, which divide its cores and its memory."""
     inventory: Path | None = None
     """File of declared devices, behind which no hardware stands; they take the place of the machine's devices."""
+    inference_slots: int = Field(default=4, ge=1, le=64)
+    """Jobs that an inference worker takes at a time if their speed does not count (`shares_device`) and they fit."""
+    memory_margin: float = Field(default=1.2, ge=1, le=10)
+    """Factor of an adapter's estimate of memory, for what it does not count; what was measured needs less."""
     timers: Timers = Timers()
 
     @property

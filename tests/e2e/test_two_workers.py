@@ -144,7 +144,7 @@ def test_two_workers_with_cores_of_their_own_are_measured_at_once_and_count(regi
 
 def test_the_workers_of_a_machine_with_two_slots_get_cores_of_their_own_and_measure_at_once(registries):
     low, high = cores_apart()
-    with running_stack(registries, VLMHB_SLOTS="2", VLMHB_INFERENCE_CORES=f"{low},{high}") as stack:
+    with running_stack(registries, VLMHB_CPU_WORKERS="2", VLMHB_INFERENCE_CORES=f"{low},{high}") as stack:
         workers = "SELECT name, cores FROM worker WHERE kind = 'inference' AND state = 'LIVE' ORDER BY name"
         (first, low_cores), (second, high_cores) = until(
             lambda: len(live := stack.query(workers)) == 2 and live, "two workers", 90

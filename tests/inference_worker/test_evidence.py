@@ -111,13 +111,16 @@ async def test_a_claim_that_uses_a_loaded_engine_has_no_output_of_other_claims(
         using = folder.open(second)
         using.note_engine(cast("Serving", engine))
         log.write("mine\n")
-    await folder.recover(runtime, in_use=loading.engine_log)
+    await folder.recover(runtime, in_use=[loading.engine_log])
+    assert await files_of(runtime, second.run_id) == {}  # the second claim still runs
+    later = EvidenceFolder(tmp_path / "evidence")
+    await later.recover(runtime, in_use=[loading.engine_log])
     content = (await files_of(runtime, second.run_id))[f"engine-{second.claim_id}.log"].decode()
     assert content.startswith("ready\n")
     assert content.endswith("mine\n")
     assert "another" not in content
     assert loading.engine_log.is_file()
-    await folder.recover(runtime)
+    await later.recover(runtime)
     assert not loading.engine_log.exists()
 
 

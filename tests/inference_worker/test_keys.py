@@ -102,7 +102,7 @@ async def runtime(tmp_path: Path, fresh_database_url: str, redis_url: str) -> As
 async def fleet() -> AsyncIterator[Fleet]:
     fleet = Fleet()
     yield fleet
-    await fleet.discard()
+    await fleet.close()
 
 
 @pytest.fixture

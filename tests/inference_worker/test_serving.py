@@ -6,6 +6,8 @@ import json
 import os
 import signal
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from uuid import uuid4
 
 import numpy as np
 import psutil
@@ -15,9 +17,11 @@ from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
+from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.room import Room
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, Unavailable
 from vlmhyperbench_sdk.gateway import EngineEnvironment
@@ -74,11 +78,19 @@ async def start(options, wanted):
         await serving.close()
 
 
+async def used(fleet, wanted, options, room=None, **changes):
+    """Acquire a target as one job does, which then ends."""
+    user = uuid4()
+    serving = await fleet.acquire(wanted, options, room or Room(), user, **changes)
+    fleet.release(user)
+    return serving
+
+
 @pytest.fixture
 async def fleet():
     fleet = Fleet()
     yield fleet
-    await fleet.discard()
+    await fleet.close()
 
 
 async def test_an_engine_with_its_own_server_is_measured_at_that_server(start):
@@ -219,16 +231,67 @@ async def test_an_order_whose_child_was_killed_does_not_affect_the_next_one(star
 
 
 async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(fleet, options, wanted):
-    first = await fleet.acquire(wanted(target(), "d1"), options)
-    assert await fleet.acquire(wanted(target(), "d1"), options) is first
-    second = await fleet.acquire(wanted(target(tokens=2), "d2"), options)
+    first = await used(fleet, wanted(target(), "d1"), options)
+    assert await used(fleet, wanted(target(), "d1"), options) is first
+    second = await used(fleet, wanted(target(tokens=2), "d2"), options)
     assert fleet.resident == ["d2"]
     assert not psutil.pid_exists(first.engine.pid)
     os.kill(second.engine.pid, signal.SIGKILL)
     await until_missed(second)
-    assert await fleet.acquire(wanted(target(tokens=2), "d2"), options) is not second
-    await fleet.discard()
+    assert await used(fleet, wanted(target(tokens=2), "d2"), options) is not second
+    await fleet.close()
     assert fleet.resident == []
+
+
+GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="card", memory_bytes=100)
+
+
+def part(size_bytes):
+    return Room(devices=(GPU,), reserved_bytes={0: size_bytes}, is_alone=False)
+
+
+async def test_targets_stay_loaded_while_they_fit_the_device(fleet, options, wanted):
+    for name, size in (("a", 40), ("b", 40)):
+        await used(fleet, wanted(target(), name), options, part(size))
+    assert fleet.resident == ["a", "b"]
+    await used(fleet, wanted(target(), "c"), options, part(50))
+    assert fleet.resident == ["b", "c"]  # the one that was used least recently made room
+    await used(fleet, wanted(target(), "d"), options)
+    assert fleet.resident == ["d"]  # a job whose speed counts has the worker alone
+
+
+async def test_what_no_job_waits_for_is_unloaded_before_what_is_due_later(fleet, options, wanted):
+    async def waiting(_):
+        return ["a", "c"]  # c is due last
+
+    for name in "abc":
+        await used(fleet, wanted(target(), name), options, part(30))
+    await used(fleet, wanted(target(), "d"), options, part(30), wanted_next=waiting)
+    assert fleet.resident == ["a", "c", "d"]
+    await used(fleet, wanted(target(), "d"), options, part(30))
+    await used(fleet, wanted(target(), "e"), options, part(60), wanted_next=waiting)
+    assert fleet.resident == ["a", "e"]
+
+
+async def test_a_target_in_use_is_not_unloaded_for_another(fleet, options, wanted):
+    first, second = uuid4(), uuid4()
+    held = await fleet.acquire(wanted(target(), "a"), options, part(60), first)
+    await fleet.acquire(wanted(target(), "b"), options, part(60), second)
+    assert fleet.resident == ["a", "b"]
+    assert await fleet.loaded(wanted(target(), "a"), part(60), second) is held
+    await fleet.discard(first)
+    assert psutil.pid_exists(held.engine.pid)  # another claim still uses it
+    assert await fleet.loaded(wanted(target(), "a"), part(60), uuid4()) is None
+    fleet.release(second)
+    await used(fleet, wanted(target(), "c"), options, part(10))
+    assert not psutil.pid_exists(held.engine.pid)
+
+
+def test_an_engine_sees_only_the_devices_that_its_job_has_reserved():
+    other = replace(GPU, no=1, uuid="GPU-2")
+    assert part(1).visible([GPU, other]) == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+    assert part(1).visible([GPU]) == {}
+    assert Room().visible([GPU, other]) == {}
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["written over", "replaced"])
@@ -237,13 +300,13 @@ async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(fleet, options
     path.write_bytes(b"first")
     file = ModelFile(role="weights", location=str(path), sha256=hashlib.sha256(b"first").hexdigest())
     loaded = wanted(target().model_copy(update={"files": (file,)}))
-    first = await fleet.acquire(loaded, options)
-    assert await fleet.acquire(loaded, options) is first
+    first = await used(fleet, loaded, options)
+    assert await used(fleet, loaded, options) is first
     if is_replaced:
         path.rename(tmp_path / "old.gguf")
     path.write_bytes(b"other")
     with pytest.raises(Conflict, match="SHA-256"):
-        await fleet.acquire(loaded, options)
+        await used(fleet, loaded, options)
 
 
 async def test_an_adapter_whose_code_was_edited_since_the_run_was_submitted_is_a_conflict(fleet, options, wanted):
@@ -252,13 +315,13 @@ async def test_an_adapter_whose_code_was_edited_since_the_run_was_submitted_is_a
         endpoint="http://127.0.0.1:1", model_name="m", backend_class="vlmhyperbench_openai.adapter:A", adapter=edited
     )
     with pytest.raises(Conflict) as refused:
-        await fleet.acquire(wanted(endpoint), options)
+        await used(fleet, wanted(endpoint), options)
     assert refused.value.code == "plugin_version"
 
 
 async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(fleet, options, wanted):
     async def acquire(**secrets):
-        return await fleet.acquire(wanted(target(), "d", **secrets), options)
+        return await used(fleet, wanted(target(), "d", **secrets), options)
 
     first = await acquire(TOKEN="one")
     assert await acquire(TOKEN="one") is first
@@ -268,13 +331,13 @@ async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_w
 
 
 async def test_a_target_whose_unload_was_cancelled_is_unloaded_for_the_next_target(fleet, options, wanted):
-    first = await fleet.acquire(wanted(target()), options)
-    ending = asyncio.create_task(fleet.discard())
+    first = await used(fleet, wanted(target()), options)
+    ending = asyncio.create_task(fleet.close())
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await ending
-    second = await fleet.acquire(wanted(target()), options)
+    second = await used(fleet, wanted(target()), options)
     assert second is not first
     assert not psutil.pid_exists(first.engine.pid)
     assert len(children("vlmhyperbench_gateway")) == 1

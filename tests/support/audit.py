@@ -27,6 +27,10 @@ INVARIANTS = {
     "V3 nothing is reserved for a job that does not run": """
         SELECT r.attempt_id FROM reservation r JOIN job j ON j.id = r.job_id
         WHERE j.state NOT IN ('ASSIGNED', 'RUNNING') OR j.attempt_id <> r.attempt_id""",
+    "V3 no device is reserved over its bytes, and an exclusive job is alone": """
+        SELECT d.worker_id, d.no FROM device d JOIN reservation r ON r.worker_id = d.worker_id AND r.device = d.no
+        GROUP BY d.worker_id, d.no, d.memory_bytes
+        HAVING sum(r.bytes) > d.memory_bytes OR (bool_or(r.is_exclusive) AND count(*) > 1)""",
     "V7 a finished run has no open job and no open phase": """
         SELECT r.id FROM run r WHERE r.finished_at IS NOT NULL AND (
             EXISTS (SELECT 1 FROM job j WHERE j.run_id = r.id AND j.state IN ('READY', 'ASSIGNED', 'RUNNING'))
@@ -42,9 +46,11 @@ INVARIANTS = {
         SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind IN ('GENERATE', 'IMPORT', 'JUDGE')
         WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'
             AND NOT (g.kind = 'JUDGE' AND g.state = 'FAILED')""",
-    "no two claims sent requests at once on one machine, unless their accelerators and cores are apart or declared": """
+    "no claim sent requests beside a timed one on its machine, unless what they use is apart or declared": """
         SELECT a.id, b.id FROM claim a JOIN claim b ON b.machine_id = a.machine_id AND b.id > a.id
-        WHERE a.machine->'declared' IS NULL AND b.machine->'declared' IS NULL
+        JOIN job first ON first.id = a.job_id JOIN job second ON second.id = b.job_id
+        WHERE (first.is_timed OR second.is_timed)
+            AND a.machine->'declared' IS NULL AND b.machine->'declared' IS NULL
             AND a.sending_from_ns < b.sending_until_ns AND b.sending_from_ns < a.sending_until_ns
             AND (a.gpus && b.gpus OR a.cores && b.cores OR cardinality(a.cores) * cardinality(b.cores) = 0)""",
 }

@@ -33,6 +33,7 @@ TIMERS = {
     "KILL_S": 0.5,
     "REAP_GRACE_S": 0.5,
     "UNCLAIMED_S": 3,
+    "UNFIT_S": 2,
     "POLL_S": 1,
     "TICK_S": 0.5,
     "NO_REAP_S": 1,

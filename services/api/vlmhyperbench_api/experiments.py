@@ -78,8 +78,7 @@ async def get_experiment(
     experiment_id: ExperimentId, principal: Reader, session: Session, runtime: RuntimeOf
 ) -> ExperimentDetail:
     """Return one experiment with its runs."""
-    stale_s = runtime.settings.timers.stale_worker_s
-    return await read_experiment(session, experiment_id, project_id=principal.project_id, stale_s=stale_s)
+    return await read_experiment(session, experiment_id, project_id=principal.project_id, settings=runtime.settings)
 
 
 @router.post("/{experiment_id}/cancel")

@@ -127,8 +127,7 @@ class Feed:
         """Send what runs wait for when it has changed, since no event reports it."""
         async with self._runtime.database.transaction() as session:
             open_runs = await runs.of_ids(session, streams)
-            stale_s = self._runtime.settings.timers.stale_worker_s
-            waiting = await waits.of_runs(session, open_runs, stale_s=stale_s)
+            waiting = await waits.of_runs(session, open_runs, self._runtime.settings)
         for run in open_runs:
             wait = waiting.get(run.id)
             message = wait.message if wait is not None and wait.code != "scheduler" else ""  # that wait ends by itself

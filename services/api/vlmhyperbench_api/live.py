@@ -126,15 +126,15 @@ class Connection:
         self._follower.hint(stream, self._follower.sent[stream] + 1)
 
     async def _snapshot(self, stream: UUID) -> Snapshot:
-        project_id, stale_s = self._principal.project_id, self._runtime.settings.timers.stale_worker_s
+        project_id, settings = self._principal.project_id, self._runtime.settings
         progress = await self._runtime.bus.progress(stream)
         shown = [progress_of(progress)] if progress is not None else []
         async with self._runtime.database.transaction() as session:
             if await runs.get(session, stream, project_id=project_id) is not None:
-                run = await read_run(session, stream, project_id=project_id, stale_s=stale_s)
+                run = await read_run(session, stream, project_id=project_id, settings=settings)
                 data = run.model_dump(mode="json", exclude={"spec", "jobs", "progress"})
                 return Snapshot(stream=stream, seq=run.event_seq, kind="run", data=data, progress=shown)
-            experiment = await read_experiment(session, stream, project_id=project_id, stale_s=stale_s)
+            experiment = await read_experiment(session, stream, project_id=project_id, settings=settings)
             data = experiment.model_dump(mode="json")
             return Snapshot(stream=stream, seq=experiment.event_seq, kind="experiment", data=data, progress=shown)
 

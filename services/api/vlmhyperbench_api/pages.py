@@ -66,17 +66,17 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/")
 async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf) -> Response:
     """Show experiments and runs, newest first."""
-    stale_s = runtime.settings.timers.stale_worker_s
+    settings = runtime.settings
     project_id = principal.project_id
     page = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
     details = [
-        await read_experiment(session, experiment.id, project_id=project_id, stale_s=stale_s) for experiment in page
+        await read_experiment(session, experiment.id, project_id=project_id, settings=settings) for experiment in page
     ]
     single = [
         run for run in await runs.page(session, project_id=project_id, limit=MAX_RUNS) if run.experiment_id is None
     ]
     counts = await tallies.of_runs(session, [run.id for run in single])
-    waiting = await waits.of_runs(session, single, stale_s=stale_s)
+    waiting = await waits.of_runs(session, single, settings)
     lone_runs = [run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in single]
     shown = [*lone_runs, *(run for experiment in details for run in experiment.runs)]
     stages = {

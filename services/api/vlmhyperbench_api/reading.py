@@ -9,6 +9,7 @@ from vlmhyperbench.db import experiments, failures, jobs, phases, runs, tallies,
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 from vlmhyperbench_api.presenting import experiment_detail_of, run_detail_of
 
@@ -19,9 +20,9 @@ async def read_run(
     *,
     project_id: str,
     progress: Progress | None = None,
-    stale_s: float | None = None,
+    settings: Settings | None = None,
 ) -> RunDetail:
-    """Read a run. What it waits for is included only if `stale_s` (when a worker counts as stale) is given.
+    """Read a run; with the settings, which say when a worker is stale, also what it waits for.
 
     Raises:
         NotFound: it does not exist in this project.
@@ -29,7 +30,7 @@ async def read_run(
     view = await runs.get(session, run_id, project_id=project_id)
     if view is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
-    waiting = await waits.of_runs(session, [view], stale_s=stale_s) if stale_s is not None else {}
+    waiting = await waits.of_runs(session, [view], settings) if settings is not None else {}
     tally = (await tallies.of_runs(session, [run_id])).get(run_id, Tally())
     return run_detail_of(
         view,
@@ -43,7 +44,7 @@ async def read_run(
 
 
 async def read_experiment(
-    session: AsyncSession, experiment_id: UUID, *, project_id: str, stale_s: float | None = None
+    session: AsyncSession, experiment_id: UUID, *, project_id: str, settings: Settings | None = None
 ) -> ExperimentDetail:
     """Read an experiment with its runs, as `read_run` reads them.
 
@@ -56,5 +57,5 @@ async def read_experiment(
     members = await runs.of_experiment(session, experiment_id)
     counts = await tallies.of_runs(session, [run.id for run in members])
     states = await tallies.run_states(session, [experiment_id])
-    waiting = await waits.of_runs(session, members, stale_s=stale_s) if stale_s is not None else {}
+    waiting = await waits.of_runs(session, members, settings) if settings is not None else {}
     return experiment_detail_of(view, states.get(experiment_id, {}), members, counts, waiting)

@@ -135,7 +135,7 @@ async def list_runs(
         experiment_id=experiment_id,
     )
     counts = await tallies.of_runs(session, [run.id for run in page])
-    waiting = await waits.of_runs(session, page, stale_s=runtime.settings.timers.stale_worker_s)
+    waiting = await waits.of_runs(session, page, runtime.settings)
     last = page[-1] if len(page) == limit else None
     return Page[Run](
         items=[run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in page],
@@ -153,7 +153,7 @@ async def get_run(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> RunDe
             run_id,
             project_id=principal.project_id,
             progress=progress,
-            stale_s=runtime.settings.timers.stale_worker_s,
+            settings=runtime.settings,
         )
         files = await artifacts.of_run(session, run.id)
     # The connection is free again: a slow storage must not hold one for each client that polls.

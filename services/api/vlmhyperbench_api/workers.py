@@ -1,4 +1,4 @@
-"""`/workers`: the workers with their devices, and the release of a device from quarantine."""
+"""`/workers`: the workers with their devices, what is reserved and drained of them, and the release from quarantine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict
 
+from vlmhyperbench.db import capacity
 from vlmhyperbench.db import workers as rows
 from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.wire.base import Label, Page
@@ -51,10 +53,12 @@ async def list_workers(
         session, after=(after.name, after.id) if after else None, limit=limit, is_present=not include_gone
     )
     devices = await rows.devices_of(session, [worker.id for worker in page])
+    seen = await capacity.workers(session, stale_s=runtime.settings.timers.stale_worker_s)
+    known = {worker.id: worker for worker in seen.known}
     stale_before = datetime.now(UTC) - timedelta(seconds=runtime.settings.timers.stale_worker_s)
     last = page[-1] if len(page) == limit else None
     return Page[Worker](
-        items=[_shown(worker, devices, stale_before) for worker in page],
+        items=[_shown(worker, devices, stale_before, known.get(worker.id)) for worker in page],
         next=write_cursor(_Position(name=last.name, id=last.id)) if last else None,
     )
 
@@ -65,14 +69,15 @@ async def release_device(uuid: DeviceUuid, principal: Writer, runtime: RuntimeOf
     async with runtime.database.transaction() as session:
         was_broken = await rows.release_device(session, uuid, by=principal.name)
     if was_broken is None:
-        raise NotFound(f"No worker has a device {uuid!r}.", cure="List them: vlmhyperbench status.")
+        raise NotFound(f"No worker has a device {uuid!r}.", cure="List them: vlmhyperbench workers list.")
     if was_broken:
         _LOG.info("device.released", device=uuid, by=principal.name)
         await runtime.bus.push_wake()
     return DeviceRelease(uuid=uuid, was_broken=was_broken)
 
 
-def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime) -> Worker:
+def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime, now: WorkerNow | None) -> Worker:
+    load = {device.no: device for device in now.devices} if now is not None else {}
     return Worker(
         id=worker.id,
         name=worker.name,
@@ -85,10 +90,26 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
         slots=worker.slots,
         version=worker.version,
         resident=list(worker.resident),
-        devices=[
-            Device.model_validate(device, from_attributes=True) for device in devices if device.worker_id == worker.id
-        ],
+        devices=[_device(device, load.get(device.no)) for device in devices if device.worker_id == worker.id],
+        drained=now.drained if now is not None else None,
         registered_at=worker.registered_at,
         last_seen_at=worker.last_seen_at,
         is_declared=worker.is_declared,
+    )
+
+
+def _device(device: DeviceView, now: DeviceNow | None) -> Device:
+    return Device(
+        no=device.no,
+        kind=device.kind,
+        uuid=device.uuid,
+        name=device.name,
+        memory_bytes=device.memory_bytes,
+        reserved_bytes=now.reserved_bytes if now is not None else 0,
+        jobs=now.jobs if now is not None else 0,
+        state=device.state,
+        state_reason=device.state_reason,
+        state_by=device.state_by,
+        state_since=device.state_since,
+        drained=now.drained if now is not None else None,
     )

@@ -15,7 +15,7 @@ from vlmhyperbench_inference_worker.standby import Standby
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """All devices of the worker, the target that they hold, a load generator on standby, and the evidence of claims."""
+    """All devices of the worker, their targets, a load generator on standby, and the evidence of claims."""
 
     devices: Sequence[DeviceInfo]
     fleet: Fleet
@@ -24,10 +24,10 @@ class Bench:
 
     @property
     def ground(self) -> Ground:
-        """The part of the machine on which this worker, its children and the loaded engine run."""
+        """The part of the machine on which this worker, its children and the loaded engines run."""
         return ground(self.devices, pids=self.fleet.engine_pids)
 
     async def close(self) -> None:
-        """Unload the target, and end the load generator on standby."""
-        await self.fleet.discard()
+        """Unload the targets, and end the load generator on standby."""
+        await self.fleet.close()
         await self.standby.close()

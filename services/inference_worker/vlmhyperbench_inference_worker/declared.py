@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vlmhyperbench.domain.needs import is_simulated
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.worker.devices import DeviceInfo
-
-SIMULATED = "simulated"
-"""The adapter whose engine has declared timing."""
 
 
 def check_declared(target: ModelTarget, devices: Sequence[DeviceInfo]) -> None:
@@ -19,7 +17,7 @@ def check_declared(target: ModelTarget, devices: Sequence[DeviceInfo]) -> None:
         Conflict: the devices are declared GPUs and the engine is not simulated; code `declared_device`.
     """
     declared = [device for device in devices if device.is_declared and device.kind == "gpu"]
-    if declared and target.backend_class != SIMULATED:
+    if declared and not is_simulated(target):
         raise Conflict(
             f"The backend {target.backend!r} cannot run on {declared[0].name} ({declared[0].uuid}): the device is"
             " declared in an inventory, and no hardware stands behind it.",

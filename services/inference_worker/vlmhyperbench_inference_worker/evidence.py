@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -51,6 +52,8 @@ class EvidenceFolder:
     def __init__(self, root: Path) -> None:
         self._claims = root / "claims"
         self._engines = root / "engines"
+        self._open: set[Path] = set()
+        """Folders of claims that run."""
 
     def open(self, job: ClaimedJob) -> ClaimFolder:
         """Begin the evidence of a claim.
@@ -60,29 +63,31 @@ class EvidenceFolder:
         """
         log = self._engines / str(job.claim_id) / "engine.log"
         about = _About(run_id=str(job.run_id), claim_id=str(job.claim_id), engine_log=str(log))
-        return ClaimFolder(self._claims / str(job.claim_id), about)
+        return ClaimFolder(self._claims / str(job.claim_id), about, self._open)
 
-    async def recover(self, runtime: Runtime, *, in_use: Path | None = None) -> None:
-        """Store what claims have left that ended without storing it; no claim of this worker runs.
+    async def recover(self, runtime: Runtime, *, in_use: Collection[Path] = ()) -> None:
+        """Store what claims have left that ended without storing it; those that run now are left alone.
 
         Args:
             runtime: the database and storage.
-            in_use: log of the engine that is loaded, which stays.
+            in_use: logs of the engines that are loaded, which stay.
         """
-        for folder in sorted(self._claims.glob("*")):
+        for folder in sorted(set(self._claims.glob("*")) - self._open):
             await _recover(folder, runtime)
         if any(self._claims.glob("*")):
             return  # these may refer to any log
         for folder in self._engines.glob("*"):
-            if in_use is None or folder != in_use.parent:
+            if not any(folder == log.parent for log in in_use):
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 class ClaimFolder:
     """The evidence of one claim."""
 
-    def __init__(self, path: Path, about: _About) -> None:
+    def __init__(self, path: Path, about: _About, open_folders: set[Path]) -> None:
         self._path = path
+        self._open = open_folders
+        open_folders.add(path)
         self._about = about
         self.samples = path / _SAMPLES
         """File for the device samples."""
@@ -109,6 +114,7 @@ class ClaimFolder:
 
     async def close(self, job: ClaimedJob, *, is_needed: bool) -> None:
         """Store the evidence as artifacts of the run, unless it is not needed; what cannot be stored now stays."""
+        self._open.discard(self._path)
         if job.fenced.is_set():
             return
         try:

@@ -1,107 +1,228 @@
-"""The target that this worker keeps loaded: one at a time, replaced when a job wants another.
+"""The targets that this worker keeps loaded, as many as fit its devices, and which of them makes room for another.
 
-One on a rented machine is unloaded when no job has wanted it for some time, which returns the machine.
+A job whose speed counts has the worker alone, so that all others are unloaded for it. One on a rented machine is
+unloaded when no job has wanted it for some time, which returns the machine.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
+from uuid import UUID
 
 from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.sources import require_source
 from vlmhyperbench.worker.gateway import GatewayOptions
+from vlmhyperbench_inference_worker.room import Room
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
+
+MAX_RESIDENTS = 16
+"""Maximum number of targets that stay loaded, whether or not they need memory of a device."""
+
+WantedNext: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
+"""Returns which of these targets jobs wait for, the most urgent first."""
+
+
+async def _nobody_waits(_: Sequence[str]) -> Sequence[str]:
+    return []
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Resident:
+    """A target that is loaded, or is being loaded or unloaded."""
+
+    wanted: WantedTarget
+    room: Room
+    serving: Serving | None = None
+    users: set[UUID] = field(default_factory=set)
+    """Claims that use it."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    is_spoiled: bool = False
+    """Nobody uses it again; it is unloaded once its last user has left it."""
+    used_at: float = field(default_factory=time.monotonic)
+    idle: asyncio.Task[None] | None = None
+    """Waits to unload a target on a rented machine."""
+
+    def is_for(self, wanted: WantedTarget, room: Room) -> bool:
+        """Return whether it is this target, with these secrets, on these devices."""
+        same = (self.wanted.digest, self.wanted.secrets) == (wanted.digest, wanted.secrets)
+        return same and self.room.key == room.key and not self.is_spoiled
 
 
 class Fleet:
-    """Residency: one target stays loaded until another is needed, its rented machine is idle, or the worker ends."""
+    """Residency: targets stay loaded until others need their memory, a timed job comes, or the worker ends."""
 
     def __init__(self) -> None:
-        self._serving: Serving | None = None
-        self._lock = asyncio.Lock()
-        self._idle: asyncio.Task[None] | None = None
-        """Waits to unload a target on a rented machine."""
+        self._residents: list[_Resident] = []
+        self.recording = asyncio.Lock()
+        """Held while the loaded targets are recorded, so that an older list never replaces a newer one."""
 
     @property
     def resident(self) -> Sequence[str]:
         """Digests of the targets that are loaded now."""
-        return [self._serving.wanted.digest] if self._serving is not None else []
+        return list(dict.fromkeys(each.wanted.digest for each in self._residents if each.serving is not None))
 
     @property
     def engine_pids(self) -> Sequence[int]:
         """Processes of the engines that are loaded now, as far as they run on this machine."""
-        engine = self._serving.engine if self._serving is not None else None
-        return [engine.pid] if engine is not None and engine.pid is not None else []
+        engines = [each.serving.engine for each in self._residents if each.serving is not None]
+        return [engine.pid for engine in engines if engine is not None and engine.pid is not None]
 
     @property
-    def engine_log(self) -> Path | None:
-        """Log of the engine that is loaded now."""
-        return self._serving.engine_log if self._serving is not None else None
+    def engine_logs(self) -> Sequence[Path]:
+        """Logs of the engines that are loaded now."""
+        logs = [each.serving.engine_log for each in self._residents if each.serving is not None]
+        return [log for log in logs if log is not None]
 
-    async def loaded(self, wanted: WantedTarget) -> Serving | None:
-        """Return the serving of a target if it is loaded and healthy.
+    async def loaded(self, wanted: WantedTarget, room: Room, user: UUID) -> Serving | None:
+        """Return the serving of a target if it is loaded and healthy; `user` then has it until `release`.
 
         Raises:
             Conflict: the code of the adapter is not the code that was pinned.
         """
-        self._claim(wanted)
-        async with self._lock:
-            return await self._find(wanted)
+        require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
+        resident = next((each for each in self._residents if each.is_for(wanted, room)), None)
+        if resident is None:
+            return None
+        _stop_waiting(resident)
+        resident.users.add(user)
+        async with resident.lock:
+            if resident.serving is not None and await resident.serving.is_alive():
+                if room.is_alone:
+                    await self._make_room(resident, room)
+                return resident.serving
+        self._leave(resident, user)
+        return None
 
-    async def acquire(self, wanted: WantedTarget, options: GatewayOptions) -> Serving:
-        """Return the serving of a target: the loaded one if it is the same and healthy; any other is unloaded first.
+    async def acquire(
+        self,
+        wanted: WantedTarget,
+        options: GatewayOptions,
+        room: Room,
+        user: UUID,
+        *,
+        wanted_next: WantedNext = _nobody_waits,
+    ) -> Serving:
+        """Return the serving of a target, loaded unless it is; others are unloaded first as far as they must.
+
+        `user` has it until `release`.
 
         Raises:
             Conflict: the code of the adapter is not the code that was pinned.
             VlmHyperBenchError: it cannot be loaded, see `Serving.start`.
         """
-        self._claim(wanted)
-        async with self._lock:
-            if (serving := await self._find(wanted)) is not None:
-                return serving
-            await self._unload()
-            self._serving = await Serving.start(wanted, options)
-            return self._serving
-
-    def _claim(self, wanted: WantedTarget) -> None:
-        """Keep the machine of what is loaded, and check the code of the adapter."""
-        self._stop_waiting()
         require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
+        resident = next((each for each in self._residents if each.is_for(wanted, room)), None)
+        if resident is None:
+            resident = _Resident(wanted=wanted, room=room)
+            self._residents.append(resident)
+        _stop_waiting(resident)
+        resident.users.add(user)
+        try:
+            async with resident.lock:
+                if resident.serving is not None and await resident.serving.is_alive():
+                    return resident.serving
+                await _close(resident)
+                await self._make_room(resident, room, wanted_next)
+                resident.serving = await Serving.start(wanted, options)
+                return resident.serving
+        except BaseException:
+            self._leave(resident, user)
+            raise
 
-    async def _find(self, wanted: WantedTarget) -> Serving | None:
-        loaded = self._serving
-        if loaded is None or (loaded.wanted.digest, loaded.wanted.secrets) != (wanted.digest, wanted.secrets):
-            return None
-        return loaded if await loaded.is_alive() else None
+    async def _make_room(self, newcomer: _Resident, room: Room, wanted_next: WantedNext = _nobody_waits) -> None:
+        """Unload idle targets until a new one fits: first what no job waits for, then the least recently used."""
+        digests = [each.wanted.digest for each in self._residents]
+        urgent = list(await wanted_next(digests)) if not room.is_alone else []
 
-    def release(self) -> None:
-        """Note that no job asks the target any more."""
-        target = self._serving.wanted.target if self._serving is not None else None
+        def order(resident: _Resident) -> tuple[int, float]:
+            digest = resident.wanted.digest
+            return -(urgent.index(digest) if digest in urgent else len(urgent)), resident.used_at
+
+        while idle := sorted((each for each in self._residents if each is not newcomer and not each.users), key=order):
+            lacking = self._lacking(newcomer)
+            victims = [
+                each
+                for each in idle
+                if room.is_alone
+                or each.is_spoiled
+                or len(self._residents) > MAX_RESIDENTS
+                or lacking & set(each.room.key)
+            ]
+            if not victims:
+                return
+            await self._unload(victims[0])
+
+    def _lacking(self, newcomer: _Resident) -> set[int]:
+        """Return the devices on which a new target does not fit beside the others."""
+        lacking = set()
+        for device in newcomer.room.devices:
+            held = sum(each.room.reserved_bytes.get(device.no, 0) for each in self._residents)
+            if held > device.memory_bytes:
+                lacking.add(device.no)
+        return lacking
+
+    def release(self, user: UUID) -> None:
+        """Note that a claim no longer uses its targets."""
+        for resident in [each for each in self._residents if user in each.users]:
+            self._leave(resident, user)
+
+    def _leave(self, resident: _Resident, user: UUID) -> None:
+        resident.users.discard(user)
+        resident.used_at = time.monotonic()
+        if resident.users:
+            return
+        if resident.serving is None and resident in self._residents:
+            self._residents.remove(resident)
+        target = resident.wanted.target
         spec = target.environment if isinstance(target, ModelTarget) else None
         if isinstance(spec, RentedSpec):
-            self._stop_waiting()
-            self._idle = asyncio.create_task(self._discard_after(spec.max_idle_minutes * 60), name="idle machine")
+            _stop_waiting(resident)
+            wait = self._unload_after(resident, spec.max_idle_minutes * 60)
+            resident.idle = asyncio.create_task(wait, name="idle machine")
 
-    async def _discard_after(self, seconds: float) -> None:
+    async def _unload_after(self, resident: _Resident, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self.discard()
+        await self._unload(resident)
 
-    def _stop_waiting(self) -> None:
-        if self._idle is not None and self._idle is not asyncio.current_task():
-            self._idle.cancel()
-            self._idle = None
+    async def discard(self, user: UUID) -> None:
+        """Unload what a claim uses, because it is broken; what others use too is unloaded when they have left it."""
+        for resident in [each for each in self._residents if user in each.users]:
+            resident.users.discard(user)
+            resident.is_spoiled = True
+        for resident in [each for each in self._residents if each.is_spoiled and not each.users]:
+            await self._unload(resident)
 
-    async def discard(self) -> None:
-        """Unload the target, because it is broken, its machine is idle, or the worker ends."""
-        self._stop_waiting()
-        async with self._lock:
-            await self._unload()
+    async def close(self) -> None:
+        """Unload everything, because the worker ends."""
+        for resident in list(self._residents):
+            resident.users.clear()
+            await self._unload(resident)
 
-    async def _unload(self) -> None:
-        # The serving is forgotten after it has ended: if this is cancelled, the next call ends it.
-        if self._serving is not None:
-            await self._serving.close()
-            self._serving = None
+    async def _unload(self, resident: _Resident) -> None:
+        if resident.idle is not asyncio.current_task():
+            _stop_waiting(resident)
+        async with resident.lock:
+            if resident.users:  # a job has come for it meanwhile
+                return
+            await _close(resident)
+            if not resident.users and resident in self._residents:
+                self._residents.remove(resident)
+
+
+def _stop_waiting(resident: _Resident) -> None:
+    if resident.idle is not None and resident.idle is not asyncio.current_task():
+        resident.idle.cancel()
+        resident.idle = None
+
+
+async def _close(resident: _Resident) -> None:
+    # The serving is forgotten after it has ended: if this is cancelled, the next call ends it.
+    if resident.serving is not None:
+        await resident.serving.close()
+        resident.serving = None

@@ -20,10 +20,14 @@ from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reuse import reuse_rows
+from vlmhyperbench_inference_worker.room import Room, record_peak, room_of
 from vlmhyperbench_inference_worker.serving import is_to_be_rented
 from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
+
+NEEDS_MORE_MEMORY = "needs_more_memory"
+"""Reason why a job returns to the scheduler: its target needs more than was known when its devices were reserved."""
 
 READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
     StepKind.GENERATE: read_work,
@@ -34,31 +38,37 @@ READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
 
 async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     """Do one job that asks a target; the entry of the inference worker."""
-    await bench.evidence.recover(job.runtime, in_use=bench.fleet.engine_log)
+    await bench.evidence.recover(job.runtime, in_use=bench.fleet.engine_logs)
     work = await READERS[job.job.kind](job)
     if not work.missing:
         return Complete(data={"requests": 0})
     folder, has_asked = bench.evidence.open(job), True
+    room = await room_of(job, bench.devices)
     try:
-        async with Watch(bench.devices, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch:
-            outcome = await _generate(job, work, bench, watch, folder)
+        watched = room.devices or bench.devices
+        async with Watch(watched, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch:
+            outcome = await _generate(job, work, bench, watch, folder, room)
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
     except (EngineLost, TargetRefused):
-        await bench.fleet.discard()
+        await bench.fleet.discard(job.claim_id)
         raise
     except asyncio.CancelledError:
         if job.has_stalled:
-            await bench.fleet.discard()  # an engine that hangs still accepts connections
+            await bench.fleet.discard(job.claim_id)  # an engine that hangs still accepts connections
         raise
     finally:
-        bench.fleet.release()
+        bench.fleet.release(job.claim_id)
         bench.standby.refill()
         await folder.close(job, is_needed=has_asked)
 
 
-async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Outcome:
-    serving = await bring_up(job, work, bench, watch, folder)
+async def _generate(
+    job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room
+) -> Outcome:
+    serving = await bring_up(job, work, bench, watch, folder, room)
+    if serving is None:
+        return Preempted(reason=NEEDS_MORE_MEMORY)
     work = await reuse_rows(job, work, serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
@@ -76,6 +86,7 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fol
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             driven = await drive(job, load, sink, watch)
             await record_cost(job, driven, watch, neighbours)
+            await record_peak(job, room, watch, serving.memory_before_bytes)
             return await _close(job, work, load, sink, driven)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
 from vlmhyperbench.data.fetching import open_cache
+from vlmhyperbench.db import reservations
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
@@ -27,6 +29,7 @@ from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.declared import check_declared
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
+from vlmhyperbench_inference_worker.room import Room, needs_more
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.weights import bring_weights, send_weights
@@ -36,8 +39,10 @@ from vlmhyperbench_sdk.types import JsonValue
 _LOG = get_logger(__name__)
 
 
-async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder) -> Serving:
-    """Return the target of a job, loaded and ready.
+async def bring_up(
+    job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room
+) -> Serving | None:
+    """Return the target of a job, loaded and ready; None if it needs more memory than its job has reserved.
 
     Every job reads the secrets, because their names or their files may have changed since the target was loaded.
 
@@ -63,23 +68,27 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
     if isinstance(target, ModelTarget):
         check_declared(target, bench.devices)
         await bring_weights(job, target, cache)
+    if await needs_more(job, target, room, cache):
+        return None
     wanted = WantedTarget(
         digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
     )
     this_machine, start_ns = machine(bench.devices), time.monotonic_ns()
-    serving = await bench.fleet.loaded(wanted)
+    serving = await bench.fleet.loaded(wanted, room, job.claim_id)
     if serving is not None and serving.prepared is not None:  # preparing an environment may mean to rent a machine
         ready = serving.prepared
         certificate = _certificate(job, target, ready.used, this_machine)
     else:
-        async with target_environment(job, target) as ready:
+        async with target_environment(job, target, room.visible(bench.devices)) as ready:
             check_driver(ready.used, this_machine)
             certificate = _certificate(job, target, ready.used, this_machine)
             if ready.rented is not None and isinstance(target, ModelTarget):
                 await send_weights(job, target, cache, ready)
             options, start_ns = _gateway_options(job.context, ready, folder.engine_log), time.monotonic_ns()
             with job.extended_stall_limit(load_timeout_s):
-                serving = await bench.fleet.acquire(wanted, options)
+                serving = await bench.fleet.acquire(
+                    wanted, options, room, job.claim_id, wanted_next=partial(_wanted_next, job)
+                )
         serving.prepared = ready
     engine = serving.engine
     pid = engine.pid if engine is not None and not is_rented(engine) else None
@@ -96,7 +105,8 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench, watch: Watch, fold
         cores=bench.ground.cores,
         resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},
     )
-    await job.record_target(bench.fleet.resident, record)
+    async with bench.fleet.recording:
+        await job.record_target(bench.fleet.resident, record)
     return serving
 
 
@@ -116,10 +126,12 @@ def secret_names(work: Work) -> list[str]:
 
 
 @asynccontextmanager
-async def target_environment(job: ClaimedJob, target: ModelTarget | EndpointTarget) -> AsyncIterator[PreparedTarget]:
+async def target_environment(
+    job: ClaimedJob, target: ModelTarget | EndpointTarget, variables: Mapping[str, str]
+) -> AsyncIterator[PreparedTarget]:
     """Yield where gateway and engine of a target run; a gateway holds it after the block.
 
-    Building it does not count as loading, and the job does not stall meanwhile.
+    Building it does not count as loading, and the job does not stall meanwhile. `variables` are given to every process.
 
     Raises:
         VlmHyperBenchError: it cannot be prepared, see `prepared_target`.
@@ -130,7 +142,7 @@ async def target_environment(job: ClaimedJob, target: ModelTarget | EndpointTarg
             ready = await held.enter_async_context(
                 prepared_target(
                     target,
-                    replace(settings.engine_environment, variables=job.context.label),
+                    replace(settings.engine_environment, variables={**job.context.label, **variables}),
                     Workshop.of(settings),
                     tell=tell,
                 )
@@ -138,6 +150,12 @@ async def target_environment(job: ClaimedJob, target: ModelTarget | EndpointTarg
         if ready.lock_fds:
             _LOG.info("environment", job_id=str(job.job.id), step="ready", python=ready.environment.python)
         yield ready
+
+
+async def _wanted_next(job: ClaimedJob, digests: Sequence[str]) -> Sequence[str]:
+    """Return which loaded targets other jobs wait for, the most urgent first."""
+    async with job.runtime.database.transaction() as session:
+        return await reservations.wanted_next(session, digests)
 
 
 def _certificate(

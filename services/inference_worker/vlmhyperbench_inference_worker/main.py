@@ -1,4 +1,4 @@
-"""The inference worker: takes jobs that ask a target, one at a time, and keeps its target loaded between them."""
+"""The inference worker: takes jobs that ask a target, as many as fit, and keeps targets loaded between them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,15 @@ def serve(settings: Settings) -> None:
 
     handlers = dict.fromkeys(READERS, partial(handle_generate, bench=bench))
     asyncio.run(
-        run_worker(settings, kind="inference", handlers=handlers, devices=bench.devices, on_start=start, on_stop=stop)
+        run_worker(
+            settings,
+            kind="inference",
+            handlers=handlers,
+            devices=bench.devices,
+            slots=settings.inference_slots,
+            on_start=start,
+            on_stop=stop,
+        )
     )
 
 

@@ -138,6 +138,16 @@ class Watch:
         recent = [sample for sample in self._samples if sample.monotonic_ns >= since_ns]
         return min_known(sample.accelerator_memory_used_bytes for sample in recent)
 
+    def max_accelerator_memory(self) -> int | None:
+        """Return the largest memory use of the accelerators; None if other processes used them meanwhile."""
+        if self._strangers_since_ns != float("inf"):
+            return None
+        return max_known(sample.accelerator_memory_used_bytes for sample in self._samples)
+
+    def max_engine_rss(self) -> int | None:
+        """Return the largest memory of the engine's processes."""
+        return max_known(sample.engine_rss_bytes for sample in self._samples)
+
     def summary(self, start_ns: int, end_ns: int) -> ResourceSummary | None:
         """Summarise the samples between two monotonic instants, both inclusive; None if the engine runs elsewhere."""
         if self._is_elsewhere:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from vlmhyperbench.db import advancing, finishing, scheduling
 from vlmhyperbench.db.owners import Mark, lock_experiment, lock_run
-from vlmhyperbench.domain.scheduling import Assign, Decision, Requeue, Ring
+from vlmhyperbench.domain.scheduling import Assign, Decision, Refuse, Requeue, Ring
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.queues.ringing import Bell
@@ -70,6 +70,10 @@ class Effects:
                 case Requeue(job_id=job_id, attempt_id=attempt_id):
                     async with self._runtime.database.transaction() as session:
                         mark = await scheduling.requeue(session, job_id, attempt_id=attempt_id)
+                    self._note(mark)
+                case Refuse(job_id=job_id, message=message):
+                    async with self._runtime.database.transaction() as session:
+                        mark = await scheduling.refuse(session, job_id, message)
                     self._note(mark)
                 case Ring(job_id=job_id, queue=queue):
                     rings.append((queue, job_id))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 
 from vlmhyperbench.db.leadership import Leadership
-from vlmhyperbench.domain.scheduling import decide
+from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Assign, decide
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.queues.ringing import Bell
@@ -36,12 +36,16 @@ class Loop:
         self._effects = Effects(runtime, bell)
         self._is_leading = False
         self._is_away = False
+        self._is_behind = False
+        """The last tick assigned as many jobs as one may, so that the next one follows at once."""
         self._reaps_from = float("inf")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until `stop` is set."""
         while not stop.is_set():
             leads = await self.step()
+            if leads and self._is_behind:
+                continue
             pause = self._runtime.bus.wait_wake(self._timers.tick_s) if leads else asyncio.sleep(self._timers.tick_s)
             await _until(stop, pause)
         await self._leadership.close()
@@ -69,8 +73,11 @@ class Loop:
         if is_reaping:
             await self._effects.reap(grace_s=timers.reap_grace_s)
         await self._effects.advance()
-        seen = await window.load(self._runtime.database, stale_s=timers.stale_worker_s)
-        await self._effects.apply(decide(seen, unclaimed_s=timers.unclaimed_s))
+        margin = self._runtime.settings.memory_margin
+        seen = await window.load(self._runtime.database, stale_s=timers.stale_worker_s, margin=margin)
+        decisions = decide(seen, unclaimed_s=timers.unclaimed_s, hold_s=timers.hold_s, unfit_s=timers.unfit_s)
+        self._is_behind = sum(isinstance(decision, Assign) for decision in decisions) >= MAX_ASSIGNED
+        await self._effects.apply(decisions)
         await self._effects.publish()
 
 

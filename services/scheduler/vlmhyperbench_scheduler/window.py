@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.db import scheduling
+from vlmhyperbench.db import capacity, memory, scheduling
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.domain.scheduling import Window
+from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Window
 
 ASSIGNED_JOBS = 500
 """Maximum number of unclaimed assignments in a window."""
 
 
-async def load(database: Database, *, stale_s: float) -> Window:
-    """Read the live workers, their unclaimed assignments, and as many waiting jobs as there are free slots."""
+async def load(database: Database, *, stale_s: float, margin: float) -> Window:
+    """Read the workers, their unclaimed assignments, and as many waiting jobs of a kind as there are free slots.
+
+    Args:
+        database: the database.
+        stale_s: time without a heartbeat after which a worker does not count as live.
+        margin: factor of estimates of memory.
+    """
     async with database.transaction() as session:
         now = await scheduling.now(session)
-        workers = await scheduling.workers(session, stale_s=stale_s)
-        inferring = await scheduling.inferring(session)
+        seen = await capacity.workers(session, stale_s=stale_s)
+        inferring = await capacity.inferring(session)
         assigned = await scheduling.assigned(session, limit=ASSIGNED_JOBS)
-        free = [worker for worker in workers if worker.busy < worker.slots]
+        free = [worker for worker in seen.live if worker.busy < worker.slots]
         waiting = await scheduling.waiting(
             session,
-            frozenset(worker.kind for worker in free),
-            limit=sum(worker.slots - worker.busy for worker in free),
+            # A job that fits no known device is refused whether or not a worker is free.
+            frozenset({worker.kind for worker in free} | {worker.kind for worker in seen.known if worker.devices}),
+            limit=min(max(sum(worker.slots - worker.busy for worker in free), 1), MAX_ASSIGNED),
         )
-    return Window(now=now, waiting=waiting, assigned=assigned, workers=workers, inferring=inferring)
+        targets = {job.target_digest for job in waiting if job.target_digest is not None}
+        needs = await memory.needs_of(session, targets, margin=margin)
+    return Window(
+        now=now,
+        waiting=waiting,
+        assigned=assigned,
+        workers=seen.live,
+        inferring=inferring,
+        known=seen.known,
+        memory=needs,
+    )

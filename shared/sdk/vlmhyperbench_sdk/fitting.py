@@ -28,7 +28,8 @@ def refuse_if_too_large(model: str, estimate: MemoryEstimate | None, free: FreeM
     Raises:
         InvalidInput: it needs more than is free; code `does_not_fit`.
     """
-    lack = shortage(estimate, free) if estimate is not None else None
+    is_real = estimate is not None and estimate.source != "declared"
+    lack = shortage(estimate, free) if estimate is not None and is_real else None
     if estimate is None or lack is None:
         return
     knobs = f"Change {' or '.join(estimate.knobs)} in engine_params, choose" if estimate.knobs else "Choose"

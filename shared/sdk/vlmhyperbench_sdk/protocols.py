@@ -158,11 +158,14 @@ class MemoryEstimate:
     device_bytes: int
     """Memory of accelerators, in all."""
     host_bytes: int
-    source: Literal["static", "dry_run", "measured"]
+    source: Literal["static", "dry_run", "measured", "declared"]
+    """`declared`: of an engine that only stands for one, so that no load is refused for it."""
     knobs: tuple[str, ...] = ()
     """Parameters of the engine that change the need, named where it does not fit."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """What the bytes are of, such as `weights`, `KV cache` and `vision tower`, on accelerators and host together."""
+    device_share: float | None = None
+    """Share of each accelerator that the engine takes whatever it needs; None: it takes what it needs."""
 
 
 @runtime_checkable

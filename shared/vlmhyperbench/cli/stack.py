@@ -16,6 +16,7 @@ from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.placement import Drain
 from vlmhyperbench.wire.workers import Worker
 
 
@@ -64,17 +65,21 @@ def down(*, output: OutputFlags = TEXT) -> int:
 
 
 def status(*, output: OutputFlags = TEXT) -> int:
-    """Show the processes of the embedded stack (pid, state, restarts, memory) and the devices of the workers.
+    """Show the processes of the embedded stack, the devices of its workers, and what is drained, by whom and why.
 
     The exit code is 3 if the stack is not running.
     """
     home = Home(Settings.load().home)
     stack = control.status(home)
     workers = _inference_workers(home) if stack.is_up else []
+    drained = _drained(home) if stack.is_up else []
     problems = [*_quarantined(workers), *_problems()]
     if output.json:
-        shown = [worker.model_dump(mode="json") for worker in workers]
-        emit("stack", {**_with_page(home), "workers": shown}, warnings=problems)
+        shown: dict[str, object] = {
+            "workers": [worker.model_dump(mode="json") for worker in workers],
+            "drained": [drain.model_dump(mode="json") for drain in drained],
+        }
+        emit("stack", {**_with_page(home), **shown}, warnings=problems)
         return exits.OK if stack.is_up else exits.SETUP
     if not stack.is_up:
         say(f"No stack is running in {stack.home}. Start one with `vlmhyperbench up`.")
@@ -90,6 +95,8 @@ def status(*, output: OutputFlags = TEXT) -> int:
     say(f"total memory (proportional set size): {_mebibytes(total_bytes)}")
     if workers:
         table(["worker", "device", "name", "memory", "state"], _device_rows(workers), right=["memory"])
+    for drain in drained:
+        say(f"drained: the {drain.scope} {drain.name}, by {drain.drained_by}: {drain.reason}")
     for problem in problems:
         note(f"warning: {problem}", output)
     return exits.OK
@@ -174,6 +181,20 @@ def say_page(home: Home, print_line: Callable[[str], None] = say) -> None:
     link = page_link(home)
     if link is not None:
         print_line(f"Web page of the stack (the link works once, within ten minutes): {link}")
+
+
+def _drained(home: Home) -> Sequence[Drain]:
+    """Return what is drained; nothing if the API does not answer."""
+    from vlmhyperbench.client import Client
+
+    url, key = home.api_url(), home.api_key()
+    if url is None or key is None:
+        return []
+    try:
+        with Client(url, key) as client:
+            return client.drains().items
+    except VlmHyperBenchError:
+        return []
 
 
 def _with_page(home: Home) -> dict[str, object]:

@@ -37,7 +37,7 @@ def worker(
 
     It works for the stack in VLMHB_HOME, or for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
     name. Of inference workers, one is started for each GPU of the machine, or for each gang of VLMHB_GANGS; on a
-    machine without GPUs, VLMHB_SLOTS says how many.
+    machine without GPUs, VLMHB_CPU_WORKERS says how many.
 
     Args:
         kind: inference asks models, evaluation reads datasets and scores answers, reporting writes reports.

@@ -1,15 +1,86 @@
-"""`workers`: what a person does with the workers of a stack and their devices."""
+"""`workers`: list, drain, resume and release workers and devices; plan on paper where an experiment would run."""
 
 from __future__ import annotations
 
-from cyclopts import App
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.groups import SELECTION, STACK
+from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.client import Client
+from vlmhyperbench.domain.needs import in_gib
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.wire.placement import Drain, Plan, Scope
+from vlmhyperbench.wire.workers import Device, Worker
 
-app = App(name="workers", help="Release a device of a worker from quarantine.")
+app = App(name="workers", help="List, drain, resume and release workers; plan where an experiment would run.")
+
+
+@app.command(name="list")
+def list_(*, output: OutputFlags = TEXT) -> int:
+    """List the workers with their devices: what is reserved of them, and what is drained, by whom and why.
+
+    Args:
+        output: How the output is printed.
+    """
+    with Client() as client:
+        page = client.workers()
+    if output.json:
+        emit("workers", page.items)
+        return exits.OK
+    rows = [row for worker in page.items for row in _rows(worker)]
+    table(["worker", "kind", "host", "device", "memory", "reserved", "jobs", "state"], rows, right=["memory", "jobs"])
+    return exits.OK
+
+
+@app.command
+def drain(
+    name: str,
+    /,
+    *,
+    reason: Annotated[str, Parameter(group=STACK)],
+    device: Annotated[bool, Parameter(group=STACK, negative=())] = False,
+    machine: Annotated[bool, Parameter(group=STACK, negative=())] = False,
+    output: OutputFlags = TEXT,
+) -> int:
+    """Drain a worker, a device or a machine: it finishes what runs and gets nothing new, also after a restart.
+
+    Args:
+        name: Name, queue or id of a worker; with --device the UUID of a device, with --machine the name of a host.
+        reason: Why; it is stored with your name and shown to those who wait.
+        device: NAME is a device.
+        machine: NAME is a machine, with all of its workers.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        drained = client.drain(_scope(device=device, machine=machine), name, reason=reason)
+    return _print(drained, "is drained: it finishes what runs and gets nothing new", output)
+
+
+@app.command
+def resume(
+    name: str,
+    /,
+    *,
+    device: Annotated[bool, Parameter(group=STACK, negative=())] = False,
+    machine: Annotated[bool, Parameter(group=STACK, negative=())] = False,
+    output: OutputFlags = TEXT,
+) -> int:
+    """Resume a drained worker, device or machine, so that it gets jobs again.
+
+    Args:
+        name: Name, queue or id of a worker; with --device the UUID of a device, with --machine the name of a host.
+        device: NAME is a device.
+        machine: NAME is a machine.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        resumed = client.undrain(_scope(device=device, machine=machine), name)
+    return _print(resumed, "gets jobs again", output)
 
 
 @app.command
@@ -29,3 +100,114 @@ def release_device(uuid: str, /, *, output: OutputFlags = TEXT) -> int:
     else:
         say(f"{uuid} gets jobs again." if released.was_broken else f"{uuid} was not in quarantine.")
     return exits.OK
+
+
+@app.command
+def plan(
+    experiment: str,
+    /,
+    *,
+    worker: Annotated[tuple[str, ...], Parameter(group=SELECTION)] = (),
+    output: OutputFlags = TEXT,
+) -> int:
+    """Say on paper where the runs of an experiment would be asked, and how long that takes; nothing is started.
+
+    The scheduler's own rules place them, on idle workers. Times are those of earlier runs of the same model and task;
+    where there are none, they are unknown.
+
+    Args:
+        experiment: Registered experiment.
+        worker: A worker that does not exist, by the memory of its devices in GiB: 24, or 24,24 for one with two; may be
+            given several times. Without it, the live workers.
+        output: How the output is printed.
+    """
+    declared = [_declared(no, text) for no, text in enumerate(worker, start=1)]
+    with Client() as client:
+        paper = client.plan(experiment, workers=declared)
+    if output.json:
+        emit("plan", paper)
+    else:
+        _print_plan(paper, output)
+    return exits.OK
+
+
+def _declared(no: int, text: str) -> dict[str, JsonValue]:
+    try:
+        sizes = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        cure = "Write gigabytes separated by commas, as in --worker 24 or --worker 24,24."
+        raise InvalidInput(f"--worker {text!r} is no list of sizes.", cure=cure, code="usage") from error
+    return {"name": f"worker-{no}", "devices_gib": list(sizes)}
+
+
+def _scope(*, device: bool, machine: bool) -> Scope:
+    """Return what the name is of.
+
+    Raises:
+        InvalidInput: both flags are given.
+    """
+    if device and machine:
+        raise InvalidInput("NAME cannot be a device and a machine.", cure="Give one of the flags.", code="usage")
+    return "device" if device else "machine" if machine else "worker"
+
+
+def _rows(worker: Worker) -> list[tuple[object, ...]]:
+    state = f"drained {worker.drained}" if worker.drained else "stale" if worker.is_stale else worker.state.lower()
+    start = (worker.name, worker.kind, worker.host)
+    if not worker.devices:
+        return [(*start, "", "", "", "", state)]
+    return [
+        (
+            *start,
+            f"{device.no} {device.name} {device.uuid}",
+            in_gib(device.memory_bytes),
+            in_gib(device.reserved_bytes) if device.jobs else "",
+            device.jobs,
+            _state_of(device, state),
+        )
+        for device in worker.devices
+    ]
+
+
+def _state_of(device: Device, state: str) -> str:
+    if device.state == "BROKEN":
+        return "quarantined"
+    return f"drained {device.drained}" if device.drained else state
+
+
+def _print(drained: Drain, what: str, output: OutputFlags) -> int:
+    if output.json:
+        emit("drain", drained)
+    else:
+        say(f"The {drained.scope} {drained.name} {what}.")
+    return exits.OK
+
+
+def _print_plan(paper: Plan, output: OutputFlags) -> None:
+    rows = [
+        (
+            placed.run,
+            placed.worker,
+            ",".join(map(str, placed.devices)) or "none",
+            "" if placed.bytes_each is None else in_gib(placed.bytes_each),
+            "alone" if placed.is_alone else "shared",
+            _time(placed.starts_s),
+            _time(placed.ends_s),
+        )
+        for placed in paper.placements
+    ]
+    table(["run", "worker", "devices", "each", "use", "from", "until"], rows, right=["each", "from", "until"])
+    for refusal in paper.refused:
+        say(f"{refusal.run} fits no device. {refusal.reason}")
+    if paper.waiting:
+        say(f"without a worker that may take them: {', '.join(paper.waiting)}")
+    say(f"inference takes {_time(paper.makespan_s)} in all" if paper.makespan_s is not None else "the time is unknown")
+    if paper.unknown:
+        note(f"nothing like these has finished yet: {', '.join(paper.unknown)}", output)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from vlmhyperbench.wire.evaluations import Evaluation
 from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench.wire.manifests import RunManifest
+from vlmhyperbench.wire.placement import Drain, DrainRequest, Plan, PlanRequest, ResumeRequest, Scope
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import (
@@ -246,6 +247,28 @@ def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
 def release_device(uuid: str) -> Call[DeviceRelease]:
     """Let a device that is in quarantine get jobs again."""
     return _post(f"/workers/devices/{quote(uuid, safe='')}/release", DeviceRelease)
+
+
+def list_drains(*, include_resumed: bool = False) -> Call[Page[Drain]]:
+    """List what is drained."""
+    return _page("/workers/drains", Page[Drain], include_resumed="true" if include_resumed else None)
+
+
+def drain(scope: Scope, name: str, *, reason: str) -> Call[Drain]:
+    """Drain a worker, a device or a machine: it finishes what runs and gets nothing new."""
+    return _post("/workers/drains", Drain, checked(DrainRequest, {"scope": scope, "name": name, "reason": reason}))
+
+
+def undrain(scope: Scope, name: str) -> Call[Drain]:
+    """Resume a drained worker, device or machine."""
+    return _post("/workers/drains/resume", Drain, checked(ResumeRequest, {"scope": scope, "name": name}))
+
+
+def plan(
+    experiment: str | ExperimentEntry | Mapping[str, JsonValue], *, workers: Sequence[Mapping[str, JsonValue]] = ()
+) -> Call[Plan]:
+    """Say on paper where an experiment would run, on the live workers or on declared ones; nothing is created."""
+    return _post("/workers/plan", Plan, checked(PlanRequest, {"experiment": experiment, "workers": list(workers)}))
 
 
 def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:

@@ -51,6 +51,9 @@ async def add(
             "target_digest": job.target_digest or target_digest,
             "params": json.dumps(job.params),
             "priority": priority,
+            "is_timed": job.is_timed,
+            "devices": job.devices,
+            "is_simulated": job.is_simulated,
         }
         for job_id, job in zip(ids, planned, strict=True)
     ]
@@ -114,9 +117,11 @@ async def release(session: AsyncSession, job_id: UUID) -> None:
 
 _ADD = """
 INSERT INTO job (id, kind, scope, run_id, experiment_id, project_id, state, needs, needs_state, phase, range_start,
-                 range_end, target_digest, params, priority, attempts, fails, done, failed, step, counts)
+                 range_end, target_digest, params, priority, attempts, fails, done, failed, step, counts,
+                 is_timed, devices, is_simulated)
 VALUES (:id, :kind, :scope, :run_id, :experiment_id, :project_id, 'READY', CAST(:needs AS uuid[]), :needs_state, :phase,
-        :range_start, :range_end, :target_digest, CAST(:params AS jsonb), :priority, 0, 0, 0, 0, :step, :counts)
+        :range_start, :range_end, :target_digest, CAST(:params AS jsonb), :priority, 0, 0, 0, 0, :step, :counts,
+        :is_timed, :devices, :is_simulated)
 """
 
 _OF_RUN = """

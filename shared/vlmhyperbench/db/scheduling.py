@@ -5,22 +5,26 @@ Every write is a compare-and-set in a transaction of its own, so that two leader
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import jobs
-from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
-from vlmhyperbench.domain.ground import Ground
-from vlmhyperbench.domain.placement import DeviceNow, Inferring, Placement, WorkerNow
+from vlmhyperbench.db.owners import Mark, job_event, lock_of_job, mark_dirty
+from vlmhyperbench.domain.placement import Placement
 from vlmhyperbench.domain.scheduling import AssignedJob, WaitingJob
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.errors import Conflict
+
+WINDOW_JOBS = 500
+"""Maximum number of waiting jobs that ask a target in one window."""
+
+DOES_NOT_FIT = "does_not_fit"
+"""Code of a job that needs more memory or devices than any known worker has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,37 +39,6 @@ class Expired:
 async def now(session: AsyncSession) -> datetime:
     """Read the database's clock."""
     return datetime.fromisoformat(str((await session.execute(text("SELECT now()"))).scalar_one()))
-
-
-async def workers(session: AsyncSession, *, stale_s: float) -> tuple[WorkerNow, ...]:
-    """Read the live workers with their free slots and devices."""
-    devices: dict[UUID, list[DeviceNow]] = defaultdict(list)
-    for row in await session.execute(text(_DEVICES)):
-        devices[row.worker_id].append(DeviceNow(no=row.no, memory_bytes=row.memory_bytes, is_free=row.is_free))
-    rows = await session.execute(text(_WORKERS), {"stale": stale_s})
-    return tuple(
-        WorkerNow(
-            id=row.id,
-            kind=row.kind,
-            queue=row.queue,
-            slots=row.slots,
-            busy=row.busy,
-            resident=frozenset(row.resident),
-            devices=tuple(devices[row.id]),
-            ground=_ground(row),
-        )
-        for row in rows
-    )
-
-
-async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
-    """Read the workers that hold a job which sends requests, whatever state the workers are in."""
-    rows = await session.execute(text(_INFERRING), {"asking": _ASKING})
-    return tuple(Inferring(worker_id=row.id, ground=_ground(row)) for row in rows)
-
-
-def _ground(row: Row[Any]) -> Ground:
-    return Ground(machine=row.machine, gpus=frozenset(row.gpus), cores=frozenset(row.cores or ()))
 
 
 async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, ...]:
@@ -84,12 +57,34 @@ async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, .
 
 
 async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit: int) -> tuple[WaitingJob, ...]:
-    """Read the jobs that could run now, at most `limit` per kind and project, by priority, fair share and age."""
-    kinds = [kind.value for kind, step in STEPS.items() if step.worker in worker_kinds]
+    """Read jobs that could run now, by priority, fair share and age.
+
+    There are at most `limit` of each kind and project; of the kinds that ask a target, at most `limit` of each target,
+    so that jobs that have no room hide none that have. Of too many targets the first jobs of each are read.
+    """
+    kinds = [kind for kind, step in STEPS.items() if step.worker in worker_kinds]
     if not kinds:
         return ()
-    rows = await session.execute(text(_WAITING), {"kinds": kinds, "early": _EARLY, "limit": limit})
-    return tuple(WaitingJob(id=row.id, kind=StepKind(row.kind), target_digest=row.target_digest) for row in rows)
+    values = {
+        "kinds": [kind.value for kind in kinds if kind not in _ASKING],
+        "asking": [kind.value for kind in kinds if kind in _ASKING],
+        "early": _EARLY,
+        "limit": limit,
+        "window": max(limit, WINDOW_JOBS),
+    }
+    return tuple(
+        WaitingJob(
+            id=row.id,
+            kind=StepKind(row.kind),
+            target_digest=row.target_digest,
+            is_timed=row.is_timed,
+            devices=row.devices,
+            is_simulated=row.is_simulated,
+            experiment_id=row.experiment_id,
+            waited_s=row.waited_s,
+        )
+        for row in await session.execute(text(_WAITING), values)
+    )
 
 
 async def assign(session: AsyncSession, job_id: UUID, placement: Placement, *, attempt_id: UUID) -> Mark | None:
@@ -126,6 +121,20 @@ async def requeue(session: AsyncSession, job_id: UUID, *, attempt_id: UUID) -> M
     return await job_event(session, owner, job_id, row.kind, "requeued", {"outcome": "unclaimed"})
 
 
+async def refuse(session: AsyncSession, job_id: UUID, message: str) -> Mark | None:
+    """Fail a READY job that fits no known device; None if it is not READY, or its run is closing."""
+    owner = await lock_of_job(session, job_id)
+    if owner is None or owner.is_closing:
+        return None
+    outcome = {"kind": "failed", "code": DOES_NOT_FIT, "message": message}
+    row = (await session.execute(text(_REFUSE), {"job": job_id, "outcome": json.dumps(outcome)})).one_or_none()
+    if row is None:
+        return None
+    await mark_dirty(session, owner)
+    data = {"outcome": "fail", "code": DOES_NOT_FIT, "message": message}
+    return await job_event(session, owner, job_id, row.kind, "failed", data)
+
+
 async def expired(session: AsyncSession, *, grace_s: float, limit: int) -> list[Expired]:
     """Read the running jobs whose lease expired more than `grace_s` ago, without locking them."""
     rows = await session.execute(text(_EXPIRED), {"grace": grace_s, "limit": limit})
@@ -139,34 +148,9 @@ async def expired(session: AsyncSession, *, grace_s: float, limit: int) -> list[
     ]
 
 
-_ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
+_ASKING = [kind for kind, step in STEPS.items() if step.asks is not None]
 _EARLY = [kind.value for kind, step in STEPS.items() if step.writes_facts or step.expands]
 """Kinds of jobs that may start while their run is dirty; all others read phases, which are closed when it advances."""
-
-_DEVICES = """
-SELECT d.worker_id, d.no, d.memory_bytes,
-       d.state = 'OK' AND NOT EXISTS (
-         SELECT 1 FROM reservation r WHERE r.worker_id = d.worker_id AND r.device = d.no) AS is_free
-FROM device d JOIN worker w ON w.id = d.worker_id WHERE w.state = 'LIVE' ORDER BY d.no
-"""
-
-# Declared devices say nothing of this machine, whose cores all of them share: each counts as a machine of its own.
-_GROUND = """CASE WHEN w.is_declared THEN 'declared ' || w.id ELSE COALESCE(w.machine_id, w.host) END AS machine,
-       w.cores,
-       ARRAY(SELECT d.uuid FROM device d WHERE d.worker_id = w.id AND d.kind = 'gpu') AS gpus"""
-
-_INFERRING = f"""
-SELECT DISTINCT w.id, {_GROUND} FROM job j JOIN worker w ON w.id = j.worker_id
-WHERE j.kind = ANY(CAST(:asking AS text[])) AND j.state IN ('ASSIGNED', 'RUNNING')
-"""  # noqa: S608 - consists of this module's own text
-
-_WORKERS = f"""
-SELECT w.id, w.kind, w.queue, w.slots, w.resident, {_GROUND},
-       (SELECT count(*) FROM job j WHERE j.worker_id = w.id AND j.state IN ('ASSIGNED', 'RUNNING')) AS busy
-FROM worker w
-WHERE w.state = 'LIVE' AND w.last_seen_at > now() - make_interval(secs => :stale)
-ORDER BY w.queue, w.id
-"""  # noqa: S608 - as above
 
 _ASSIGNED = """
 SELECT j.id, j.attempt_id, j.worker_id, w.queue, j.assigned_at
@@ -174,28 +158,8 @@ FROM job j JOIN worker w ON w.id = j.worker_id
 WHERE j.state = 'ASSIGNED' ORDER BY j.assigned_at, j.id LIMIT :limit
 """
 
-_WAITING = """
-WITH project AS (
-  SELECT project_id FROM run WHERE finished_at IS NULL
-  UNION SELECT project_id FROM experiment WHERE finished_at IS NULL
-), busy AS (
-  SELECT project_id, count(*) AS jobs FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY project_id
-)
-SELECT candidate.id, candidate.kind, candidate.target_digest
-FROM project
-CROSS JOIN unnest(CAST(:kinds AS varchar[])) AS wanted (kind)
-CROSS JOIN LATERAL (
-  SELECT first.*,
-         row_number() OVER (ORDER BY first.priority DESC, first.created_at, first.position, first.range_start,
-                                     first.id) AS number
-  FROM (
-    SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start,
-           COALESCE(r.position, 0) AS position
-    FROM job j
-    LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
-    LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'
-    WHERE j.state = 'READY' AND j.kind = wanted.kind AND j.project_id = project.project_id
-      AND (j.not_before IS NULL OR j.not_before <= now())
+# Conditions of a job j that could start; r is its run, e the experiment of a job without one.
+_STARTABLE = """j.state = 'READY' AND (j.not_before IS NULL OR j.not_before <= now())
       AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
                                       AND NOT r.is_paused
                                       AND (j.kind = ANY(CAST(:early AS text[])) OR NOT r.is_dirty)))
@@ -208,15 +172,68 @@ CROSS JOIN LATERAL (
               AND n.state <> 'DONE' AND CASE j.needs_state
                 WHEN 'ENDED' THEN n.state NOT IN ('FAILED', 'CANCELLED')
                 WHEN 'STARTED' THEN n.state <> 'RUNNING'
-                ELSE true END))
-    ORDER BY j.priority DESC, j.created_at, COALESCE(r.position, 0), j.range_start, j.id
-    LIMIT :limit
+                ELSE true END))"""
+
+_JOB = """
+    SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start, j.is_timed, j.devices,
+           j.is_simulated, j.experiment_id, j.project_id, COALESCE(r.position, 0) AS position
+    FROM job j
+    LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
+    LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'"""
+
+# The jobs of a target are read in the order of the index, so that only those in the window are.
+# `shape` walks from one target of the READY jobs to the next by the index, without reading the jobs between them.
+_WAITING = f"""
+WITH RECURSIVE project AS (
+  SELECT project_id FROM run WHERE finished_at IS NULL
+  UNION SELECT project_id FROM experiment WHERE finished_at IS NULL
+), busy AS (
+  SELECT project_id, count(*) AS jobs FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY project_id
+), asking AS (
+  SELECT project_id, kind FROM project CROSS JOIN unnest(CAST(:asking AS varchar[])) AS wanted (kind)
+), shape AS (
+  SELECT asking.kind, asking.project_id, first.target_digest, first.is_timed
+  FROM asking CROSS JOIN LATERAL (
+    SELECT j.target_digest, j.is_timed FROM job j
+    WHERE j.state = 'READY' AND j.kind = asking.kind AND j.project_id = asking.project_id
+    ORDER BY j.target_digest, j.is_timed LIMIT 1
   ) AS first
-) AS candidate
-LEFT JOIN busy ON busy.project_id = project.project_id
-ORDER BY candidate.priority DESC, COALESCE(busy.jobs, 0) + candidate.number, candidate.created_at,
-         candidate.position, candidate.range_start, candidate.id
-"""
+  UNION ALL
+  SELECT shape.kind, shape.project_id, next.target_digest, next.is_timed
+  FROM shape CROSS JOIN LATERAL (
+    SELECT j.target_digest, j.is_timed FROM job j
+    WHERE j.state = 'READY' AND j.kind = shape.kind AND j.project_id = shape.project_id
+      AND (j.target_digest, j.is_timed) > (shape.target_digest, shape.is_timed)
+    ORDER BY j.target_digest, j.is_timed LIMIT 1
+  ) AS next
+), candidate AS (
+  SELECT first.* FROM project
+  CROSS JOIN unnest(CAST(:kinds AS varchar[])) AS wanted (kind)
+  CROSS JOIN LATERAL ({_JOB}
+    WHERE j.kind = wanted.kind AND j.project_id = project.project_id AND {_STARTABLE}
+    ORDER BY j.priority DESC, j.created_at, COALESCE(r.position, 0), j.range_start, j.id LIMIT :limit
+  ) AS first
+  UNION ALL
+  (SELECT first.* FROM shape CROSS JOIN LATERAL ({_JOB}
+    WHERE j.kind = shape.kind AND j.project_id = shape.project_id AND j.target_digest = shape.target_digest
+      AND j.is_timed = shape.is_timed AND {_STARTABLE}
+    ORDER BY j.priority DESC, j.created_at, j.range_start, j.id LIMIT :limit
+  ) AS first
+  ORDER BY row_number() OVER (
+    PARTITION BY first.kind, first.project_id, first.target_digest, first.is_timed
+    ORDER BY first.priority DESC, first.created_at, first.position, first.range_start, first.id)
+  LIMIT :window)
+), numbered AS (
+  SELECT candidate.*, row_number() OVER (
+    PARTITION BY candidate.project_id, candidate.kind
+    ORDER BY candidate.priority DESC, candidate.created_at, candidate.position, candidate.range_start, candidate.id
+  ) AS number FROM candidate
+)
+SELECT numbered.*, CAST(extract(epoch FROM now() - numbered.created_at) AS float) AS waited_s
+FROM numbered LEFT JOIN busy ON busy.project_id = numbered.project_id
+ORDER BY numbered.priority DESC, COALESCE(busy.jobs, 0) + numbered.number, numbered.created_at,
+         numbered.position, numbered.range_start, numbered.id
+"""  # noqa: S608 - consists of this module's own text
 
 _ASSIGN = """
 UPDATE job SET state = 'ASSIGNED', attempt_id = :attempt, worker_id = :worker, assigned_at = now(),
@@ -240,6 +257,11 @@ RETURNING device
 _REQUEUE = """
 UPDATE job SET state = 'READY', attempt_id = NULL, worker_id = NULL, assigned_at = NULL
 WHERE id = :job AND state = 'ASSIGNED' AND attempt_id = :attempt RETURNING kind
+"""
+
+_REFUSE = """
+UPDATE job SET state = 'FAILED', finished_at = now(), outcome = CAST(:outcome AS jsonb)
+WHERE id = :job AND state = 'READY' RETURNING kind
 """
 
 _EXPIRED = """

@@ -9,22 +9,27 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db import scheduling
+from vlmhyperbench.db import capacity, memory
 from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.needs import UNKNOWN
 from vlmhyperbench.domain.planning import dataset_digest
 from vlmhyperbench.domain.states import JobState, RunState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
+from vlmhyperbench.settings import Settings
 
 
-async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: float) -> dict[UUID, Wait]:
-    """Return what each run waits for; runs that wait for nothing are left out."""
+async def of_runs(session: AsyncSession, runs: Sequence[RunView], settings: Settings) -> dict[UUID, Wait]:
+    """Return what each run waits for; runs that wait for nothing are left out.
+
+    The settings say when a worker is stale, and the margin of estimates of memory.
+    """
     waiting = [run for run in runs if not run.state.is_terminal and run.cancel_requested_at is None]
     if not waiting:
         return {}
-    jobs = await _open_jobs(session, waiting)
-    workers = await scheduling.workers(session, stale_s=stale_s)
-    inferring = await scheduling.inferring(session)
+    jobs = await _open_jobs(session, waiting, margin=settings.memory_margin)
+    seen = await capacity.workers(session, stale_s=settings.timers.stale_worker_s)
+    inferring = await capacity.inferring(session)
     busy_rows = (await session.execute(text(_BUSY))).all()
     waits = {}
     for run in waiting:
@@ -33,13 +38,21 @@ async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: fl
             HeldJob(worker_id=row.worker_id, run_id=row.run_id if row.project_id == run.project_id else None)
             for row in busy_rows
         ]
-        wait = wait_of(run.id, jobs[run.id], is_paused=run.is_paused, workers=workers, busy=busy, inferring=inferring)
+        wait = wait_of(
+            run.id,
+            jobs[run.id],
+            is_paused=run.is_paused,
+            workers=seen.live,
+            busy=busy,
+            inferring=inferring,
+            known=seen.known,
+        )
         if wait is not None:
             waits[run.id] = wait
     return waits
 
 
-async def _open_jobs(session: AsyncSession, runs: Sequence[RunView]) -> dict[UUID, list[OpenJob]]:
+async def _open_jobs(session: AsyncSession, runs: Sequence[RunView], *, margin: float) -> dict[UUID, list[OpenJob]]:
     """Read the open jobs of each run, including the INDEX job that a queued run shares with others."""
     jobs: dict[UUID, list[OpenJob]] = defaultdict(list)
     sharing: dict[tuple[UUID, str], list[UUID]] = defaultdict(list)
@@ -47,12 +60,18 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView]) -> dict[UUI
         if run.state is RunState.QUEUED and run.experiment_id is not None:
             sharing[run.experiment_id, dataset_digest(run.pinned_spec())].append(run.id)
     values = {"runs": [run.id for run in runs], "experiments": list({experiment for experiment, _ in sharing})}
-    for row in await session.execute(text(_JOBS), values):
+    rows = (await session.execute(text(_JOBS), values)).all()
+    needs = await memory.needs_of(session, {row.target_digest for row in rows if row.target_digest}, margin=margin)
+    for row in rows:
         job = OpenJob(
             kind=StepKind(row.kind),
             state=JobState(row.state),
             is_shared=row.scope == "experiment",
             target_digest=row.target_digest,
+            is_timed=row.is_timed,
+            devices=row.devices,
+            is_simulated=row.is_simulated,
+            memory=needs.get(row.target_digest, UNKNOWN),
             retry_in_s=row.retry_in_s,
             fault=row.fault,
             is_blocked=row.is_blocked,
@@ -65,7 +84,8 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView]) -> dict[UUI
 
 
 _JOBS = """
-SELECT j.kind, j.state, j.scope, j.run_id, j.experiment_id, j.target_digest, j.params ->> 'dataset_digest' AS digest,
+SELECT j.kind, j.state, j.scope, j.run_id, j.experiment_id, j.target_digest, j.is_timed, j.devices, j.is_simulated,
+       j.params ->> 'dataset_digest' AS digest,
        CAST(extract(epoch FROM j.not_before - now()) AS float) AS retry_in_s, j.outcome ->> 'message' AS fault,
        needed.id IS NOT NULL AS is_blocked, needed.run_id AS needs_run
 FROM job j

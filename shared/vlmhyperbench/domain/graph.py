@@ -11,6 +11,7 @@ from typing import Final
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import METRIC, is_judge, judging_of, verdicts
+from vlmhyperbench.domain.needs import devices_of, is_simulated
 from vlmhyperbench.domain.specs import ImportTarget, MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench_sdk.types import JsonObject
@@ -39,6 +40,12 @@ class Step:
     shard_size: int | None = None
     """Maximum number of rows of one of its jobs; None: one job writes all rows."""
     phase_params: JsonObject = field(default_factory=dict)
+    is_timed: bool = True
+    """Whether the speed of its requests counts, so that it is alone on its devices."""
+    devices: int = 0
+    """Number of devices that its target needs."""
+    is_simulated: bool = False
+    """Whether the engine of its target is simulated."""
     restarts: bool = False
     """Whether it restarts as a whole after an interruption; its phase is then opened by the claim that measures it."""
 
@@ -69,6 +76,9 @@ def _answers(spec: RunSpec) -> Step:
         params={STOPPABLE: True} if spec.stop else {},
         shard_size=None if is_one_job else spec.limits.shard_size,
         phase_params={"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name},
+        is_timed=not spec.shares_device,
+        devices=devices_of(spec.target),
+        is_simulated=is_simulated(spec.target),
         restarts=spec.scenario.is_timed,
     )
 
@@ -83,5 +93,8 @@ def _judge(spec: RunSpec, metric: MetricSpec, *, no: int) -> Step:
         target_digest=digest_of(judging.target),
         rows=verdicts(judging, 1),
         shard_size=spec.limits.shard_size,
+        is_timed=False,
+        devices=devices_of(judging.target),
+        is_simulated=is_simulated(judging.target),
         phase_params={METRIC: metric.label, "in_flight": judging.in_flight},
     )

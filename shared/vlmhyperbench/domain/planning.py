@@ -39,6 +39,9 @@ class PlannedJob:
     params: JsonObject = field(default_factory=dict)
     target_digest: str | None = None
     """Digest of its target if that is not the run's own: that of a judge."""
+    is_timed: bool = True
+    devices: int = 0
+    is_simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,9 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
             needs_state=_needs_state(spec, step, needed),
             params=step.params,
             target_digest=step.target_digest,
+            is_timed=step.is_timed,
+            devices=step.devices,
+            is_simulated=step.is_simulated,
         )
         phase = _phase_of(step, total * step.rows, no=first_phase + len(phases))
         shards = [job] if phase is None else _shards(job, step, phase)

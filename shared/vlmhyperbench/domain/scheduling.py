@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeAlias
 from uuid import UUID
 
-from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow, place
+from vlmhyperbench.domain.floor import Floor
+from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, Shape
+from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.states import JobState, PhaseState, RunEvent, RunState
 from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench.domain.unfit import why_unfit
 
 FAILS_WITHOUT_ROW = 3
 """Number of failures after which a job without a row is given up, and its run fails."""
@@ -20,6 +23,9 @@ FAILS_WITHOUT_PROGRESS = 6
 
 MAX_BACKOFF_S = 300.0
 
+MAX_ASSIGNED = 16
+"""Maximum number of assignments of one decision, so that a tick is short; the next tick follows at once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
@@ -28,6 +34,23 @@ class WaitingJob:
     id: UUID
     kind: StepKind
     target_digest: str | None = None
+    is_timed: bool = True
+    devices: int = 1
+    is_simulated: bool = False
+    experiment_id: UUID | None = None
+    waited_s: float = 0.0
+    """Time since it was added."""
+
+    def need(self, memory: Mapping[str, MemoryNeed]) -> Need:
+        """Return what it needs, with the memory of its target if that is known."""
+        return Need(
+            kind=self.kind,
+            target_digest=self.target_digest,
+            is_timed=self.is_timed,
+            devices=self.devices,
+            is_simulated=self.is_simulated,
+            memory=memory.get(self.target_digest or "", UNKNOWN),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +75,10 @@ class Window:
     """Only live workers."""
     inferring: tuple[Inferring, ...] = ()
     """Workers in any state, since one that drains or has died may still be sending requests."""
+    known: tuple[WorkerNow, ...] = ()
+    """Live workers and those seen a short time ago: a job that none of them could ever take fails."""
+    memory: Mapping[str, MemoryNeed] = field(default_factory=dict)
+    """Digest of a target → the memory that it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,40 +105,75 @@ class Ring:
     queue: str
 
 
-Decision: TypeAlias = Assign | Requeue | Ring
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Fail a READY job that fits no known device."""
+
+    job_id: UUID
+    message: str
 
 
-def decide(window: Window, *, unclaimed_s: float, ring_again_s: float = 1.0) -> list[Decision]:
-    """Assign waiting jobs, take back those unclaimed for too long or whose worker is gone, ring for the others."""
+Decision: TypeAlias = Assign | Requeue | Ring | Refuse
+
+
+def decide(
+    window: Window, *, unclaimed_s: float, ring_again_s: float = 1.0, hold_s: float = 120.0, unfit_s: float = 30.0
+) -> list[Decision]:
+    """Assign waiting jobs, take back those unclaimed for too long or whose worker is gone, ring for the others.
+
+    The first job that has no room and has waited for `hold_s` holds a worker: jobs after it in the window's order do
+    not get its room, so that neither a gang nor a large model starves. A job that fits no known device is refused
+    once it has waited for `unfit_s`, in which a larger device may register.
+    """
     decisions: list[Decision] = []
     live = {worker.id: worker for worker in window.workers}
     for job in window.assigned:
-        age = window.now - job.assigned_at
-        if job.worker_id not in live or age >= timedelta(seconds=unclaimed_s):
+        age, worker = window.now - job.assigned_at, live.get(job.worker_id)
+        if worker is None or worker.drained is not None or age >= timedelta(seconds=unclaimed_s):
             decisions.append(Requeue(job_id=job.id, attempt_id=job.attempt_id))
         elif age >= timedelta(seconds=ring_again_s):
             decisions.append(Ring(job_id=job.id, queue=job.queue))
-    inferring = list(window.inferring)
-    full: set[StepKind] = set()
-    for waiting in window.waiting:
-        if waiting.kind in full:
+    floor = Floor(live.values(), window.inferring)
+    without_room: set[Shape] = set()
+    is_held, assigned = False, 0
+    for waiting in _packed_largest_first(window):
+        need = waiting.need(window.memory)
+        if need.shape in without_room:
             continue
-        placement = place(waiting.kind, waiting.target_digest, live.values(), inferring)
-        if placement is None:
-            full.add(waiting.kind)
+        if assigned == MAX_ASSIGNED:
+            break
+        placement = floor.place(need)
+        if placement is not None:
+            decisions.append(Assign(job_id=waiting.id, placement=placement))
+            assigned += 1
             continue
-        decisions.append(Assign(job_id=waiting.id, placement=placement))
-        taken = live[placement.worker_id]
-        live[taken.id] = _occupied(taken, placement)
-        if STEPS[waiting.kind].asks is not None:
-            inferring.append(Inferring(worker_id=taken.id, ground=taken.ground))
+        without_room.add(need.shape)
+        reason = why_unfit(need, window.known) if STEPS[waiting.kind].asks is not None else None
+        if reason is not None:
+            decisions += [Refuse(job_id=waiting.id, message=reason)] if waiting.waited_s >= unfit_s else []
+        elif STEPS[waiting.kind].asks is not None and not is_held and waiting.waited_s >= hold_s:
+            is_held = floor.hold(need) is not None
     return decisions
 
 
-def _occupied(worker: WorkerNow, placement: Placement) -> WorkerNow:
-    taken = {reservation.device for reservation in placement.reservations}
-    devices = tuple(replace(device, is_free=device.is_free and device.no not in taken) for device in worker.devices)
-    return replace(worker, busy=worker.busy + 1, devices=devices)
+def _packed_largest_first(window: Window) -> list[WaitingJob]:
+    """Return the waiting jobs in their order; those of one experiment that share devices, the largest first.
+
+    Small models fill the gaps that large ones leave. The jobs take each other's positions, so that all other jobs keep
+    theirs.
+    """
+    ordered = list(window.waiting)
+    places: dict[UUID, list[int]] = {}
+    for no, job in enumerate(ordered):
+        if not job.is_timed and job.experiment_id is not None and STEPS[job.kind].asks is not None:
+            places.setdefault(job.experiment_id, []).append(no)
+    for numbers in places.values():
+        jobs = sorted(
+            (ordered[no] for no in numbers), key=lambda job: -(job.need(window.memory).memory.device_bytes or 0)
+        )
+        for no, job in zip(numbers, jobs, strict=True):
+            ordered[no] = job
+    return ordered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

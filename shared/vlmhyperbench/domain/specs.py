@@ -372,6 +372,9 @@ class RunSpec(Spec):
     also unsampled answers of any run of the project; `nothing`."""
     stop: StopRule | None = None
     """Ends the inference early; without it every sample is asked."""
+    shares_device: bool = Field(default=False, exclude_if=lambda shares: not shares)
+    """Whether its speed does not count, so that it may share its devices; left out otherwise, so that digests did not
+    change."""
     prices: Prices | None = None
     """Prices of the target at submission. They change no answer, so they are not part of any fingerprint."""
     unpriced: str | None = None

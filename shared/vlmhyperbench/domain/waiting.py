@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from vlmhyperbench.domain.placement import Inferring, WorkerNow, place
+from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, in_gib
+from vlmhyperbench.domain.placement import Inferring, WorkerNow, place, resumed
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench.domain.unfit import why_unfit
 from vlmhyperbench_sdk.gateway import without_output
 
-WaitCode = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
+WaitCode = Literal[
+    "paused", "retry", "run", "index", "no_worker", "drained", "memory", "busy", "device", "machine", "scheduler"
+]
 
 _ORDER = tuple(StepKind)
 
@@ -29,6 +33,11 @@ class OpenJob:
     state: JobState
     is_shared: bool = False
     target_digest: str | None = None
+    is_timed: bool = True
+    devices: int = 1
+    is_simulated: bool = False
+    memory: MemoryNeed = UNKNOWN
+    """Memory that its target needs."""
     retry_in_s: float | None = None
     """Remaining pause before the next try after a failure."""
     fault: str | None = None
@@ -66,10 +75,12 @@ def wait_of(
     workers: Sequence[WorkerNow],
     busy: Sequence[HeldJob],
     inferring: Sequence[Inferring] = (),
+    known: Sequence[WorkerNow] = (),
 ) -> Wait | None:
     """Return what an open run waits for; None while one of its own jobs is assigned or running.
 
-    `workers` are the live workers, `busy` the jobs that they hold, `inferring` the workers that may send requests.
+    `workers` are the live workers, `busy` the jobs that they hold, `inferring` the workers that may send requests,
+    `known` the workers that were seen a short time ago.
     """
     own = [job for job in jobs if not job.is_shared]
     if any(job.state is not JobState.READY for job in own):
@@ -92,7 +103,7 @@ def wait_of(
     if job.retry_in_s is not None and job.retry_in_s > 0:
         fault = f": {without_output(job.fault)}" if job.fault else ""
         return Wait(code="retry", message=f"it is tried again in {job.retry_in_s:.0f} s after a failure{fault}")
-    return _worker_for(job, run_id, workers, busy, inferring)
+    return _worker_for(job, run_id, workers, busy, inferring, known)
 
 
 def _worker_for(
@@ -101,22 +112,44 @@ def _worker_for(
     workers: Sequence[WorkerNow],
     busy: Sequence[HeldJob],
     inferring: Sequence[Inferring],
+    known: Sequence[WorkerNow],
 ) -> Wait:
     """Return why no worker takes a job that could start."""
     kind = STEPS[job.kind].worker
     fitting = [worker for worker in workers if worker.kind == kind]
     if not fitting:
         return Wait(code="no_worker", message=f"no {kind} worker is running")
-    if place(job.kind, job.target_digest, workers, inferring) is not None:
+    need = Need(
+        kind=job.kind,
+        target_digest=job.target_digest,
+        is_timed=job.is_timed,
+        devices=job.devices,
+        is_simulated=job.is_simulated,
+        memory=job.memory,
+    )
+    reason = why_unfit(need, known or workers)
+    if reason is not None:
+        return Wait(code="memory", message=f"it fits no known device. {reason}")
+    if place(need, workers, inferring) is not None:
         return Wait(code="scheduler", message="a worker is free, but the scheduler has not assigned the job yet")
-    if place(job.kind, job.target_digest, workers) is not None:
+    if place(need, [resumed(worker) for worker in workers], inferring) is not None:
+        return Wait(code="drained", message=_drained(fitting))
+    if place(need, workers) is not None:
         other = _holder(busy, {other.worker_id for other in inferring}, run_id)
         whose = f"run {short(other)}" if other else "another run"
-        return Wait(code="machine", message=f"{whose} is timed on the machine of the free worker", run_id=other)
+        return Wait(code="machine", message=f"{whose} infers on the machine of the free worker", run_id=other)
     other = _holder(busy, {worker.id for worker in fitting}, run_id)
     if all(worker.busy >= worker.slots for worker in fitting):
         works = f": {'it works' if len(fitting) == 1 else 'they work'} on run {short(other)}" if other else ""
         return Wait(code="busy", message=f"no {kind} worker is free{works}", run_id=other)
+    free = _largest_free(need, fitting)
+    if free is not None:
+        needed, left = free
+        return Wait(
+            code="memory",
+            message=f"it needs {in_gib(needed)} of a device, and at most {in_gib(left)} are free now",
+            run_id=other,
+        )
     owner = f"the device of run {short(other)}" if other else "a free device"
     return Wait(code="device", message=f"it waits for {owner}", run_id=other)
 
@@ -124,3 +157,31 @@ def _worker_for(
 def _holder(busy: Sequence[HeldJob], workers: Collection[UUID], run_id: UUID) -> UUID | None:
     """Return another run that one of the workers works on."""
     return next((job.run_id for job in busy if job.worker_id in workers and job.run_id not in {None, run_id}), None)
+
+
+def _drained(workers: Sequence[WorkerNow]) -> str:
+    """Say what is drained among the workers that could take a job."""
+    for worker in workers:
+        if worker.drained is not None:
+            return f"the worker {worker.name} on {worker.host} is drained {worker.drained}"
+    device, worker = next((device, worker) for worker in workers for device in worker.devices if device.drained)
+    return f"the device {device.uuid} of the worker {worker.name} is drained {device.drained}"
+
+
+def _largest_free(need: Need, workers: Sequence[WorkerNow]) -> tuple[int, int] | None:
+    """Return the bytes that a job needs and the most that a device has free; None where bytes are not what lacks."""
+    if need.is_timed:
+        return None
+    lacking = [
+        (device.memory_bytes - device.reserved_bytes, needed)
+        for worker in workers
+        for device in worker.devices
+        if device.is_usable
+        and not device.is_exclusive
+        and (needed := need.bytes_on(device)) is not None
+        and needed > device.memory_bytes - device.reserved_bytes
+    ]
+    if not lacking:
+        return None
+    free, needed = max(lacking)
+    return needed, free

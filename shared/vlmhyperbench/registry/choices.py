@@ -223,6 +223,8 @@ class RunChoices(Strict):
     """`cache` reuses answers of any run of the project to the same requests, from the same target and engine."""
     stop: StopChoice | None = None
     """Stop rule: samples are requested in random order, and only until the result is certain."""
+    shares_device: bool = False
+    """Whether the run's speed does not count: it may share its devices with other runs that say so."""
     response_format: ResponseFormat | None = None
     limits: Limits = Limits()
     secrets: Annotated[tuple[SecretName, ...], Field(max_length=32), AfterValidator(without_repeats)] = ()

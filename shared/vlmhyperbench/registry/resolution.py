@@ -146,6 +146,9 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     scenario = pin_scenario(references, entry.scenario or task.scenarios[0], task, _path(entry, "scenario", where))
     reports = pin_reports(references, given(entry.reports, task.reports), task, _path(entry, "reports", where))
     stop = entry.stop and pin_stop(references, entry.stop, metrics, scenario, where(("stop",)))
+    if entry.shares_device and scenario is not None and scenario.is_timed:
+        message = f"the scenario {scenario.name!r} measures speed, which sharing a device would spoil."
+        references.say(where(("shares_device",)), message, "Leave out shares_device, or choose the kind offline.")
     prices, unpriced = pin_prices(references, entry.target, where(("target",)))
     if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None
@@ -169,6 +172,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         on_model_failure=given(entry.on_model_failure, task.on_model_failure),
         on_invalid=given(entry.on_invalid, task.on_invalid),
         stop=stop,
+        shares_device=entry.shares_device,
         prices=prices,
         unpriced=unpriced,
     )

@@ -18,12 +18,17 @@ class Device(Output):
     uuid: str
     name: str
     memory_bytes: int
+    reserved_bytes: int = 0
+    jobs: int = 0
+    """Jobs that have a share of it."""
     state: str
     """`OK`, or `BROKEN`: quarantined, so that it gets no jobs until a person releases it."""
     state_reason: str | None = None
     state_by: str | None = None
     """Worker or person that changed the state."""
     state_since: datetime | None = None
+    drained: str | None = None
+    """Who drained it and why; null if it gets jobs."""
 
 
 class DeviceRelease(Output):
@@ -53,5 +58,7 @@ class Worker(Output):
     devices: list[Device] = Field(default_factory=list)
     is_declared: bool
     """Whether a file declares its devices and no hardware stands behind them."""
+    drained: str | None = None
+    """Who drained it, or its machine, and why; null if it gets jobs."""
     registered_at: datetime
     last_seen_at: datetime

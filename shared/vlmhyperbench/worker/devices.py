@@ -60,7 +60,7 @@ def devices_of_machine(settings: Settings) -> list[DeviceInfo]:
             slice_of=gpu.slice_of,
         )
         for no, gpu in enumerate(gpus)
-    ] or cpu_slots(settings.slots)
+    ] or cpu_slots(settings.cpu_workers)
 
 
 def cpu_slots(count: int) -> list[DeviceInfo]:

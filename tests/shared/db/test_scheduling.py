@@ -9,7 +9,7 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
-from vlmhyperbench.db import experiments, runs, scheduling
+from vlmhyperbench.db import capacity, experiments, runs, scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Complete, Failed
@@ -119,10 +119,10 @@ async def test_live_workers_are_read_with_their_free_slots_and_devices(room: Eng
     _, [shard] = await room.shards()
     await room.assign(shard.id, worker, device=1)
     async with room.database.transaction() as session:
-        seen = await scheduling.workers(session, stale_s=30)
+        seen = (await capacity.workers(session, stale_s=30)).live
     [inference] = [item for item in seen if item.kind == "inference"]
     assert (inference.id, inference.busy) == (worker, 1)
-    assert [device.is_free for device in inference.devices] == [True, False]
+    assert [device.jobs for device in inference.devices] == [0, 1]
 
 
 async def test_a_job_is_assigned_once(room: EngineRoom) -> None:
@@ -234,7 +234,7 @@ async def test_the_ground_of_a_worker_is_the_registered_one_or_else_its_host(
     shown, silent = await room.add_worker(devices=2, ground=ground), await room.add_worker()
     await room.execute("UPDATE worker SET machine_id = NULL, cores = NULL WHERE id = :id", id=silent)
     async with room.database.transaction() as session:
-        result = {worker.id: worker.ground for worker in await scheduling.workers(session, stale_s=30)}
+        result = {worker.id: worker.ground for worker in (await capacity.workers(session, stale_s=30)).live}
     assert result == {shown: ground, silent: Ground(machine="here")}
 
 
@@ -247,7 +247,7 @@ async def test_a_worker_counts_as_inferring_from_the_assignment_to_the_end_of_th
 
     async def inferring() -> list[Inferring]:
         async with room.database.transaction() as session:
-            return list(await scheduling.inferring(session))
+            return list(await capacity.inferring(session))
 
     assert await inferring() == []
     attempt = await room.assign(shard.id, worker)

@@ -14,6 +14,7 @@ from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import Wait
+from vlmhyperbench.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +27,7 @@ def room(fresh_database: Database) -> EngineRoom:
 async def _wait(room: EngineRoom, run_id: UUID) -> Wait | None:
     run = await room.run(run_id)
     async with room.database.transaction() as session:
-        return (await waits.of_runs(session, [run], stale_s=30)).get(run_id)
+        return (await waits.of_runs(session, [run], Settings())).get(run_id)
 
 
 async def test_a_run_waits_for_a_worker_until_one_claims_its_job(room: EngineRoom) -> None:

@@ -88,5 +88,14 @@ def worker_now(
     )
 
 
-def device_now(no: int = 0, *, memory_bytes: int = 100, is_free: bool = True) -> DeviceNow:
-    return DeviceNow(no=no, memory_bytes=memory_bytes, is_free=is_free)
+def device_now(no: int = 0, *, memory_bytes: int = 100, is_free: bool = True, name: str = "card") -> DeviceNow:
+    """Make a device, free or held by a job that has it alone."""
+    return DeviceNow(
+        no=no,
+        memory_bytes=memory_bytes,
+        reserved_bytes=0 if is_free else memory_bytes,
+        jobs=0 if is_free else 1,
+        is_exclusive=not is_free,
+        name=name,
+        uuid=f"card-{no}",
+    )

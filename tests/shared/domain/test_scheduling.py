@@ -64,11 +64,11 @@ def test_a_full_kind_does_not_hold_up_another() -> None:
 
 
 def test_devices_are_given_once_in_one_decision() -> None:
-    worker = worker_now(slots=2, devices=(device_now(0), device_now(1)))
-    window = Window(now=NOW, waiting=tuple(waiting(StepKind.GENERATE) for _ in range(3)), workers=(worker,))
-    decisions = decide(window, unclaimed_s=15)
+    worker = worker_now(slots=4, devices=(device_now(0), device_now(1)))
+    jobs = tuple(replace(waiting(StepKind.GENERATE), is_timed=False) for _ in range(3))
+    decisions = decide(Window(now=NOW, waiting=jobs, workers=(worker,)), unclaimed_s=15)
     taken = [[held.device for held in item.placement.reservations] for item in decisions if isinstance(item, Assign)]
-    assert taken == [[0, 1]]
+    assert taken == [[0], [1]]
 
 
 def test_an_assignment_that_is_not_claimed_in_time_is_taken_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.shared.domain.builders_of_jobs import device_now, worker_now
 from tests.support.wording import Wording
 from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.placement import Inferring, WorkerNow
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.steps import StepKind
@@ -128,3 +130,35 @@ def test_a_free_worker_waits_for_another_inference_on_its_machine(wording: Wordi
     assert [(wait.code, wait.run_id) for wait in (named, unnamed)] == [("machine", OTHER), ("machine", None)]
     wording(named.message)
     wording(unnamed.message)
+
+
+GIB = 1024**3
+
+
+def _shared(gib: int) -> OpenJob:
+    return _job(is_timed=False, target_digest="t", memory=MemoryNeed(device_bytes=gib * GIB))
+
+
+def test_a_wait_for_memory_says_what_is_needed_and_free(wording: Wording) -> None:
+    device = replace(device_now(memory_bytes=24 * GIB), reserved_bytes=20 * GIB, jobs=1)
+    wait = _waited(_shared(8), workers=(worker_now(slots=4, busy=1, devices=(device,)),))
+    assert wait.code == "memory"
+    wording(wait.message)
+    held = replace(device, is_exclusive=True)
+    assert _waited(_shared(2), workers=(worker_now(slots=4, busy=1, devices=(held,)),)).code == "device"
+
+
+def test_a_job_that_fits_no_known_device_says_so_before_it_fails(wording: Wording) -> None:
+    wait = _waited(_shared(30), workers=(worker_now(devices=(device_now(memory_bytes=24 * GIB),)),))
+    assert wait.code == "memory"
+    wording(wait.message)
+
+
+def test_a_wait_for_what_is_drained_names_it_with_person_and_reason(wording: Wording) -> None:
+    worker = replace(worker_now(devices=(device_now(),)), name="gpu-box", host="here")
+    drained = replace(worker, drained="by anna: new fans")
+    device = replace(worker, devices=(replace(device_now(), drained="by anna: ECC errors"),))
+    for held in (drained, device):
+        wait = _waited(_job(), workers=(held,))
+        assert wait.code == "drained"
+        wording(wait.message)

@@ -60,11 +60,11 @@ def uuids(devices: list[DeviceInfo] | tuple[DeviceInfo, ...]) -> list[str]:
 def test_a_machine_without_gpus_divides_its_memory_among_its_slots() -> None:
     [one] = devices_of_machine(Settings())
     assert (one.kind, one.is_declared) == ("cpu", False)
-    several = devices_of_machine(Settings(slots=4))
+    several = devices_of_machine(Settings(cpu_workers=4))
     assert len(set(uuids(several))) == 4
     assert {device.memory_bytes for device in several} == {one.memory_bytes // 4}
-    assert devices_of_worker(Settings(slots=4)) == several[:1]
-    assert devices_of_worker(Settings(slots=4, devices=(several[2].uuid,))) == [several[2]]
+    assert devices_of_worker(Settings(cpu_workers=4)) == several[:1]
+    assert devices_of_worker(Settings(cpu_workers=4, devices=(several[2].uuid,))) == [several[2]]
 
 
 def test_an_inventory_takes_the_place_of_the_devices_of_the_machine(tmp_path: Path) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 from uuid import UUID, uuid4
 
-from vlmhyperbench.db import runs, tallies
+from vlmhyperbench.db import memory, runs, tallies
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.planning import plan_run
+from vlmhyperbench.domain.specs import Target
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.answers import RunImport
@@ -20,6 +21,7 @@ from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreat
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.baselines import pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
+from vlmhyperbench_api.submission.estimating import estimates_of, targets_of
 from vlmhyperbench_api.submission.request import Body, ChildSubmission, Submission
 from vlmhyperbench_api.submission.resolving import (
     PinnedRun,
@@ -37,8 +39,8 @@ RunBody = TypeVar("RunBody", RunCreate, RunImport, RunRescore, RunRerun)
 Detail = TypeVar("Detail", RunDetail, ExperimentDetail)
 Write: TypeAlias = Callable[[AsyncSession, UUID], Awaitable[None]]
 """Writes the resolved run or experiment under a new id."""
-Resolve: TypeAlias = Callable[[], Awaitable[Write]]
-"""Reads files and looks up names, outside any transaction."""
+Resolve: TypeAlias = Callable[[], Awaitable[tuple[Write, Sequence[Target]]]]
+"""Reads files and looks up names, outside any transaction; returns also the targets that will be asked."""
 
 
 async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
@@ -49,8 +51,9 @@ async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
         Conflict: the key was used with another body.
     """
 
-    async def resolve() -> Write:
-        return _write_fresh(submission, await asyncio.to_thread(pin_run, submission))
+    async def resolve() -> tuple[Write, Sequence[Target]]:
+        pinned = await asyncio.to_thread(pin_run, submission)
+        return _write_fresh(submission, pinned), targets_of([pinned.spec])
 
     created = await _submit_run(submission, resolve)
     return created.model_copy(update={"warnings": warnings_of(submission)})
@@ -64,10 +67,11 @@ async def submit_import(submission: Submission[RunImport], answer_files: AnswerF
         Conflict: the key was used with another body.
     """
 
-    async def resolve() -> Write:
+    async def resolve() -> tuple[Write, Sequence[Target]]:
         with names_are_input():
             answers = await answer_files.describe(submission.project_id, submission.body.answers)
-        return _write_fresh(submission, await asyncio.to_thread(pin_import, submission, answers))
+        pinned = await asyncio.to_thread(pin_import, submission, answers)
+        return _write_fresh(submission, pinned), targets_of([pinned.spec])
 
     return await _submit_run(submission, resolve)
 
@@ -81,14 +85,14 @@ async def submit_rescoring(submission: ChildSubmission[RunRescore]) -> RunDetail
         Conflict: the run has not ended, or has no answers; or the key was used with another body.
     """
 
-    async def resolve() -> Write:
+    async def resolve() -> tuple[Write, Sequence[Target]]:
         parent, _ = await _read_parent(submission)
         pinned = await asyncio.to_thread(pin_rescoring, submission, parent)
 
         async def write(session: AsyncSession, run_id: UUID) -> None:
             await add_rescoring(session, submission, parent, pinned, run_id=run_id)
 
-        return write
+        return write, targets_of([pinned.spec])
 
     return await _submit_run(submission, resolve)
 
@@ -103,14 +107,15 @@ async def submit_rerun(submission: ChildSubmission[RunRerun]) -> RunDetail:
             another body.
     """
 
-    async def resolve() -> Write:
+    async def resolve() -> tuple[Write, Sequence[Target]]:
         parent, failed = await _read_parent(submission)
         if not parent.state.is_terminal:
             raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
         if submission.body.retry_failed and not failed:
             raise Conflict("No request of the run failed.", cure="Leave out retry_failed.", code="nothing_failed")
         pinned = await asyncio.to_thread(pin_rerun, submission, parent)
-        return _write_fresh(submission, pinned, parent=parent, is_fresh=submission.body.force == "index")
+        write = _write_fresh(submission, pinned, parent=parent, is_fresh=submission.body.force == "index")
+        return write, targets_of([pinned.spec])
 
     return await _submit_run(submission, resolve)
 
@@ -123,13 +128,13 @@ async def submit_experiment(submission: Submission[ExperimentCreate]) -> Experim
         Conflict: the key was used with another body.
     """
 
-    async def resolve() -> Write:
+    async def resolve() -> tuple[Write, Sequence[Target]]:
         name, pinned = await asyncio.to_thread(pin_experiment, submission)
 
         async def write(session: AsyncSession, experiment_id: UUID) -> None:
             await add_experiment(session, submission, pinned, experiment_id=experiment_id, name=name)
 
-        return write
+        return write, targets_of([run.spec for run in pinned])
 
     read = partial(read_experiment, project_id=submission.project_id)
     result, is_new = await _submit(submission, resolve, read)
@@ -165,10 +170,12 @@ async def _submit(
     if known is not None:
         async with database.transaction() as session:
             return await read(session, known), False
-    write = await resolve()
+    write, targets = await resolve()
+    estimates = await estimates_of(submission.runtime, targets)
     async with database.transaction() as session:
         found_id = await submission.claim(session, new_id)
         if found_id == new_id:
+            await memory.write_estimates(session, estimates)
             await write(session, new_id)
         result = await read(session, found_id)
     if found_id == new_id:

@@ -138,6 +138,7 @@ class SGLang:
             source="static",
             knobs=("max_model_len", "kv_cache_dtype", "dtype", "quantization"),
             parts={**memory.parts, "process": _PROCESS_BYTES},
+            device_share=float(params["gpu_memory_share"]),
         )
 
 

@@ -51,6 +51,18 @@ class Simulated:
         """
         return translate(request, formats=FORMATS, optional=("ignore_eos", "min_tokens"))
 
-    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002 -- the contract
-        """Estimate the server's own memory."""
-        return MemoryEstimate(device_bytes=0, host_bytes=_RSS_BYTES, source="measured")
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Return the server's own memory, and what the engine declares to need of devices.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+        """
+        declared = parse_simulation(load.engine_params).device_memory_gib
+        if not declared:
+            return MemoryEstimate(device_bytes=0, host_bytes=_RSS_BYTES, source="measured")
+        return MemoryEstimate(
+            device_bytes=round(declared * 1024**3),
+            host_bytes=_RSS_BYTES,
+            source="declared",
+            knobs=("device_memory_gib",),
+        )

@@ -23,6 +23,10 @@ class Simulation:
     with its last byte; on a Unix socket, when that byte is read.
     """
 
+    device_memory_gib: float = 0.0
+    """Memory of devices that the engine stands for, by which its jobs are placed; it uses none of it."""
+    tensor_parallel: int = 1
+    """Number of devices over which that memory is spread."""
     ttft_ms: float = 0.0
     gap_ms: float = 0.0
     tokens: int = 16
@@ -82,6 +86,8 @@ class Simulation:
             _check_range(name, getattr(self, name), 0, 3_600_000)
         for name in ("tokens", "tokens_per_event", "events_per_write"):
             _check_range(name, getattr(self, name), 1, _MAX_COUNT)
+        _check_range("device_memory_gib", self.device_memory_gib, 0, 100_000)
+        _check_range("tensor_parallel", self.tensor_parallel, 1, 64)
         for name in ("reasoning_tokens", "tool_tokens", "fail_every", "recovers_after"):
             _check_range(name, getattr(self, name), 0, _MAX_COUNT)
         if self.context_tokens is not None:

@@ -118,6 +118,7 @@ class Vllm:
             source="static",
             knobs=(*cache, "dtype", "quantization"),
             parts={**memory.parts, "KV cache": wanted or memory.kv_bytes, "process": _PROCESS_BYTES},
+            device_share=float(params["gpu_memory_share"]),
         )
 
 

@@ -9,6 +9,7 @@ from sqlmodel import SQLModel
 
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
+from vlmhyperbench.db.tables.placement import DrainRow, MemoryEstimateRow, MemoryPeakRow
 from vlmhyperbench.db.tables.runs import (
     ApiKeyRow,
     ArtifactRow,
@@ -28,12 +29,15 @@ __all__ = [
     "ChunkRow",
     "ClaimRow",
     "DeviceRow",
+    "DrainRow",
     "EventRow",
     "ExperimentRow",
     "FactRow",
     "IdempotencyKeyRow",
     "JobRow",
     "MeasureManifestRow",
+    "MemoryEstimateRow",
+    "MemoryPeakRow",
     "PhaseRow",
     "ReservationRow",
     "ReusedFactRow",

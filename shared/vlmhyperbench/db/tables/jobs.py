@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, BigInteger, Column, ForeignKey, Index, Integer, String, text
+from sqlalchemy import ARRAY, BigInteger, Column, ForeignKey, Index, Integer, String, text, true
 from sqlalchemy import Uuid as SqlUuid
 from sqlmodel import Field, SQLModel
 
@@ -22,6 +22,18 @@ class JobRow(SQLModel, table=True):
             "ix_job_ready",
             "kind",
             "project_id",
+            text("priority DESC"),
+            "created_at",
+            "range_start",
+            "id",
+            postgresql_where=text("state = 'READY'"),
+        ),
+        Index(
+            "ix_job_shape",
+            "kind",
+            "project_id",
+            "target_digest",
+            "is_timed",
             text("priority DESC"),
             "created_at",
             "range_start",
@@ -69,6 +81,12 @@ class JobRow(SQLModel, table=True):
     """Number of its step in the run's graph."""
     counts: bool
     """Whether its rows are answers of the run."""
+    is_timed: bool = Field(default=True, sa_column_kwargs={"server_default": true()})
+    """Whether its speed counts, so that it is alone on its devices."""
+    devices: int = Field(default=1, sa_column_kwargs={"server_default": "1"})
+    """Number of devices of one worker that it needs; 0 if its engine runs elsewhere."""
+    is_simulated: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
+    """Whether its engine is simulated, so that it may run on declared devices."""
 
 
 class ClaimRow(SQLModel, table=True):
@@ -136,7 +154,7 @@ class WorkerRow(SQLModel, table=True):
     state: str
     """`LIVE`, `DRAINING` or `GONE`."""
     slots: int
-    """Maximum number of jobs at a time; an inference worker takes one, on all of its devices."""
+    """Maximum number of jobs at a time; an inference worker takes several only if they share its devices."""
     version: str
     resident: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False, server_default="{}"))
     """Digests of the targets that are loaded now."""
@@ -181,6 +199,5 @@ class ReservationRow(SQLModel, table=True):
     device: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     job_id: UUID = Field(foreign_key="job.id", index=True)
     bytes: int = Field(sa_type=BigInteger)
-    """All memory of the device, until jobs are placed by their memory."""
     is_exclusive: bool = True
-    """Always True, until several jobs can share a device."""
+    """Whether no other attempt may have a share."""

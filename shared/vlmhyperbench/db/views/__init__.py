@@ -11,6 +11,7 @@ from vlmhyperbench.db.views.facts import (
     ReusedPhaseView,
 )
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
+from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
     ArtifactView,
@@ -27,11 +28,14 @@ __all__ = [
     "ChunkView",
     "ClaimView",
     "DeviceView",
+    "DrainView",
     "EventView",
     "ExperimentView",
     "FactView",
     "JobView",
     "MeasureManifestView",
+    "MemoryEstimateView",
+    "MemoryPeakView",
     "NewChunk",
     "NewFact",
     "PhaseView",

@@ -50,6 +50,9 @@ class JobView:
     finished_at: datetime | None
     step: int
     counts: bool
+    is_timed: bool
+    devices: int
+    is_simulated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,200 @@
+"""Measure placement: how well models are packed, and how long a tick of the scheduler takes with a long queue.
+
+Usage: python -m benchmarks.placement
+
+The packing compares the decisions of the scheduler with the best schedule that an exhaustive search finds. The tick
+reads and writes a Postgres of its own; only the rings are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import text
+
+from benchmarks.best_packing import Item, best_makespan
+from vlmhyperbench.db import memory, migrations, runs, scheduling, workers
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.paper_plan import PaperJob, plan_on_paper
+from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
+from vlmhyperbench.domain.scheduling import Assign, WaitingJob, decide
+from vlmhyperbench.domain.specs import DatasetSpec, ModelTarget, PromptSpec, RunSpec
+from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench_scheduler import window
+from vlmhyperbench_sdk.protocols import MemoryEstimate
+
+GIB = 1024**3
+MODELS, DEVICE_GIB, DRAWS = 12, 24, 12
+JOBS, WORKERS, TARGETS, ROUNDS = 100_000, 500, 100, 9
+
+
+def main() -> None:
+    """Measure each figure and print it with its aim."""
+    table = Table("figure", "measured", "aim", title="Placement on this machine")
+    for name, duration, aim in (
+        ("size x 3 s, +- 50 %", lambda draw, size: max(1, round(size * 3 * draw.uniform(0.5, 1.5))), "max ≤ 1.15"),
+        ("10 to 60 s, whatever the size", lambda draw, _: draw.randint(10, 60), "none"),
+    ):
+        ratios = [packing_ratio(seed, duration) for seed in range(DRAWS)]
+        shown = f"median {statistics.median(ratios):.3f}, max {max(ratios):.3f}"
+        table.add_row(f"makespan over the best, 12 models on 2 x 24 GB, durations of {name}", shown, aim)
+    for name, shown in asyncio.run(tick_times()):
+        table.add_row(name, shown, "≤ 250 ms")
+    Console(width=140).print(table)
+
+
+def packing_ratio(seed: int, duration: Callable[[random.Random, int], int]) -> float:
+    """Return the makespan of the scheduler over the best one, for models drawn from 2 to 20 GB.
+
+    The scheduler knows the sizes, and no duration.
+    """
+    draw = random.Random(seed)
+    items = [Item(size := draw.randint(2, 20), duration(draw, size)) for _ in range(MODELS)]
+    two = [
+        WorkerNow(
+            id=UUID(int=no),
+            kind="inference",
+            queue=str(no),
+            slots=MODELS,
+            busy=0,
+            devices=(DeviceNow(no=0, memory_bytes=DEVICE_GIB * GIB),),
+            ground=Ground(machine=str(no)),
+        )
+        for no in (1, 2)
+    ]
+    experiment = uuid4()
+    jobs = [
+        PaperJob(
+            run=str(no),
+            job=WaitingJob(
+                id=uuid4(), kind=StepKind.GENERATE, target_digest=str(no), is_timed=False, experiment_id=experiment
+            ),
+            duration_s=item.duration,
+        )
+        for no, item in enumerate(items)
+    ]
+    needs = {str(no): MemoryNeed(device_bytes=item.size * GIB) for no, item in enumerate(items)}
+    makespan = plan_on_paper(jobs, two, needs).makespan_s or 0
+    return makespan / best_makespan(items, DEVICE_GIB, at_most=round(makespan))
+
+
+async def tick_times() -> list[tuple[str, str]]:
+    """Measure ticks over `JOBS` READY jobs and `WORKERS` workers with a device each."""
+    with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
+        server = Postgres(Path(folder) / "pg")
+        server.start()
+        try:
+            migrations.upgrade(server.url)
+            database = Database(server.url)
+            await _fill(database)
+            filling = [await _tick(database)]
+            while filling[-1][1]:
+                filling.append(await _tick(database))
+            steady = [await _tick(database) for _ in range(ROUNDS)]
+            freed = []
+            for _ in range(ROUNDS):
+                await _free(database, 10)
+                freed.append(await _tick(database))
+            await database.close()
+        finally:
+            server.stop()
+    return [
+        ("tick over 100,000 READY jobs, 500 devices full", _shown(steady)),
+        ("the same, 10 devices have become free", _shown(freed)),
+        ("the ticks in which 500 free devices are filled, one after the other", _shown(filling[:-1])),
+    ]
+
+
+def _shown(ticks: list[tuple[float, int, float]]) -> str:
+    durations = [duration * 1e3 for duration, _, _ in ticks]
+    deciding = statistics.median(until * 1e3 for _, _, until in ticks)
+    assigned = sum(count for _, count, _ in ticks)
+    whole = f"median {statistics.median(durations):.0f} ms, max {max(durations):.0f} ms"
+    return f"{whole}, until decided {deciding:.0f} ms; {assigned} jobs assigned in {len(ticks)} ticks"
+
+
+async def _tick(database: Database) -> tuple[float, int, float]:
+    """Read the window, decide and write; return the time, the number of assignments, and the time until the writes."""
+    start = time.perf_counter()
+    seen = await window.load(database, stale_s=3600, margin=1.2)
+    decisions = decide(seen, unclaimed_s=3600, ring_again_s=3600)
+    decided = time.perf_counter()
+    count = 0
+    for decision in decisions:
+        if isinstance(decision, Assign):
+            async with database.transaction() as session:
+                mark = await scheduling.assign(session, decision.job_id, decision.placement, attempt_id=uuid4())
+                count += mark is not None
+    return time.perf_counter() - start, count, decided - start
+
+
+async def _free(database: Database, count: int) -> None:
+    async with database.transaction() as session:
+        await session.execute(text(_END), {"count": count})
+        await session.execute(text("DELETE FROM reservation r USING job j WHERE j.id = r.job_id AND j.state = 'DONE'"))
+
+
+async def _fill(database: Database) -> None:
+    async with database.transaction() as session:
+        for no in range(WORKERS):
+            device = workers.NewDevice(no=0, kind="gpu", uuid=f"gpu-{no}", name="card", memory_bytes=24 * GIB)
+            await workers.register(
+                session,
+                worker_id=uuid4(),
+                name=f"worker-{no}",
+                kind="inference",
+                queue=f"inference.worker-{no}",
+                host=f"host-{no // 8}",
+                boot_id=uuid4(),
+                pid=1,
+                slots=4,
+                version="0",
+                devices=[device],
+                ground=Ground(machine=f"host-{no // 8}", gpus=frozenset({device.uuid}), cores=frozenset({no % 8})),
+            )
+        for no in range(TARGETS):
+            spec = RunSpec(
+                target=ModelTarget(model=f"model-{no}", version="1", backend="simulated", backend_class="simulated"),
+                task="reading",
+                task_version="1",
+                dataset=DatasetSpec(name="data", version="1", type="synthetic"),
+                prompt=PromptSpec(name="plain", version="1"),
+                metrics=(),
+            )
+            run = await runs.add(session, project_id="default", created_by="me", name=f"run-{no}", spec=spec)
+            values = {"run": run.id, "target": spec.target_digest, "count": JOBS // TARGETS, "timed": no % 2 == 0}
+            await session.execute(text(_ADD), values)
+            estimate = MemoryEstimate(device_bytes=(2 + no % 18) * GIB, host_bytes=0, source="static")
+            await memory.write_estimates(session, {spec.target_digest: estimate})
+        await session.execute(text("UPDATE run SET state = 'RUNNING', is_dirty = false"))
+    async with database.transaction() as session:
+        await session.execute(text("ANALYZE"))
+
+
+_ADD = """
+INSERT INTO job (id, kind, scope, run_id, project_id, state, needs, needs_state, phase, range_start, range_end,
+                 target_digest, params, priority, attempts, fails, done, failed, step, counts, is_timed, devices)
+SELECT gen_random_uuid(), 'GENERATE', 'run', :run, 'default', 'READY', '{}', 'DONE', 1, no * 10, no * 10 + 10,
+       :target, '{}', 0, 0, 0, 0, 0, 1, true, :timed, 1
+FROM generate_series(0, :count - 1) AS numbers (no)
+"""
+
+_END = """
+UPDATE job SET state = 'DONE', worker_id = NULL
+WHERE id IN (SELECT id FROM job WHERE state = 'ASSIGNED' AND is_timed LIMIT :count)
+"""
+
+if __name__ == "__main__":
+    main()

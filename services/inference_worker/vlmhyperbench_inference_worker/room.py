@@ -1,0 +1,106 @@
+"""The share of the worker's devices that a job has: what the scheduler reserved, and whether the target needs more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vlmhyperbench.data.estimating import estimate_memory
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.db import memory, reservations
+from vlmhyperbench.domain.needs import UNKNOWN, Need
+from vlmhyperbench.domain.placement import DeviceNow
+from vlmhyperbench.domain.specs import Target
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench_inference_worker.watch import Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Reserved devices of a worker."""
+
+    devices: tuple[DeviceInfo, ...] = ()
+    """Empty if the engine runs elsewhere."""
+    reserved_bytes: Mapping[int, int] = field(default_factory=dict)
+    """Number of a device → bytes reserved of it."""
+    is_alone: bool = True
+    """Whether no other target may be loaded meanwhile."""
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The numbers of the devices."""
+        return tuple(device.no for device in self.devices)
+
+    def visible(self, seen: Sequence[DeviceInfo]) -> dict[str, str]:
+        """Return the variables by which an engine sees only these devices; none if the worker has no others."""
+        gpus = [device.uuid for device in self.devices if device.kind == "gpu"]
+        others = [device for device in seen if device.kind == "gpu" and device.uuid not in gpus]
+        return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus and others else {}
+
+
+async def room_of(job: ClaimedJob, devices: Sequence[DeviceInfo]) -> Room:
+    """Return what is reserved for a job."""
+    held = []
+    if job.job.attempt_id is not None:
+        async with job.runtime.database.transaction() as session:
+            held = await reservations.of_attempt(session, job.job.attempt_id)
+    numbers = {reservation.device for reservation in held}
+    return Room(
+        devices=tuple(device for device in devices if device.no in numbers),
+        reserved_bytes={reservation.device: reservation.bytes for reservation in held},
+        is_alone=job.job.is_timed or any(reservation.is_exclusive for reservation in held),
+    )
+
+
+async def needs_more(job: ClaimedJob, target: Target, room: Room, cache: ModelCache) -> bool:
+    """Return whether a target needs more memory than its job has; an estimate that nobody had made yet is stored.
+
+    The job then goes back to the scheduler, which knows the estimate now.
+    """
+    digest = job.job.target_digest
+    if digest is None or not room.devices:
+        return False
+    margin = job.settings.memory_margin
+    async with job.runtime.database.transaction() as session:
+        known = (await memory.needs_of(session, [digest], margin=margin)).get(digest, UNKNOWN)
+    if known.device_bytes is None:
+        estimate = await asyncio.to_thread(estimate_memory, target, cache)
+        if estimate is not None:
+            async with job.runtime.database.transaction() as session:
+                await memory.write_estimates(session, {digest: estimate})
+                known = (await memory.needs_of(session, [digest], margin=margin))[digest]
+    need = Need(kind=job.job.kind, target_digest=digest, devices=len(room.devices), memory=known)
+    for device in room.devices:
+        needed = need.bytes_on(_as_placed(device))
+        have = device.memory_bytes if room.is_alone else room.reserved_bytes[device.no]
+        if needed is not None and needed > have:
+            return True
+    return False
+
+
+async def record_peak(job: ClaimedJob, room: Room, watch: Watch, before_bytes: int | None) -> None:
+    """Store the most memory that the target has used, if nothing else used its devices meanwhile."""
+    if job.job.target_digest is None or not room.devices or job.fenced.is_set():
+        return
+    first = room.devices[0]
+    if first.kind == "cpu":
+        peak = watch.max_engine_rss()
+    elif room.is_alone and before_bytes is not None and (used := watch.max_accelerator_memory()) is not None:
+        peak = max(0, used - before_bytes) // len(room.devices)
+    else:
+        return
+    if peak:
+        async with job.runtime.database.transaction() as session:
+            await memory.write_peak(session, job.job.target_digest, first.name, peak)
+
+
+def _as_placed(device: DeviceInfo) -> DeviceNow:
+    return DeviceNow(
+        no=device.no,
+        memory_bytes=device.memory_bytes,
+        name=device.name,
+        is_accelerator=device.kind != "cpu",
+        uuid=device.uuid,
+    )

@@ -1,0 +1,124 @@
+"""Read the workers with their slots and devices, as placement sees them, and what infers now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.placement import DeviceNow, Inferring, WorkerNow
+from vlmhyperbench.domain.steps import STEPS
+
+KNOWN_S = 600.0
+"""Time since the last heartbeat of a worker within which its devices count as known: it may come back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """The workers that may get jobs now, and all that are known."""
+
+    live: tuple[WorkerNow, ...]
+    known: tuple[WorkerNow, ...]
+
+
+async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
+    """Read the live workers, drained ones included, and those that were seen a short time ago."""
+    values = {"stale": stale_s, "known": max(KNOWN_S, stale_s)}
+    devices: dict[UUID, list[DeviceNow]] = defaultdict(list)
+    for row in await session.execute(text(_DEVICES), values):
+        devices[row.worker_id].append(
+            DeviceNow(
+                no=row.no,
+                memory_bytes=row.memory_bytes,
+                reserved_bytes=int(row.reserved_bytes),
+                jobs=row.jobs,
+                is_exclusive=row.is_exclusive,
+                name=row.name,
+                is_accelerator=row.kind != "cpu",
+                uuid=row.uuid,
+                drained=row.drained,
+                is_broken=row.is_broken,
+                is_declared=row.is_declared,
+            )
+        )
+    known: list[tuple[bool, WorkerNow]] = []
+    for row in await session.execute(text(_WORKERS), values):
+        worker = WorkerNow(
+            id=row.id,
+            kind=row.kind,
+            queue=row.queue,
+            slots=row.slots,
+            busy=row.busy,
+            resident=frozenset(row.resident),
+            devices=tuple(devices[row.id]),
+            ground=_ground(row),
+            name=row.name,
+            host=row.host,
+            drained=row.drained,
+        )
+        known.append((row.is_live, worker))
+    return Capacity(
+        live=tuple(worker for is_live, worker in known if is_live),
+        known=tuple(worker for _, worker in known),
+    )
+
+
+async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
+    """Read the workers that hold a job which sends requests, whatever state the workers are in."""
+    rows = await session.execute(text(_INFERRING), {"asking": _ASKING})
+    return tuple(Inferring(worker_id=row.id, ground=_ground(row), is_timed=row.is_timed) for row in rows)
+
+
+def _ground(row: Row[Any]) -> Ground:
+    return Ground(machine=row.machine, gpus=frozenset(row.gpus), cores=frozenset(row.cores or ()))
+
+
+_ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
+
+_DRAINED = "'by ' || drain.drained_by || ': ' || drain.reason AS drained"
+
+_DEVICES = f"""
+SELECT d.worker_id, d.no, d.kind, d.uuid, d.name, d.memory_bytes, {_DRAINED},
+       d.state = 'BROKEN' AS is_broken, w.is_declared,
+       COALESCE(held.bytes, 0) AS reserved_bytes, COALESCE(held.jobs, 0) AS jobs,
+       COALESCE(held.is_exclusive, false) AS is_exclusive
+FROM device d
+JOIN worker w ON w.id = d.worker_id AND w.last_seen_at > now() - make_interval(secs => :known)
+LEFT JOIN drain ON drain.scope = 'device' AND drain.name = d.uuid AND drain.resumed_at IS NULL
+LEFT JOIN (
+  SELECT worker_id, device, sum(bytes) AS bytes, count(*) AS jobs, bool_or(is_exclusive) AS is_exclusive
+  FROM reservation GROUP BY worker_id, device
+) AS held ON held.worker_id = d.worker_id AND held.device = d.no
+ORDER BY d.worker_id, d.no
+"""  # noqa: S608 - consists of this module's own text
+
+# Declared devices say nothing of this machine, whose cores all of them share: each counts as a machine of its own.
+_GROUND = """CASE WHEN w.is_declared THEN 'declared ' || w.id ELSE COALESCE(w.machine_id, w.host) END AS machine,
+       w.cores,
+       ARRAY(SELECT d.uuid FROM device d WHERE d.worker_id = w.id AND d.kind = 'gpu') AS gpus"""
+
+_INFERRING = f"""
+SELECT w.id, {_GROUND}, held.is_timed FROM worker w JOIN (
+  SELECT worker_id, bool_or(is_timed) AS is_timed FROM job
+  WHERE state IN ('ASSIGNED', 'RUNNING') AND kind = ANY(CAST(:asking AS text[])) GROUP BY worker_id
+) AS held ON held.worker_id = w.id
+"""  # noqa: S608 - as above
+
+_WORKERS = f"""
+SELECT w.id, w.name, w.host, w.kind, w.queue, w.slots, w.resident, {_GROUND}, COALESCE(held.jobs, 0) AS busy,
+       w.state = 'LIVE' AND w.last_seen_at > now() - make_interval(secs => :stale) AS is_live,
+       (SELECT {_DRAINED} FROM drain WHERE drain.resumed_at IS NULL
+          AND ((drain.scope = 'worker' AND drain.name = w.queue) OR (drain.scope = 'machine' AND drain.name = w.host))
+        ORDER BY drain.drained_at LIMIT 1) AS drained
+FROM worker w
+LEFT JOIN (
+  SELECT worker_id, count(*) AS jobs FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY worker_id
+) AS held ON held.worker_id = w.id
+WHERE w.last_seen_at > now() - make_interval(secs => :known)
+ORDER BY w.queue, w.id
+"""  # noqa: S608 - as above

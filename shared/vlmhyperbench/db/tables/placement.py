@@ -1,0 +1,60 @@
+"""What targets need of devices, and which workers, devices and machines are drained."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ARRAY, BigInteger, Column, Index, String, text
+from sqlmodel import Field, SQLModel
+
+from vlmhyperbench.db.tables.columns import instant_column, now_column
+
+
+class MemoryEstimateRow(SQLModel, table=True):
+    """The memory that a target's adapter estimates; the last estimate counts."""
+
+    __tablename__ = "memory_estimate"
+
+    target_digest: str = Field(primary_key=True)
+    device_bytes: int = Field(sa_type=BigInteger)
+    """Memory of accelerators, on all devices of the target together."""
+    host_bytes: int = Field(sa_type=BigInteger)
+    device_share: float | None = None
+    """Share of an accelerator that the engine takes whatever it needs."""
+    knobs: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False, server_default="{}"))
+    """Parameters of the engine that change the need."""
+    estimated_at: datetime = now_column()
+
+
+class MemoryPeakRow(SQLModel, table=True):
+    """The most memory that a loaded target has used, on one of its devices; it corrects the estimate."""
+
+    __tablename__ = "memory_peak"
+
+    target_digest: str = Field(primary_key=True)
+    """Digest of weights, engine and parameters, to which the length of the context belongs."""
+    device_name: str = Field(primary_key=True)
+    """Name of the device's model."""
+    bytes: int = Field(sa_type=BigInteger)
+    measured_at: datetime = now_column()
+
+
+class DrainRow(SQLModel, table=True):
+    """A worker, a device or a machine that gets no new jobs, until a person resumes it; old rows are the record."""
+
+    __tablename__ = "drain"
+    __table_args__ = (
+        Index("ix_drain_open", "scope", "name", unique=True, postgresql_where=text("resumed_at IS NULL")),
+    )
+
+    id: UUID = Field(primary_key=True)
+    scope: str
+    """`worker`, `device` or `machine`."""
+    name: str
+    """Queue of the worker, UUID of the device, or host: each is the same after a restart."""
+    reason: str
+    drained_by: str
+    drained_at: datetime = now_column()
+    resumed_by: str | None = None
+    resumed_at: datetime | None = instant_column()

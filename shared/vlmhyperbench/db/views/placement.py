@@ -1,0 +1,52 @@
+"""Copies of what targets need of devices, and of what is drained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEstimateView:
+    """The memory that a target's adapter estimates."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    target_digest: str
+    device_bytes: int
+    host_bytes: int
+    device_share: float | None
+    knobs: tuple[str, ...]
+    estimated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPeakView:
+    """The most memory that a loaded target has used on one device."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    target_digest: str
+    device_name: str
+    bytes: int
+    measured_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainView:
+    """A worker, a device or a machine that was or is drained."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    id: UUID
+    scope: str
+    name: str
+    reason: str
+    drained_by: str
+    drained_at: datetime
+    resumed_by: str | None
+    resumed_at: datetime | None

@@ -1,0 +1,252 @@
+"""Reservations by bytes, needs of targets and drains, on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
+from tests.support.engine_room import EngineRoom
+from tests.support.processes import eventually
+from vlmhyperbench.db import capacity, drains, durations, memory, reservations, scheduling
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.outcomes import Complete
+from vlmhyperbench.domain.placement import Placement, Reservation, WorkerNow
+from vlmhyperbench.domain.scheduling import WaitingJob
+from vlmhyperbench.domain.states import JobState, RunState
+from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench_sdk.protocols import MemoryEstimate
+
+pytestmark = pytest.mark.anyio
+
+MEMORY = 100
+"""Bytes of the devices of `EngineRoom.add_worker`."""
+
+
+@pytest.fixture
+def room(fresh_database: Database) -> EngineRoom:
+    return EngineRoom(fresh_database)
+
+
+async def reserve(room: EngineRoom, job_id: UUID, worker_id: UUID, *held: Reservation) -> bool:
+    placement = Placement(worker_id=worker_id, queue="q", reservations=held)
+    try:
+        async with room.database.transaction() as session:
+            return await scheduling.assign(session, job_id, placement, attempt_id=uuid4()) is not None
+    except Conflict:
+        return False
+
+
+def part(size: int, *, device: int = 0, alone: bool = False) -> Reservation:
+    return Reservation(device=device, bytes=size, is_exclusive=alone)
+
+
+async def live(room: EngineRoom) -> list[WorkerNow]:
+    async with room.database.transaction() as session:
+        return [worker for worker in (await capacity.workers(session, stale_s=30)).live if worker.kind == "inference"]
+
+
+async def jobs(room: EngineRoom, count: int) -> list[UUID]:
+    _, shards = await room.shards(run_spec(samples_per_shard=1), samples=count)
+    return [shard.id for shard in shards]
+
+
+async def test_jobs_share_a_device_up_to_its_bytes(room: EngineRoom) -> None:
+    first, second, third = await jobs(room, 3)
+    worker = await room.add_worker(slots=4, devices=1)
+    assert await reserve(room, first, worker, part(60))
+    assert not await reserve(room, second, worker, part(41))
+    assert await reserve(room, second, worker, part(40))
+    assert not await reserve(room, third, worker, part(1))
+    [seen] = await live(room)
+    assert [(device.reserved_bytes, device.jobs, device.is_exclusive) for device in seen.devices] == [(100, 2, False)]
+
+
+async def test_an_exclusive_job_is_alone_on_its_device(room: EngineRoom) -> None:
+    first, second, third = await jobs(room, 3)
+    worker = await room.add_worker(slots=4, devices=1)
+    assert await reserve(room, first, worker, part(1, alone=True))
+    assert not await reserve(room, second, worker, part(1))
+    await room.execute("DELETE FROM reservation")
+    assert await reserve(room, second, worker, part(1))
+    assert not await reserve(room, third, worker, part(1, alone=True))
+
+
+async def test_a_gang_gets_all_of_its_devices_or_none(room: EngineRoom) -> None:
+    first, gang = await jobs(room, 2)
+    worker = await room.add_worker(slots=4, devices=2)
+    assert await reserve(room, first, worker, part(60, device=1))
+    assert not await reserve(room, gang, worker, part(50, device=0), part(50, device=1))
+    assert (await room.job(gang)).state is JobState.READY
+    assert await room.scalar("SELECT count(*) FROM reservation WHERE job_id = :id", id=gang) == 0
+    assert await reserve(room, gang, worker, part(50, device=0), part(40, device=1))
+
+
+async def test_two_schedulers_that_place_at_once_never_exceed_a_device(room: EngineRoom) -> None:
+    [first], [second] = await jobs(room, 1), await jobs(room, 1)  # of two runs, whose locks are apart
+    worker = await room.add_worker(slots=4, devices=1)
+    async with room.database.transaction() as session:
+        placement = Placement(worker_id=worker, queue="q", reservations=(part(60),))
+        assert await scheduling.assign(session, first, placement, attempt_id=uuid4()) is not None
+        other = asyncio.create_task(reserve(room, second, worker, part(60)))
+
+        async def is_decided() -> bool:
+            waits = (
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            return other.done() or await room.scalar(waits) == 1
+
+        await eventually(is_decided, "the second scheduler waits for the first")
+    assert not await other
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 100), st.booleans()), min_size=2, max_size=6))
+async def test_no_device_is_ever_reserved_over_its_bytes(room: EngineRoom, wanted: list[tuple[int, int, bool]]) -> None:
+    ids = [job_id for _ in wanted for job_id in await jobs(room, 1)]
+    worker = await room.add_worker(slots=16, devices=2)
+    placed = [
+        reserve(room, job_id, worker, part(size, device=device, alone=alone))
+        for job_id, (device, size, alone) in zip(ids, wanted, strict=True)
+    ]
+    given_room = await asyncio.gather(*placed)
+    assert any(given_room)
+    for device in (0, 1):
+        held = [
+            (size, alone)
+            for (no, size, alone), has_room in zip(wanted, given_room, strict=True)
+            if has_room and no == device
+        ]
+        assert sum(size for size, _ in held) <= MEMORY
+        assert len(held) <= 1 or not any(alone for _, alone in held)
+
+
+async def test_what_an_attempt_has_reserved_is_read_by_its_worker(room: EngineRoom) -> None:
+    [job] = await jobs(room, 1)
+    worker = await room.add_worker(slots=4, devices=2)
+    assert await reserve(room, job, worker, part(10, device=1), part(20, device=0))
+    attempt = (await room.job(job)).attempt_id
+    assert attempt is not None
+    async with room.database.transaction() as session:
+        assert await reservations.of_attempt(session, attempt) == [part(20, device=0), part(10, device=1)]
+
+
+async def test_targets_that_jobs_wait_for_are_ordered_by_their_next_use(room: EngineRoom) -> None:
+    specs = [run_spec(model=name) for name in ("late", "soon", "never")]
+    digests = [spec.target_digest for spec in specs]
+    for spec in specs[:2]:
+        await room.shards(spec)
+    await room.execute("UPDATE job SET priority = 1 WHERE target_digest = :soon", soon=digests[1])
+    async with room.database.transaction() as session:
+        assert await reservations.wanted_next(session, digests) == [digests[1], digests[0]]
+
+
+async def test_an_estimate_is_replaced_and_a_peak_only_rises(room: EngineRoom) -> None:
+    first = MemoryEstimate(device_bytes=1, host_bytes=2, source="static")
+    second = MemoryEstimate(device_bytes=3, host_bytes=4, source="static", knobs=("n_ctx",), device_share=0.5)
+    async with room.database.transaction() as session:
+        await memory.write_estimates(session, {"t": first})
+        await memory.write_estimates(session, {"t": second})
+        for size in (5, 9, 7):
+            await memory.write_peak(session, "t", "card", size)
+        await memory.write_peak(session, "measured only", "card", 1)
+        needs = await memory.needs_of(session, ["t", "measured only", "unknown"], margin=1.5)
+    assert needs == {
+        "t": MemoryNeed(
+            device_bytes=3, host_bytes=4, device_share=0.5, knobs=("n_ctx",), peaks={"card": 9}, margin=1.5
+        ),
+        "measured only": MemoryNeed(peaks={"card": 1}),
+    }
+
+
+async def test_jobs_know_whether_their_speed_counts_and_how_many_devices_they_need(room: EngineRoom) -> None:
+    shared = run_spec(metrics=(judge_metric(),)).model_copy(update={"shares_device": True})
+    run, [shard] = await room.shards(shared)
+    [judge] = await room.jobs_of(run.id, StepKind.JUDGE)
+    assert [(job.is_timed, job.devices) for job in (shard, judge)] == [(False, 1), (False, 1)]
+    spec = run_spec()
+    target = spec.target.model_copy(update={"engine_params": {"tensor_parallel": 4}})
+    _, [gang] = await room.shards(spec.model_copy(update={"target": target}))
+    assert (gang.is_timed, gang.devices) == (True, 4)
+
+
+async def test_the_window_has_jobs_of_every_target(room: EngineRoom) -> None:
+    for name in ("first", "second"):
+        await room.shards(run_spec(model=name, samples_per_shard=1), samples=5)
+    async with room.database.transaction() as session:
+        waiting: tuple[WaitingJob, ...] = await scheduling.waiting(session, frozenset({"inference"}), limit=2)
+    by_target = [job.target_digest for job in waiting]
+    assert sorted(by_target.count(target) for target in set(by_target)) == [2, 2]
+    assert all(job.waited_s >= 0 for job in waiting)
+
+
+async def test_a_job_that_fits_no_device_fails_its_run_with_the_reason(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    async with room.database.transaction() as session:
+        assert await scheduling.refuse(session, shard.id, "It needs more.") is not None
+        assert await scheduling.refuse(session, shard.id, "It needs more.") is None
+    await room.advance()
+    after = await room.run(run.id)
+    assert (after.state, after.reason) == (RunState.FAILED, "inference: It needs more.")
+    assert ((await room.job(shard.id)).outcome or {})["code"] == "does_not_fit"
+
+
+async def drain(room: EngineRoom, scope: drains.DrainScope, name: str) -> None:
+    async with room.database.transaction() as session:
+        await drains.add(session, scope=scope, name=name, reason="fans", by="anna")
+
+
+async def test_workers_devices_and_machines_are_drained_until_they_are_resumed(room: EngineRoom) -> None:
+    worker = await room.add_worker(devices=2)
+    await drain(room, "device", "g1")
+    [seen] = await live(room)
+    assert [device.drained for device in seen.devices] == [None, "by anna: fans"]
+    for scope, name in (("worker", f"q-{worker}"), ("machine", "here")):
+        await drain(room, scope, name)  # type: ignore[arg-type]
+        assert [item.drained for item in await live(room)] == ["by anna: fans"]
+        async with room.database.transaction() as session:
+            ended = await drains.end(session, scope=scope, name=name, by="bert")  # type: ignore[arg-type]
+            assert ended is not None
+            assert (ended.drained_by, ended.resumed_by) == ("anna", "bert")
+            assert await drains.end(session, scope=scope, name=name, by="bert") is None  # type: ignore[arg-type]
+        assert [item.drained for item in await live(room)] == [None]
+    async with room.database.transaction() as session:
+        assert len(await drains.listed(session)) == 1
+        assert len(await drains.listed(session, is_open=False)) == 3
+
+
+async def test_what_is_drained_twice_keeps_both_reasons(room: EngineRoom) -> None:
+    await room.add_worker()
+    await drain(room, "machine", "here")
+    await drain(room, "machine", "here")
+    async with room.database.transaction() as session:
+        assert len(await drains.listed(session)) == 1
+        assert len(await drains.listed(session, is_open=False)) == 2
+
+
+async def test_a_worker_that_was_seen_a_short_time_ago_is_known_but_not_live(room: EngineRoom) -> None:
+    worker = await room.add_worker(devices=1)
+    await room.execute("UPDATE worker SET last_seen_at = now() - interval '5 minutes' WHERE id = :id", id=worker)
+    async with room.database.transaction() as session:
+        seen = await capacity.workers(session, stale_s=30)
+    assert ([item.id for item in seen.live], [item.id for item in seen.known]) == ([], [worker])
+
+
+async def test_the_time_of_an_answer_is_that_of_finished_jobs(room: EngineRoom) -> None:
+    run, [shard] = await room.shards(samples=4)
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, [0, 1, 2, 3])
+    await room.finish(held, Complete())
+    await room.execute(
+        "UPDATE claim SET started_at = ended_at - interval '10 seconds' WHERE id = :id", id=held.claim_id
+    )
+    digest = run.pinned_spec().target_digest
+    async with room.database.transaction() as session:
+        known = await durations.seconds_per_answer(session, [digest], project_id="p")
+    assert known == {(digest, "reading"): 2.5}
