@@ -22,11 +22,13 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from vlmhyperbench.addresses import S3Access
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.errors import InvalidInput, pydantic_message
 from vlmhyperbench.files import write_whole
 from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS, EngineEnvironment
 from vlmhyperbench_sdk.net import UrlPolicy
+from vlmhyperbench_sdk.types import JsonValue
 
 
 class Timers(BaseModel):
@@ -125,7 +127,13 @@ class Settings(BaseSettings):
     """SQLAlchemy URL for psycopg; empty if no stack is known."""
     redis_url: SecretStr = SecretStr("")
     storage_url: str = Field(default_factory=lambda data: str(data["home"] / "storage"))
-    """A folder, as a path or a `file://` URL."""
+    """A folder, as a path or a `file://` URL, or a prefix in a bucket of S3, `s3://BUCKET/PREFIX`."""
+    storage_s3: S3Access = S3Access()
+    """How the S3 server of the storage is reached."""
+    storage_cache_dir: Path = Field(default_factory=lambda data: data["home"] / "storage-cache")
+    """Folder of the local copies of files in S3, which all processes of a machine share."""
+    storage_cache_max_bytes: int = Field(default=20 * 1024**3, ge=0)
+    """Bound of that folder; the least recently used copies are removed for new ones, but none of the last six hours."""
     registries: Path | None = None
     """Folder of registry files; None: those shipped with the product."""
     models_dir: Path = Field(default_factory=lambda data: data["home"] / "models")
@@ -246,7 +254,7 @@ class _StoredSource(PydanticBaseSettingsSource):
         return stored
 
 
-def store(home: Path, values: Mapping[str, str | int]) -> Path:
+def store(home: Path, values: Mapping[str, JsonValue]) -> Path:
     """Write the embedded stack's settings (names as in `Settings`) atomically, readable by their owner only."""
     path = _stored_path(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -29,13 +29,15 @@ async def handle_index(job: ClaimedJob) -> Outcome:
     if known is not None:
         return _complete(known.id, known.samples, known.unreadable)
     await job.progress(done=0, total=spec.limit)
-    if spec.type == ANSWERS_DATASET:  # an untrusted file, read by our own code
-        local = await _on_this_machine(job, spec)
-        asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
-        answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
-        result = TypeAdapter(IndexResult).validate_python(answer)
-    else:
-        result = await job.run_cpu(index_in_child, spec, limits, job.settings.storage_url)
+    # The children hold no keys of the storage, because they run code of plugins or read files of others.
+    async with job.runtime.storage.staged(job.settings.home / "work") as storage_url:
+        if spec.type == ANSWERS_DATASET:  # an untrusted file, read by our own code
+            local = await _on_this_machine(job, spec)
+            asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), storage_url
+            answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
+            result = TypeAdapter(IndexResult).validate_python(answer)
+        else:
+            result = await job.run_cpu(index_in_child, spec, limits, storage_url)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
     return _complete(result.manifest_id, result.samples, result.unreadable)
