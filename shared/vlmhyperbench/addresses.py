@@ -57,8 +57,10 @@ def split_bucket(url: str) -> tuple[str, str]:
     return bucket, f"{prefix}/" if prefix else ""
 
 
-def postgres_url(url: str, ca_file: Path | None) -> str:
+def postgres_url(url: str, ca_file: Path | None, *, is_ours: bool = True) -> str:
     """Return the URL of a database for psycopg, which trusts this authority unless the URL names another.
+
+    A URL that is not ours is used on another machine, whose authorities are not known here.
 
     Raises:
         InvalidInput: the URL is not valid; the message names what is wrong, without the password.
@@ -72,16 +74,15 @@ def postgres_url(url: str, ca_file: Path | None) -> str:
     mode = query.get("sslmode")
     if mode is not None and mode not in _SSL_MODES:
         raise InvalidInput(f"The database has sslmode={mode}.", cure=f"Write one of {', '.join(_SSL_MODES)}.")
-    if ca_file is not None and mode in _VERIFIED:
-        query.setdefault("sslrootcert", str(ca_file))
-    if mode == "verify-full":
+    if is_ours and mode in _VERIFIED:
         # The library of Postgres may look for the system's authorities where this machine has none.
-        query.setdefault("sslrootcert", ssl.get_default_verify_paths().cafile or "system")
-    _check_ca(query.get("sslrootcert"), "the database")
-    return urlunsplit(parts._replace(scheme=_DRIVER, query=urlencode(query, quote_via=quote, safe="/")))
+        query.setdefault("sslrootcert", str(ca_file or ssl.get_default_verify_paths().cafile or "system"))
+    if is_ours:
+        _check_ca(query.get("sslrootcert"), "the database")
+    return _joined(parts, _DRIVER, query)
 
 
-def redis_url(url: str, ca_file: Path | None) -> str:
+def redis_url(url: str, ca_file: Path | None, *, is_ours: bool = True) -> str:
     """Return the URL of a Redis or Valkey server; with `rediss://` it trusts this authority unless the URL names one.
 
     Raises:
@@ -94,10 +95,11 @@ def redis_url(url: str, ca_file: Path | None) -> str:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme == "rediss":
         query.setdefault("ssl_cert_reqs", "required")
-        if ca_file is not None:
+        if is_ours and ca_file is not None:
             query.setdefault("ssl_ca_certs", str(ca_file))
-        _check_ca(query.get("ssl_ca_certs"), "Redis")
-    return urlunsplit(parts._replace(query=urlencode(query, quote_via=quote, safe="/")))
+        if is_ours:
+            _check_ca(query.get("ssl_ca_certs"), "Redis")
+    return _joined(parts, parts.scheme, query)
 
 
 def is_local(url: str) -> bool:
@@ -114,6 +116,10 @@ def _split(url: str, what: str) -> SplitResult:
     except ValueError as error:
         raise InvalidInput(f"The URL of {what} is not valid: {error}.", cure="Correct it.") from None
     return parts
+
+
+def _joined(parts: SplitResult, scheme: str, query: dict[str, str]) -> str:
+    return urlunsplit(parts._replace(scheme=scheme, query=urlencode(query, quote_via=quote, safe="/")))
 
 
 def _check_ca(path: str | None, what: str) -> None:

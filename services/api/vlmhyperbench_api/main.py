@@ -23,6 +23,7 @@ from vlmhyperbench_api import (
     health,
     ids,
     images,
+    joining,
     live,
     manifests,
     pages,
@@ -34,6 +35,7 @@ from vlmhyperbench_api import (
     workers,
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
+from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
@@ -54,6 +56,7 @@ _ROUTERS = (
     results.router,
     evaluations.router,
     workers.router,
+    joining.router,
     registry.router,
     reports.router,
     artifacts.router,
@@ -78,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
                 registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
+            app.state.attempts = Attempts()
             app.state.answer_files = AnswerFiles(runtime.storage)
             async with asyncio.TaskGroup() as group:
                 hearing = group.create_task(app.state.feed.run())
@@ -125,6 +129,8 @@ def server_config(settings: Settings) -> uvicorn.Config:
         create_app(settings),
         host=settings.api_host,
         port=settings.api_port,
+        ssl_certfile=settings.api_tls_cert,
+        ssl_keyfile=settings.api_tls_key,
         http=bounded_protocol(settings.timers.request_s),
         log_config=None,
         access_log=False,

@@ -1,10 +1,12 @@
-"""`worker`: run a worker on this machine for a stack."""
+"""`worker`: run a worker on this machine for a stack, of this machine or of another one that it joins."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 from cyclopts import Parameter
@@ -12,8 +14,10 @@ from cyclopts import Parameter
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.errors import NotReady, Unavailable
+from vlmhyperbench.errors import InvalidInput, NotReady, Unavailable
 from vlmhyperbench.settings import Settings
+
+Kind = Literal["inference", "evaluation", "reporting"]
 
 _MODULES = {
     "inference": "vlmhyperbench_inference_worker",
@@ -23,21 +27,27 @@ _MODULES = {
 
 
 def worker(
-    kind: Literal["inference", "evaluation", "reporting"],
-    /,
+    kind: Kind,
     *,
     name: Annotated[str | None, Parameter(group=STACK)] = None,
+    server: Annotated[str | None, Parameter(group=STACK)] = None,
+    token_file: Annotated[Path | None, Parameter(group=STACK)] = None,
+    ca_file: Annotated[Path | None, Parameter(group=STACK)] = None,
     output: OutputFlags = TEXT,
 ) -> NoReturn:
     """Run a worker on this machine until Ctrl-C or SIGTERM; it then finishes the requests in flight.
 
-    It works for the stack in VLMHB_HOME, or for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
-    name.
+    It works for the stack in VLMHB_HOME, for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
+    name, or with --server for that of another machine. Joining is needed once: the settings stay in VLMHB_HOME.
 
     Args:
         kind: inference asks models, evaluation reads datasets and scores answers, reporting writes reports.
         name: Name of the worker, which no other worker of this kind on this machine may have; by default the name of
             the machine.
+        server: URL of the API of another machine's stack, https://HOST:PORT, which the worker joins.
+        token_file: File with the join token (`-`: stdin); by default the token is in VLMHB_JOIN_TOKEN. It is never an
+            argument, because every user can read those.
+        ca_file: Certificate authority of the server, a copy of its ca.pem; by default those of the system.
         output: How the output is printed.
     """
     module = _MODULES[kind]
@@ -49,15 +59,40 @@ def worker(
         )
     if name is not None:
         os.environ["VLMHB_WORKER_NAME"] = name
-    settings = Settings.load()
+    if server is not None:
+        settings = _join(server, kind, token_file, ca_file, output)
+    elif token_file is not None or ca_file is not None:
+        raise InvalidInput("A token joins a server.", cure="Give its URL: --server https://HOST:PORT.", code="usage")
+    else:
+        settings = Settings.load()
     if not settings.database_url.get_secret_value():
         raise NotReady(
             f"No stack is known in {settings.home}.",
-            cure="Start one with `vlmhyperbench up`, or set VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL.",
+            cure="Start one with `vlmhyperbench up`, join one with --server, or set VLMHB_DATABASE_URL, "
+            "VLMHB_REDIS_URL and VLMHB_STORAGE_URL.",
         )
     if output.json:
         emit("worker", {"kind": kind, "name": settings.worker_name, "home": str(settings.home)})
-    note(
-        f"The {kind} worker {settings.worker_name!r} starts for the stack in {settings.home}; Ctrl-C stops it.", output
-    )
+    stack = settings.server_url or f"the stack in {settings.home}"
+    note(f"The {kind} worker {settings.worker_name!r} starts for {stack}; Ctrl-C stops it.", output)
     os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - replaces this process, so that signals reach the worker
+
+
+def _join(server: str, kind: Kind, token_file: Path | None, ca_file: Path | None, output: OutputFlags) -> Settings:
+    from vlmhyperbench.client.joining import MAX_CLOCK_DIFFERENCE, join, read_token, utc_now
+    from vlmhyperbench.worker.reachability import check_reachable
+
+    token = read_token(token_file)
+    membership = join(server, token, kind=kind, settings=Settings.load(), ca_file=ca_file, now=utc_now)
+    if abs(membership.clock_ahead) > MAX_CLOCK_DIFFERENCE:
+        seconds = membership.clock_ahead.total_seconds()
+        note(
+            f"warning: The clock of this machine is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the "
+            "server's. Leases do not depend on it, but the times in reports and logs do, and S3 refuses requests that "
+            "are 15 minutes off. Set it by NTP.",
+            output,
+        )
+    proof = membership.joined.proof
+    asyncio.run(check_reachable(membership.settings, proof=(proof.key, proof.sha256)))
+    note(f"This machine has joined {server}.", output)
+    return membership.settings

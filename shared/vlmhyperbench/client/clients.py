@@ -30,6 +30,7 @@ from vlmhyperbench.client.live import (
 )
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 from vlmhyperbench.client.steps import Steps, whole_id
+from vlmhyperbench.client.trust import trusting
 from vlmhyperbench.errors import Unavailable
 
 T = TypeVar("T")
@@ -102,6 +103,9 @@ class Api(Resource):
     results = Now(calls.list_results)
     evaluation = Now(calls.get_evaluation)
     workers = Now(calls.list_workers)
+    create_join_token = Now(calls.create_join_token)
+    join_tokens = Now(calls.list_join_tokens)
+    revoke_join_token = Now(calls.revoke_join_token)
     registry = Now(calls.list_registry)
     registry_entry = Now(calls.get_registry_entry)
     upload_answers = Now(calls.upload_answers)
@@ -121,6 +125,9 @@ class AsyncApi(AsyncResource):
     results = Later(calls.list_results)
     evaluation = Later(calls.get_evaluation)
     workers = Later(calls.list_workers)
+    create_join_token = Later(calls.create_join_token)
+    join_tokens = Later(calls.list_join_tokens)
+    revoke_join_token = Later(calls.revoke_join_token)
     registry = Later(calls.list_registry)
     registry_entry = Later(calls.get_registry_entry)
     upload_answers = Later(calls.upload_answers)
@@ -348,6 +355,7 @@ def _options(connection: Connection) -> dict[str, Any]:
         "headers": connection.headers,
         "trust_env": not connection.is_loopback,
         "follow_redirects": False,
+        "verify": trusting(connection.ca_file),
     }
 
 

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.local.certificates import Certificates
+from vlmhyperbench.local.listening import Listening
 
 _OURS = frozenset(
     {"VLMHB_DATABASE_URL", "VLMHB_REDIS_URL", "VLMHB_STORAGE_URL", "VLMHB_KEY_PEPPER", "VLMHB_API_KEY", "VLMHB_API_URL"}
 )
 """Settings that the embedded stack chooses, passed to services in a 0600 file instead of the environment."""
+_OURS_BEGIN = "VLMHB_STORAGE_S3__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,20 @@ STAGES: tuple[tuple[Service, ...], ...] = (
 """Stages start in order and stop in reverse order; the services of a stage start and stop together."""
 
 
+def services_for_other_machines(listening: Listening, certificates: Certificates) -> tuple[Service, ...]:
+    """Return what a stack runs besides its stages to be reached from other machines."""
+    api = {
+        "VLMHB_API_HOST": listening.host,
+        "VLMHB_API_PORT": str(listening.port),
+        "VLMHB_API_TLS_CERT": str(certificates.cert_file),
+        "VLMHB_API_TLS_KEY": str(certificates.key_file),
+    }
+    return (
+        Service(name="relay", module="vlmhyperbench.local.relay", env=listening.env),
+        Service(name="api-listening", module="vlmhyperbench_api", env=api),
+    )
+
+
 def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
     """Return the stages with only these services, or with all if none is named.
 
@@ -62,6 +79,6 @@ def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name.upper().startswith("VLMHB_") and name.upper() not in _OURS
+        if name.upper().startswith("VLMHB_") and name.upper() not in _OURS and not name.upper().startswith(_OURS_BEGIN)
     }
     return inherited | {"VLMHB_HOME": home, "VLMHB_API_PORT": str(api_port), "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,35 @@
+"""Where an embedded stack stores: where the user says, else where its last start did, else a folder of its home."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench_sdk.types import JsonValue
+
+_URL = "VLMHB_STORAGE_URL"
+_S3 = "VLMHB_STORAGE_S3__"
+
+
+def chosen_storage(home: Home) -> dict[str, JsonValue]:
+    """Return the settings of the storage, with its keys.
+
+    The database refers to stored files, so a stack that has begun in a bucket stays there until the user names another
+    place; keys that are not given again stay, too.
+    """
+    last = _last(home)
+    given = {name.upper(): value for name, value in os.environ.items() if value}
+    s3 = {name.removeprefix(_S3).lower(): value for name, value in given.items() if name.startswith(_S3)}
+    url = given.get(_URL) or last.get("storage_url") or str(home.storage)
+    known = last.get("storage_s3")
+    chosen: dict[str, JsonValue] = {**(known if isinstance(known, dict) else {}), **s3}
+    return {"storage_url": url, **({"storage_s3": chosen} if chosen else {})}
+
+
+def _last(home: Home) -> dict[str, JsonValue]:
+    try:
+        stored = json.loads(home.settings_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
