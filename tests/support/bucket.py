@@ -93,8 +93,12 @@ class LoopbackBucket:
 
 
 @contextmanager
-def serve_bucket(root: Path, address: str = "127.0.0.1") -> Iterator[LoopbackBucket]:
-    """Serve the folder at an address of this machine until the block ends."""
+def serve_bucket(root: Path, address: str = "127.0.0.1", *, is_watched: bool = True) -> Iterator[LoopbackBucket]:
+    """Serve the folder at an address of this machine until the block ends.
+
+    A watched folder may be changed beside the server, which then reads it anew for every request, however many files
+    it holds; a folder that is written by requests only is not watched.
+    """
     root.mkdir(parents=True, exist_ok=True)
     bucket = LoopbackBucket(root)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -102,7 +106,9 @@ def serve_bucket(root: Path, address: str = "127.0.0.1") -> Iterator[LoopbackBuc
     command = [RCLONE, "serve", "s3", root, "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
     with (
         subprocess.Popen(
-            [*command, "--config", "", "--dir-cache-time", "0"], stderr=subprocess.PIPE, text=True
+            [*command, "--config", "", *(["--dir-cache-time", "0"] if is_watched else [])],
+            stderr=subprocess.PIPE,
+            text=True,
         ) as server,
         socketserver.ThreadingTCPServer((address, 0), _relay_to(port, bucket)) as relay,
     ):

@@ -76,7 +76,7 @@ def connect(access: Mapping[str, str], *, tries: int = TRIES) -> Any:
         max_pool_connections=64,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
-        signature_version="s3v4",
+        signature_version="s3v4",  # that of signed URLs would be an older one
     )
     options = {_ARGUMENTS.get(name, name): value for name, value in access.items()}
     return boto3.session.Session().client("s3", config=config, **{"region_name": None, **options})

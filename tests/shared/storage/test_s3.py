@@ -22,7 +22,7 @@ LARGE = os.urandom(2 * PART_BYTES + 12_345)
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackBucket]:
-    with serve_bucket(tmp_path_factory.mktemp("s3")) as served:
+    with serve_bucket(tmp_path_factory.mktemp("s3"), is_watched=False) as served:
         served.put("store", {})
         yield served
 
