@@ -1,4 +1,4 @@
-"""A second machine: a network namespace with an address of its own, whose cable can be pulled. It needs root."""
+"""A second machine: a network namespace with an address of its own, which can be cut off. It needs root."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+_NOBODY = "02:00:00:00:00:01"
+"""Hardware address that no machine has."""
 _NUMBERS = itertools.count(os.getpid() % 200 * 10)
 
 
@@ -39,12 +41,22 @@ class Machine:
         return ["ip", "netns", "exec", self.name, *command]
 
     def cut_off(self) -> None:
-        """Pull the cable: packets get lost in both directions, and nobody is told."""
-        _ip("-n", self.name, "link", "set", self.cable + "b", "down")
+        """Lose every packet in both directions, and tell nobody: each side addresses its packets to no one."""
+        _ip("-n", self.name, "neigh", "replace", self.near, "lladdr", _NOBODY, "nud", "permanent", "dev", self._far_end)
+        _ip("neigh", "replace", self.far, "lladdr", _NOBODY, "nud", "permanent", "dev", self._near_end)
 
     def connect(self) -> None:
-        """Put the cable back."""
-        _ip("-n", self.name, "link", "set", self.cable + "b", "up")
+        """Let packets arrive again."""
+        _ip("-n", self.name, "neigh", "del", self.near, "dev", self._far_end)
+        _ip("neigh", "del", self.far, "dev", self._near_end)
+
+    @property
+    def _near_end(self) -> str:
+        return self.cable + "a"
+
+    @property
+    def _far_end(self) -> str:
+        return self.cable + "b"
 
 
 @contextmanager
