@@ -6,7 +6,7 @@ import re
 import ssl
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -119,7 +119,8 @@ def _split(url: str, what: str) -> SplitResult:
 
 
 def _joined(parts: SplitResult, scheme: str, query: dict[str, str]) -> str:
-    return urlunsplit(parts._replace(scheme=scheme, query=urlencode(query, quote_via=quote, safe="/")))
+    written = urlencode(query, quote_via=quote, safe="/")
+    return f"{scheme}://{parts.netloc}{parts.path}" + (f"?{written}" if written else "")
 
 
 def _check_ca(path: str | None, what: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,13 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from tests.api.conftest import PEPPER, Served, serving
+from vlmhyperbench.client import Client
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_api.attempts import MAX_FAILURES
+from vlmhyperbench_api.main import check_certificate
 
 pytestmark = pytest.mark.anyio
 
@@ -154,3 +160,36 @@ async def test_workers_get_the_addresses_that_are_meant_for_them(elsewhere: Serv
     given = (await join(elsewhere, (await make(elsewhere))["token"])).json()["settings"]
     assert given["database_url"].startswith("postgresql+psycopg://worker:secret@10.0.0.1:5433/")
     assert given["redis_url"].startswith("rediss://:secret@10.0.0.1:6380/")
+
+
+async def test_the_api_speaks_tls_by_the_certificate_of_its_settings(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    certificates = Certificates(tmp_path / "tls")
+    certificates.prepare({"127.0.0.1"})
+    files = {"api_tls_cert": certificates.cert_file, "api_tls_key": certificates.key_file}
+    served = settings.model_copy(update=files)
+    check_certificate(served)
+    async with serving(served, database) as api:
+        url = api.url.replace("http://", "https://")
+        made = await asyncio.to_thread(_token_over_tls, url, api.key, str(certificates.ca_file))
+        assert made
+        with pytest.raises(Unavailable):
+            await asyncio.to_thread(_token_over_tls, url, api.key, None)
+
+
+def _token_over_tls(url: str, key: str, ca_file: str | None) -> str:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("VLMHB_API_CA_FILE", ca_file or "")
+        with Client(url, key) as client:
+            return client.create_join_token(kind="reporting").token
+
+
+def test_a_certificate_that_cannot_be_used_is_named(settings: Settings, tmp_path: Path) -> None:
+    certificates, others = Certificates(tmp_path / "tls"), Certificates(tmp_path / "others")
+    for made in (certificates, others):
+        made.prepare({"127.0.0.1"})
+    for key in (tmp_path / "absent", others.key_file, certificates.ca_file):
+        with pytest.raises(InvalidInput) as refused:
+            check_certificate(settings.model_copy(update={"api_tls_cert": certificates.cert_file, "api_tls_key": key}))
+        assert refused.value.code == "api_certificate"

@@ -81,6 +81,7 @@ def database_url(certificates: Certificates, tmp_path_factory: pytest.TempPathFa
     as_user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if os.geteuid() == 0 else []
     share = ["-L", str(UNPACKED / "usr/share/postgresql" / POSTGRES.parent.name)]
     made = [
+        *as_user,
         str(POSTGRES / "initdb"),
         *share,
         "-D",
@@ -89,14 +90,9 @@ def database_url(certificates: Certificates, tmp_path_factory: pytest.TempPathFa
         "owner",
         "-A",
         "scram-sha-256",
-        "--locale=C",
     ]
-    subprocess.run(
-        [*as_user, *made, f"--pwfile={folder / 'password'}"],
-        env={**os.environ, **LIBRARIES},
-        check=True,
-        capture_output=True,
-    )
+    made += ["--encoding=UTF8", "--locale=C", f"--pwfile={folder / 'password'}"]
+    subprocess.run(made, env={**os.environ, **LIBRARIES}, check=True, capture_output=True)
     shutil.copy(certificates.cert_file, folder / "data" / "server.crt")
     shutil.copy(certificates.key_file, folder / "data" / "server.key")
     (folder / "data" / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")

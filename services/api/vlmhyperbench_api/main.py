@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -10,6 +11,7 @@ from importlib.metadata import version
 import uvicorn
 from fastapi import FastAPI
 
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.runtime import open_runtime, service
@@ -118,9 +120,30 @@ def main() -> int:
 def serve(settings: Settings) -> int:
     """Serve until a signal arrives; return the exit code."""
     raise_open_files()
+    check_certificate(settings)
     server = uvicorn.Server(server_config(settings))
     server.run()
     return 0 if server.started else 3
+
+
+def check_certificate(settings: Settings) -> None:
+    """Check that the certificate of the API and its key can be used, if there are any.
+
+    Raises:
+        InvalidInput: they cannot be read, or do not belong together.
+    """
+    if settings.api_tls_cert is None or settings.api_tls_key is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.api_tls_cert, settings.api_tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"The certificate {settings.api_tls_cert} with the key {settings.api_tls_key} cannot be used: "
+            f"{error.strerror or error}.",
+            cure="Correct VLMHB_API_TLS_CERT and VLMHB_API_TLS_KEY: both are PEM, and the key is that of the first "
+            "certificate.",
+            code="api_certificate",
+        ) from error
 
 
 def server_config(settings: Settings) -> uvicorn.Config:

@@ -30,7 +30,7 @@ from vlmhyperbench.client.live import (
 )
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 from vlmhyperbench.client.steps import Steps, whole_id
-from vlmhyperbench.client.trust import trusting
+from vlmhyperbench.client.trust import trusting, trusting_live
 from vlmhyperbench.errors import Unavailable
 
 T = TypeVar("T")
@@ -201,6 +201,7 @@ class Client(Api):
                     additional_headers=self.connection.headers,
                     max_size=MAX_MESSAGE_BYTES,
                     proxy=None if self.connection.is_loopback else True,
+                    ssl=trusting_live(self.connection),
                 ) as socket:
                     socket.send(cursors.subscription())
                     while True:
@@ -303,6 +304,7 @@ class AsyncClient(AsyncApi):
                     additional_headers=self.connection.headers,
                     max_size=MAX_MESSAGE_BYTES,
                     proxy=None if self.connection.is_loopback else True,
+                    ssl=trusting_live(self.connection),
                 ) as socket:
                     await socket.send(cursors.subscription())
                     while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from vlmhyperbench.client.connection import Connection
 from vlmhyperbench.errors import InvalidInput
 
 
@@ -25,3 +26,13 @@ def trusting(ca_file: str | Path | None) -> ssl.SSLContext | bool:
             cure="Copy the file ca.pem of the server, and name it by --ca-file or VLMHB_API_CA_FILE.",
             code="ca_file",
         ) from error
+
+
+def trusting_live(connection: Connection) -> ssl.SSLContext | None:
+    """Return what the live feed verifies its server by; None where it needs no certificate, or one of the system's.
+
+    Raises:
+        InvalidInput: the file of the authority is missing or contains no certificate.
+    """
+    trusted = trusting(connection.ca_file)
+    return trusted if isinstance(trusted, ssl.SSLContext) and connection.live_url.startswith("wss:") else None
