@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.support.machines import Machine, can_make_machines, other_machine
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack, until
 from vlmhyperbench.local.certificates import Certificates
-from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 
 pytestmark = pytest.mark.skipif(not can_make_machines(), reason="network namespaces need root")
 
@@ -142,6 +142,32 @@ def test_a_run_is_done_by_a_worker_of_another_machine(stack: Stack, far: Path) -
     assert stack.rows(ended.id) == 20
     assert stack.client.report(ended.id)
     audit(stack)
+
+
+def test_an_experiment_on_a_stack_in_a_bucket_goes_on_to_its_report(stack: Stack, far: Path) -> None:
+    matrix = {"targets": [{"model": "steady"}, {"model": "simulated-instant"}], "tasks": ["synthetic-questions"]}
+    dataset = {"name": "synthetic-questions", "limit": 12}
+    entry = ExperimentEntry.model_validate({"matrix": matrix, "defaults": {"dataset": dataset}})
+    experiment = stack.wait_experiment(stack.client.experiments.create(entry).id, timeout_s=PATIENCE_S)
+    assert experiment.state == "DONE", stack.logs() + log_of(far)
+    files = {item.name: item.id for item in stack.client.artifacts(experiment_id=experiment.id).items}
+    assert len(json.loads(stack.client.artifact_content(files["report.json"]))["runs"]) == 2
+    assert not any(path.is_file() for path in stack.home.storage.rglob("*"))
+    audit(stack)
+
+
+def test_tokens_are_made_listed_and_revoked_by_commands(
+    stack: Stack, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = command("workers", "token", "create", "--kind", "evaluation", "--expires-in", "2h", "--uses", "3")
+    assert (made["kind"], made["max_uses"], made["state"]) == ("evaluation", 3, "valid")
+    written = command("workers", "token", "create", "--out", str(tmp_path / "token"))
+    assert "token" not in written
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "token").read_text().startswith(f"{written['prefix']}_")
+    assert command("workers", "token", "revoke", made["prefix"])["state"] == "revoked"
+    states = {token["prefix"]: token["state"] for token in command("workers", "token", "ls")}
+    assert (states[made["prefix"]], states[written["prefix"]]) == ("revoked", "valid")
 
 
 def test_what_the_worker_got_is_private_and_of_few_rights(stack: Stack, far: Path) -> None:

@@ -36,6 +36,7 @@ class S3Store:
         """
         self._url = url
         self._access = access
+        self._tries = tries
         self._bucket, self._prefix = split_bucket(url)
         revealed = access.revealed()
         hide(value for name, value in revealed.items() if name in {"secret_access_key", "session_token"})
@@ -181,7 +182,7 @@ class S3Store:
                 message = f"S3 refuses {self._url}: the clocks of this machine and of S3 differ too much ({answer})."
                 return Unavailable(message, cure="Set the clock of this machine (NTP).", code="clock_off")
             case Failure.AWAY | Failure.CHANGED:
-                message = f"S3 does not store or return {key}: {answer}, {TRIES} times."
+                message = f"S3 does not store or return {key}: {answer}, {self._tries} times."
                 cure = "Look at the S3 server, the network and VLMHB_STORAGE_S3__ENDPOINT_URL; then try again."
                 return Unavailable(message, cure=cure, code="s3_unreachable")
             case _:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bucket import KEY, LoopbackBucket, serve_bucket
+from tests.support.wording import Wording
 from vlmhyperbench.addresses import S3Access
 from vlmhyperbench.errors import Conflict, Damaged, VlmHyperBenchError
 from vlmhyperbench.storage import Storage, StorageLocation, open_storage
@@ -37,12 +38,11 @@ def at(bucket: LoopbackBucket, url: str, folder: Path, **changed: str) -> Storag
     return open_storage(StorageLocation(url=url, s3=bucket.access(**changed), cache_folder=folder / "cache"))
 
 
-def code_of(storage: Storage) -> str:
+def refusal_of(storage: Storage) -> VlmHyperBenchError:
     with pytest.raises(VlmHyperBenchError) as refused:
         storage.check()
-    assert refused.value.cure
     assert KEY not in str(refused.value)
-    return refused.value.code
+    return refused.value
 
 
 @pytest.mark.parametrize("content", [b"", b"content", LARGE], ids=["empty", "small", "large"])
@@ -133,9 +133,11 @@ def test_a_bucket_that_may_be_used_is_found_so(bucket: LoopbackBucket, storage: 
     ids=["no bucket", "wrong key", "nobody there", "no TLS there"],
 )
 def test_a_wrong_setting_is_named(
-    bucket: LoopbackBucket, tmp_path: Path, url: str, changed: dict[str, str], code: str
+    bucket: LoopbackBucket, tmp_path: Path, url: str, changed: dict[str, str], code: str, wording: Wording
 ) -> None:
-    assert code_of(at(bucket, url, tmp_path, **changed)) == code
+    error = refusal_of(at(bucket, url, tmp_path, **changed))
+    assert error.code == code
+    wording(error)
 
 
 @pytest.mark.parametrize("url", ["s3://", "s3://B", "s3://bucket/../x", "s3://bucket//x", "s3://bucket/x?y"])
