@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from vlmhyperbench.errors import Conflict
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.local.supervisor.storing import chosen_storage
+from vlmhyperbench.local.supervisor.storing import check_own, chosen_storage
 from vlmhyperbench.settings import store
 
 KEYS = {"access_key_id": "id", "secret_access_key": "secret"}
@@ -33,3 +34,13 @@ def test_a_stack_stays_in_its_bucket_with_its_keys(tmp_path: Path, monkeypatch: 
     assert chosen_storage(Home(tmp_path)) == first
     monkeypatch.setenv("VLMHB_STORAGE_S3__ACCESS_KEY_ID", "new")
     assert chosen_storage(Home(tmp_path)) == {**first, "storage_s3": {**KEYS, "access_key_id": "new"}}
+
+
+def test_a_home_that_has_joined_another_stack_gets_none_of_its_own(tmp_path: Path) -> None:
+    check_own(Home(tmp_path))
+    store(tmp_path, {"api_port": 8760})
+    check_own(Home(tmp_path))
+    store(tmp_path, {"server_url": "https://10.0.0.5:8770"})
+    with pytest.raises(Conflict) as refused:
+        check_own(Home(tmp_path))
+    assert refused.value.code == "joined_elsewhere"

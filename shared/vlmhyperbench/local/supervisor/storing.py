@@ -1,10 +1,11 @@
-"""Where an embedded stack stores: where the user says, else where its last start did, else a folder of its home."""
+"""What a start of an embedded stack takes over from the last one: where it stores; and whose home it is."""
 
 from __future__ import annotations
 
 import json
 import os
 
+from vlmhyperbench.errors import Conflict
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -25,6 +26,21 @@ def chosen_storage(home: Home) -> dict[str, JsonValue]:
     known = last.get("storage_s3")
     chosen: dict[str, JsonValue] = {**(known if isinstance(known, dict) else {}), **s3}
     return {"storage_url": url, **({"storage_s3": chosen} if chosen else {})}
+
+
+def check_own(home: Home) -> None:
+    """Check that this home has not joined the stack of another machine, whose settings a stack would replace.
+
+    Raises:
+        Conflict: it has.
+    """
+    server = _last(home).get("server_url")
+    if server:
+        raise Conflict(
+            f"The workers of {home.root} have joined another machine's stack, {server}.",
+            cure="Set VLMHB_HOME to another folder for a stack of this machine.",
+            code="joined_elsewhere",
+        )
 
 
 def _last(home: Home) -> dict[str, JsonValue]:

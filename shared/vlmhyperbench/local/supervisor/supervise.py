@@ -30,7 +30,7 @@ from vlmhyperbench.local.supervisor.services import (
     environment_of_services,
     services_for_other_machines,
 )
-from vlmhyperbench.local.supervisor.storing import chosen_storage
+from vlmhyperbench.local.supervisor.storing import check_own, chosen_storage
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
 from vlmhyperbench.local.valkey import Valkey
 from vlmhyperbench.settings import store
@@ -79,8 +79,10 @@ class Stack:
         """Start the stack, keep it running, and stop it.
 
         Raises:
+            Conflict: this home has joined the stack of another machine.
             Unavailable: the stack does not start; the started processes are stopped again.
         """
+        check_own(self._home)
         self._port = _choose_port(self._host, self._port)
         if self._listening is not None:
             self._prepare_listening(self._listening)
