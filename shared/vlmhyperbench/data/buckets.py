@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,6 +64,8 @@ class Bucket:
         self._is_deep = is_deep
         self._lock = threading.Lock()
         self._made: Any = None
+        self._listed: dict[tuple[str, str], tuple[str, int]] = {}
+        """Entity tag and length of each object that was listed, so that downloading it takes one request less."""
 
     @classmethod
     def of(cls, secrets_dir: Path, *, is_offline: bool = False, is_deep: bool = False) -> Bucket:
@@ -91,6 +93,7 @@ class Bucket:
             listed = [entry for page in pages for entry in page.get("Contents", ())]
         objects = {entry["Key"].removeprefix(prefix): entry for entry in listed}
         objects = {name: entry for name, entry in sorted(objects.items()) if self._is_file(name)}
+        self._listed |= {(repo, name): (str(entry["ETag"]), int(entry["Size"])) for name, entry in objects.items()}
         if not objects:
             cure = "Correct the prefix: a folder of files in a bucket, s3://BUCKET/PREFIX."
             raise NotFound(f"There is no object below {repo}.", cure=cure, code="s3_no_prefix")
@@ -120,8 +123,7 @@ class Bucket:
         bucket, prefix = _split(repository.repo)
         with self._errors_of(repository.repo):
             client = self._client()
-            head = client.head_object(Bucket=bucket, Key=prefix + name)
-            etag, size = str(head["ETag"]), int(head["ContentLength"])
+            etag, size = self._listed.get((repository.repo, name)) or _head(client, bucket, prefix + name)
             target = folder / name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             part, state = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.ranges")
@@ -141,12 +143,7 @@ class Bucket:
                     with self._lock, state.open("a", encoding="utf-8") as file:
                         file.write(f"{start}\n")
 
-                with ThreadPoolExecutor(MAX_RANGES) as pool:
-                    try:
-                        list(pool.map(fetch, [start for start in starts if start not in done]))  # raises what one did
-                    except BaseException:
-                        pool.shutdown(wait=False, cancel_futures=True)
-                        raise
+                _fetch_all(fetch, [start for start in starts if start not in done])
             finally:
                 os.close(descriptor)
             part.replace(target)
@@ -239,6 +236,26 @@ def _split(repo: str) -> tuple[str, str]:
     """Return the bucket, and the beginning of its objects' keys."""
     bucket, _, prefix = repo.removeprefix(S3).partition("/")
     return bucket, f"{prefix}/" if prefix else ""
+
+
+def _head(client: Any, bucket: str, key: str) -> tuple[str, int]:
+    """Return the entity tag and the length of an object."""
+    head = client.head_object(Bucket=bucket, Key=key)
+    return str(head["ETag"]), int(head["ContentLength"])
+
+
+def _fetch_all(fetch: Callable[[int], None], starts: Sequence[int]) -> None:
+    """Fetch the ranges that begin here, several at a time; raises what one of them did."""
+    if len(starts) <= 1:  # a dataset has many small objects, which need no threads of their own
+        for start in starts:
+            fetch(start)
+        return
+    with ThreadPoolExecutor(MAX_RANGES) as pool:
+        try:
+            list(pool.map(fetch, starts))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _fetch_range(
