@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,12 @@ from vlmhyperbench.errors import InvalidInput
 
 S3: Final = "s3://"
 """Beginning of the URL of a bucket, or of a prefix in one."""
+KEEP_ALIVE: Final = {
+    getattr(socket, option): value
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, option)  # not every system has them
+}
+"""Options of sockets by which a peer that has vanished is noticed within half a minute, and not after two hours."""
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _VERIFIED: Final = ("verify-ca", "verify-full")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")

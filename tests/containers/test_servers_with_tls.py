@@ -72,6 +72,13 @@ def until_open(port: int, log: Path) -> None:
             return
 
 
+def until_says(sentence: str, log: Path) -> None:
+    give_up_at = time.monotonic() + PATIENCE_S
+    while sentence not in log.read_text():
+        assert time.monotonic() < give_up_at, log.read_text()
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def database_url(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster that accepts connections by TLS and password only."""
@@ -109,7 +116,7 @@ def database_url(certificates: Certificates, tmp_path_factory: pytest.TempPathFa
         "127.0.0.1",
     ]
     with running([*argv, "-c", "ssl=on"], log=folder / "log"):
-        until_open(port, folder / "log")
+        until_says("ready to accept connections", folder / "log")
         yield f"postgresql://owner:right@127.0.0.1:{port}/postgres?sslmode=verify-full"
 
 

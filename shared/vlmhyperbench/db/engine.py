@@ -44,6 +44,9 @@ class Database:
             f"-c statement_timeout={round(statement_timeout_s * 1000)}"
             f" -c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S * 1000}"
             " -c timezone=UTC"
+            # The server notices that this machine has vanished, and frees the locks of its transaction.
+            " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+            " -c tcp_user_timeout=15000"
         )
         self._engine = create_async_engine(
             url,

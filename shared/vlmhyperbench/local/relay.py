@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
+from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.local.listening import Listening
@@ -32,7 +33,8 @@ _SSL_REQUEST, _GSS_REQUEST = 80877103, 80877104
 """Codes of the first packet of Postgres' protocol that ask for an encrypted connection."""
 _NO_TLS = b"SFATAL\0C28000\0MThis server accepts connections with TLS only: set sslmode=verify-full.\0\0"
 
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
+_UNSENT_MS = 15_000
+"""How long bytes may wait for their receipt until the client counts as gone."""
 
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Open = Callable[[], Awaitable[Opened]]
@@ -99,17 +101,13 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """Notice within a minute that a machine has vanished, so that its connections do not stay open."""
+    """Notice that a machine has vanished, so that the server ends what its connections have begun, and frees locks."""
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", 20),
-        ("TCP_KEEPINTVL", 10),
-        ("TCP_KEEPCNT", 4),
-        ("TCP_USER_TIMEOUT", 60_000),
-    ):
-        if hasattr(socket, option):  # Linux has all of them
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    for option, value in KEEP_ALIVE.items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux has it
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNSENT_MS)
 
 
 @asynccontextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -21,6 +23,8 @@ from vlmhyperbench.storage.stores import Store, Stored, check_key
 
 STORAGE_SCHEME = "storage:"
 """Prefix of a path that names a storage key instead of a file."""
+_STAGED = "staged-"
+_STALE_S = 24 * 3600
 _MAX_UPLOADS = 8
 """Files that are stored at the same time."""
 
@@ -97,8 +101,8 @@ class Storage:
         if isinstance(self._store, FolderStore):
             yield str(self._store.root)
             return
-        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder, prefix="staged-") as name:
+        await asyncio.to_thread(_prepare_staging, folder)
+        with TemporaryDirectory(dir=folder, prefix=_STAGED) as name:
             yield name
             await asyncio.to_thread(self._put_all, Path(name))
 
@@ -127,6 +131,14 @@ class Storage:
         if path is None or actual != sha256:
             raise Damaged(key, expected=sha256, found=actual)
         return path
+
+
+def _prepare_staging(folder: Path) -> None:
+    """Create the folder, and remove what killed processes have left in it long ago."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.glob(f"{_STAGED}*"):
+        if path.stat().st_mtime < time.time() - _STALE_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def open_storage(location: StorageLocation | str) -> Storage:
