@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -12,6 +12,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.wire.joining import JoinToken
@@ -24,7 +25,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @app.command
 def create(
     *,
-    kind: Annotated[Literal["inference", "evaluation", "reporting"] | None, Parameter(group=STACK)] = None,
+    kind: Annotated[WorkerKind | None, Parameter(group=STACK)] = None,
     expires_in: Annotated[str, Parameter(group=STACK)] = "1h",
     uses: Annotated[int, Parameter(group=STACK)] = 1,
     out: Annotated[Path | None, Parameter(group=STACK)] = None,

@@ -27,7 +27,7 @@ _MODULES = {
 
 
 def worker(
-    kind: Kind,
+    kind: Annotated[Kind, Parameter(group=STACK)],
     *,
     name: Annotated[str | None, Parameter(group=STACK)] = None,
     server: Annotated[str | None, Parameter(group=STACK)] = None,

@@ -201,7 +201,8 @@ def _follow(lines: Iterable[str], report: Callable[[Mapping[str, str]], None], h
         message: dict[str, str] = json.loads(line)
         match message.get("event"):
             case "ready":
-                report(message)
+                if "listening" in message:
+                    report(message)
                 return True
             case "already":
                 return False
