@@ -54,6 +54,7 @@ if ! command -v apptainer >/dev/null; then
 fi
 # Servers that speak TLS themselves, which those of the wheels do not; unpacked, so that nothing of them is started.
 if [ ! -e "$room/servers/usr/bin/redis-server" ]; then
+    apt-get update -qq
     (mkdir -p "$room/debs" && cd "$room/debs" && apt-get -o APT::Sandbox::User=root download -qq \
         postgresql-15 redis-server redis-tools libjemalloc2 liblzf1 libpq5 libllvm14 libz3-4 libxslt1.1)
     for package in "$room"/debs/*.deb; do dpkg -x "$package" "$room/servers"; done

@@ -24,7 +24,7 @@ from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 
 pytestmark = pytest.mark.skipif(not can_make_machines(), reason="network namespaces need root")
 
-SAMPLES = 400
+SAMPLES = 1000
 _TIMERS = {"LEASE_S": 16, "SELF_FENCE_S": 9, "STATEMENT_TIMEOUT_S": 4, "STALE_WORKER_S": 12, "UNCLAIMED_S": 10}
 """Long enough for a busy machine: what is lost here is lost because the cable is out."""
 
