@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.logs import get_logger
 
 T = TypeVar("T")
@@ -108,10 +109,17 @@ class Bus:
             socket_timeout=_CALL_S,
             socket_connect_timeout=_CALL_S,
             socket_keepalive=True,
+            socket_keepalive_options=KEEP_ALIVE,
             health_check_interval=5,
             retry=None,
         )
-        self._waiting: Redis = Redis.from_url(url, socket_connect_timeout=_CALL_S, socket_keepalive=True, retry=None)
+        self._waiting: Redis = Redis.from_url(
+            url,
+            socket_connect_timeout=_CALL_S,
+            socket_keepalive=True,
+            socket_keepalive_options=KEEP_ALIVE,
+            retry=None,
+        )
         self._silent_until = 0.0
         self._is_down = False
 

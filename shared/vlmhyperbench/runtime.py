@@ -14,7 +14,7 @@ from vlmhyperbench.db.engine import Database
 from vlmhyperbench.errors import NotReady, VlmHyperBenchError
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.storage import Storage, open_storage
+from vlmhyperbench.storage import Storage, StorageLocation, open_storage
 
 CANNOT_START = 3
 """Exit code of a service that failed for a reason that its operator can fix."""
@@ -54,6 +54,16 @@ class Runtime:
     storage: Storage
 
 
+def storage_location(settings: Settings) -> StorageLocation:
+    """Return where the storage of these settings is."""
+    return StorageLocation(
+        url=settings.storage_url,
+        s3=settings.storage_s3,
+        cache_folder=settings.storage_cache_dir,
+        cache_max_bytes=settings.storage_cache_max_bytes,
+    )
+
+
 @asynccontextmanager
 async def open_runtime(settings: Settings, *, name: str = "vlmhyperbench") -> AsyncIterator[Runtime]:
     """Open database, bus and storage; each connects on first use. `name` identifies the connections in Postgres.
@@ -70,7 +80,7 @@ async def open_runtime(settings: Settings, *, name: str = "vlmhyperbench") -> As
             f"No stack is known in {settings.home}.",
             cure="Start one with `vlmhyperbench up`, or set VLMHB_DATABASE_URL and VLMHB_REDIS_URL.",
         )
-    storage = await asyncio.to_thread(open_storage, settings.storage_url)
+    storage = await asyncio.to_thread(open_storage, storage_location(settings))
     database = Database(database_url, statement_timeout_s=settings.timers.statement_timeout_s, name=name)
     bus = Bus(redis_url)
     try:

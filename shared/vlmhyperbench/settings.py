@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -22,11 +23,22 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from vlmhyperbench.addresses import S3Access, postgres_url, redis_url
+from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.errors import InvalidInput, pydantic_message
 from vlmhyperbench.files import write_whole
 from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS, EngineEnvironment
 from vlmhyperbench_sdk.net import UrlPolicy
+from vlmhyperbench_sdk.types import JsonValue
+
+_URLS: Final[Mapping[str, Callable[[str, Path | None], str]]] = {
+    "database_url": postgres_url,
+    "redis_url": redis_url,
+    "worker_database_url": partial(postgres_url, is_ours=False),
+    "worker_redis_url": partial(redis_url, is_ours=False),
+}
+"""Setting → function that checks and completes it."""
 
 
 class Timers(BaseModel):
@@ -138,10 +150,26 @@ class Settings(BaseSettings):
     )
     """`dev` applies the registry's overlays."""
     database_url: SecretStr = SecretStr("")
-    """SQLAlchemy URL for psycopg; empty if no stack is known."""
+    """`postgresql+psycopg://…`; empty if no stack is known."""
     redis_url: SecretStr = SecretStr("")
+    """`redis://…`, or `rediss://…` with TLS."""
+    worker_database_url: SecretStr = SecretStr("")
+    """URL, with an account of fewer rights, that workers of other machines get; empty: they get `database_url`."""
+    worker_redis_url: SecretStr = SecretStr("")
+    """URL that workers of other machines get; empty: they get `redis_url`."""
+    tls_ca_file: Path | None = None
+    """Certificate authority of Postgres (with `sslmode=verify-full`) and Redis (with `rediss://`), in PEM; None: those
+    of the system."""
+    server_url: str = ""
+    """API of the stack that this machine's workers have joined; empty if they have not joined one."""
     storage_url: str = Field(default_factory=lambda data: str(data["home"] / "storage"))
-    """A folder, as a path or a `file://` URL."""
+    """A folder, as a path or a `file://` URL, or a prefix in a bucket of S3, `s3://BUCKET/PREFIX`."""
+    storage_s3: S3Access = S3Access()
+    """How the S3 server of the storage is reached."""
+    storage_cache_dir: Path = Field(default_factory=lambda data: data["home"] / "storage-cache")
+    """Folder of the local copies of files in S3, which all processes of a machine share."""
+    storage_cache_max_bytes: int = Field(default=20 * 1024**3, ge=0)
+    """Bound of that folder; the least recently used copies are removed for new ones, but none of the last six hours."""
     registries: Path | None = None
     """Folder of registry files; None: those shipped with the product."""
     models_dir: Path = Field(default_factory=lambda data: data["home"] / "models")
@@ -154,6 +182,10 @@ class Settings(BaseSettings):
     """Folder of secrets: one 0600 file per secret, named after it."""
     api_host: str = "127.0.0.1"
     api_port: int = Field(default=8760, ge=0, le=65535)
+    api_tls_cert: Path | None = None
+    """Certificate of the API, with those between it and its authority, in PEM; None: the API speaks plain HTTP."""
+    api_tls_key: Path | None = None
+    """Private key of that certificate."""
     project: str = Field(default="default", min_length=1, max_length=100)
     key_pepper: SecretStr = SecretStr("")
     """Key of the HMAC under which API keys are stored."""
@@ -186,11 +218,26 @@ class Settings(BaseSettings):
     """Factor of an adapter's estimate of memory, for what it does not count; what was measured needs less."""
     timers: Timers = Timers()
 
+    @model_validator(mode="after")
+    def _complete_urls(self) -> Self:
+        """Check the URLs, and add to each the authority that it trusts, so that connecting needs only the URL."""
+        for name, completed in _URLS.items():
+            url = getattr(self, name).get_secret_value()
+            try:
+                if url:  # the settings are frozen only once they are complete
+                    object.__setattr__(self, name, SecretStr(completed(url, self.tls_ca_file)))
+            except InvalidInput as error:
+                message = f"{_variable((name,))} is not valid: {error.message}"
+                raise InvalidInput(message, cure=error.cure, code=error.code) from error
+        if (self.api_tls_cert is None) != (self.api_tls_key is None):
+            raise Refused("VLMHB_API_TLS_CERT and VLMHB_API_TLS_KEY must both be set", cure="Set both, or neither.")
+        return self
+
     @property
     def api_url(self) -> str:
         """Base URL of the API, without a path."""
         host = f"[{self.api_host}]" if ":" in self.api_host else self.api_host
-        return f"http://{host}:{self.api_port}"
+        return f"{'https' if self.api_tls_cert else 'http'}://{host}:{self.api_port}"
 
     @property
     def engine_environment(self) -> EngineEnvironment:
@@ -261,7 +308,7 @@ class _StoredSource(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, object]:
-        path = _stored_path(Path(str(self.current_state.get("home") or default_home())))
+        path = stored_path(Path(str(self.current_state.get("home") or default_home())))
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
@@ -275,13 +322,14 @@ class _StoredSource(PydanticBaseSettingsSource):
         return stored
 
 
-def store(home: Path, values: Mapping[str, str | int]) -> Path:
+def store(home: Path, values: Mapping[str, JsonValue]) -> Path:
     """Write the embedded stack's settings (names as in `Settings`) atomically, readable by their owner only."""
-    path = _stored_path(home)
+    path = stored_path(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, json.dumps(dict(values), indent=1, sort_keys=True).encode(), mode=0o600, is_durable=True)
     return path
 
 
-def _stored_path(home: Path) -> Path:
+def stored_path(home: Path) -> Path:
+    """Return the path of the settings that a stack, or joining one, has stored in a home."""
     return home / "run" / "settings.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install what the tests of containers need on a Debian machine, as root: Docker with a running daemon, Apptainer, and an
-# image that holds Python alone, made without any registry of images. Usage: install.sh FOLDER
+# Install what the tests of containers need on a Debian machine, as root: Docker with a running daemon, Apptainer, an
+# image that holds Python alone, made without any registry of images, and servers that speak TLS. Usage: install.sh FOLDER
 set -euo pipefail
 room=$1
 mkdir -p "$room"
@@ -51,5 +51,13 @@ if ! command -v apptainer >/dev/null; then
     sed -i 's/^root default capabilities.*/root default capabilities = no/; s/^systemd cgroups.*/systemd cgroups = no/' \
         /etc/apptainer/apptainer.conf
     rm -rf "$suite"
+fi
+# Servers that speak TLS themselves, which those of the wheels do not; unpacked, so that nothing of them is started.
+if [ ! -e "$room/servers/usr/bin/redis-server" ]; then
+    apt-get update -qq
+    (mkdir -p "$room/debs" && cd "$room/debs" && apt-get -o APT::Sandbox::User=root download -qq \
+        postgresql-15 redis-server redis-tools libjemalloc2 liblzf1 libpq5 libllvm14 libz3-4 libxslt1.1)
+    for package in "$room"/debs/*.deb; do dpkg -x "$package" "$room/servers"; done
+    rm -rf "$room/debs"
 fi
 say "$(docker --version); $(apptainer --version)"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.processes import PATIENCE_S
+from vlmhyperbench.addresses import S3Access
 
 KEY, SECRET = "ACCESSKEYID12345", "secretsecretsecret1"
 RCLONE = Path(sys.executable).parent / "rclone"
@@ -29,8 +30,13 @@ class LoopbackBucket:
     holds_after: int | None = None
     """Bytes after which nothing is sent until `release`."""
     release: threading.Event = field(default_factory=threading.Event)
+    refuses_every: int | None = None
+    """Of this many requests one is answered 503; each request has a connection of its own then."""
+    refused: int = 0
+    """Requests that were refused so."""
     sent: int = 0
     """Bytes that the server has sent."""
+    _asked: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, prefix: str, files: Mapping[str, bytes]) -> str:
@@ -45,6 +51,21 @@ class LoopbackBucket:
         """Return the arguments of boto3's client."""
         keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
         return {"endpoint_url": self.url, "region_name": "us-east-1", **keys, **changed}
+
+    def access(self, **changed: str) -> S3Access:
+        """Return the settings of a storage in this server."""
+        keys = {"access_key_id": KEY, "secret_access_key": SECRET}
+        return S3Access.model_validate({"endpoint_url": self.url, "region": "us-east-1", **keys, **changed})
+
+    def refuses(self) -> bool:
+        """Count a connection, and return whether its request is refused."""
+        if self.refuses_every is None:
+            return False
+        with self._lock:
+            self._asked += 1
+            is_refused = self._asked % self.refuses_every == 0
+            self.refused += is_refused
+        return is_refused
 
     def store_secrets(self, folder: Path, **changed: str) -> None:
         """Store endpoint and keys as secrets of a machine."""
@@ -72,8 +93,12 @@ class LoopbackBucket:
 
 
 @contextmanager
-def serve_bucket(root: Path, address: str = "127.0.0.1") -> Iterator[LoopbackBucket]:
-    """Serve the folder at an address of this machine until the block ends."""
+def serve_bucket(root: Path, address: str = "127.0.0.1", *, is_watched: bool = True) -> Iterator[LoopbackBucket]:
+    """Serve the folder at an address of this machine until the block ends.
+
+    A watched folder may be changed beside the server, which then reads it anew for every request, however many files
+    it holds; a folder that is written by requests only is not watched.
+    """
     root.mkdir(parents=True, exist_ok=True)
     bucket = LoopbackBucket(root)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -81,7 +106,9 @@ def serve_bucket(root: Path, address: str = "127.0.0.1") -> Iterator[LoopbackBuc
     command = [RCLONE, "serve", "s3", root, "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
     with (
         subprocess.Popen(
-            [*command, "--config", "", "--dir-cache-time", "0"], stderr=subprocess.PIPE, text=True
+            [*command, "--config", "", *(["--dir-cache-time", "0"] if is_watched else [])],
+            stderr=subprocess.PIPE,
+            text=True,
         ) as server,
         socketserver.ThreadingTCPServer((address, 0), _relay_to(port, bucket)) as relay,
     ):
@@ -107,11 +134,25 @@ def serve_bucket(root: Path, address: str = "127.0.0.1") -> Iterator[LoopbackBuc
 def _relay_to(port: int, bucket: LoopbackBucket) -> type[socketserver.BaseRequestHandler]:
     class Relay(socketserver.BaseRequestHandler):
         def handle(self) -> None:
+            if bucket.refuses_every is not None:
+                self._answer_once()
+                return
             with socket.create_connection(("127.0.0.1", port)) as server:
                 back = threading.Thread(target=self._pass_back, args=(server,), daemon=True)
                 back.start()
                 _pass_on(self.request, server)
                 back.join()
+
+        def _answer_once(self) -> None:
+            """Pass on one request of at most some kilobytes, or refuse it; then close the connection."""
+            head = _read_request(self.request)
+            if head and bucket.refuses():
+                self.request.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            elif head:
+                with socket.create_connection(("127.0.0.1", port)) as server:
+                    server.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+                    self._pass_back(server)
+            _close(self.request)
 
         def _pass_back(self, server: socket.socket) -> None:
             with suppress(OSError):
@@ -120,6 +161,22 @@ def _relay_to(port: int, bucket: LoopbackBucket) -> type[socketserver.BaseReques
             _close(self.request)
 
     return Relay
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        received = connection.recv(65536)
+        if not received:
+            return b""
+        data += received
+    head, _, body = data.partition(b"\r\n\r\n")
+    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    if b"100-continue" in head.lower():
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    while lengths and len(body) < int(lengths[0]):
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,9 @@ def _unless_away(ask: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def running_stack(registries: Path, **environment: str) -> Iterator[Stack]:
+def running_stack(
+    registries: Path, *, services: Sequence[str] = (), listen: str | None = None, **environment: str
+) -> Iterator[Stack]:
     """Start a stack in a home of its own and stop it; it ends with this process, also when that is killed."""
     root = Path(tempfile.mkdtemp(prefix="vlmhb-"))
     kept = dict(os.environ)
@@ -148,7 +150,7 @@ def running_stack(registries: Path, **environment: str) -> Iterator[Stack]:
     os.environ.update({"VLMHB_HOME": str(root), "VLMHB_REGISTRIES": str(registries), **environment})
     home = Home(root)
     try:
-        assert control.up(home, host="127.0.0.1", port=0, is_tied=True)
+        assert control.up(home, host="127.0.0.1", port=0, services=services, listen=listen, is_tied=True)
         found = Stack(home)
         with found.client:
             yield found

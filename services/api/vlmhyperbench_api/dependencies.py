@@ -19,6 +19,7 @@ from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_api.answer_files import AnswerFiles
+from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.catalogue import Registries
 
 Key = TypeVar("Key", bound=BaseModel)
@@ -63,6 +64,12 @@ def answer_files_of(connection: HTTPConnection) -> AnswerFiles:
     return answer_files
 
 
+def attempts_of(connection: HTTPConnection) -> Attempts:
+    """Return the failed attempts to join."""
+    attempts: Attempts = connection.app.state.attempts
+    return attempts
+
+
 async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIterator[AsyncSession]:
     async with runtime.database.transaction() as session:
         yield session
@@ -70,6 +77,7 @@ async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIte
 
 RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
 RegistriesOf = Annotated[Registries, Depends(registries_of)]
+AttemptsOf = Annotated[Attempts, Depends(attempts_of)]
 AnswerFilesOf = Annotated[AnswerFiles, Depends(answer_files_of)]
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 """One transaction for the route's function, which ends before the response is sent."""

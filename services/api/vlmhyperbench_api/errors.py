@@ -6,7 +6,8 @@
     InvalidInput
     ├── TooSlow                   408: the body does not arrive in time
     ├── TooLarge                  413: the body exceeds the size limit
-    └── UnsupportedMedia          415: the body's Content-Type is not JSON
+    ├── UnsupportedMedia          415: the body's Content-Type is not JSON
+    └── TooMany                   429: too many attempts of this address have failed
 
 Domain errors are independent of HTTP; only this module knows the statuses.
 """
@@ -77,6 +78,12 @@ class UnsupportedMedia(InvalidInput):
     code = "unsupported_media_type"
 
 
+class TooMany(InvalidInput):
+    """Too many attempts of this address have failed."""
+
+    code = "too_many_attempts"
+
+
 STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     InvalidInput: 422,
     NotFound: 404,
@@ -90,6 +97,7 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     TooSlow: 408,
     TooLarge: 413,
     UnsupportedMedia: 415,
+    TooMany: 429,
     VlmHyperBenchError: 500,
 }
 """The first class of the error's method resolution order that is listed decides."""

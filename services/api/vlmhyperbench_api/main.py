@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -10,6 +11,7 @@ from importlib.metadata import version
 import uvicorn
 from fastapi import FastAPI
 
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.runtime import open_runtime, service
@@ -24,6 +26,7 @@ from vlmhyperbench_api import (
     health,
     ids,
     images,
+    joining,
     live,
     manifests,
     pages,
@@ -36,6 +39,7 @@ from vlmhyperbench_api import (
     workers,
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
+from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
@@ -58,6 +62,7 @@ _ROUTERS = (
     drains.router,
     plans.router,
     workers.router,
+    joining.router,
     registry.router,
     reports.router,
     artifacts.router,
@@ -82,6 +87,7 @@ def create_app(settings: Settings) -> FastAPI:
                 registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
+            app.state.attempts = Attempts()
             app.state.answer_files = AnswerFiles(runtime.storage)
             async with asyncio.TaskGroup() as group:
                 hearing = group.create_task(app.state.feed.run())
@@ -118,9 +124,30 @@ def main() -> int:
 def serve(settings: Settings) -> int:
     """Serve until a signal arrives; return the exit code."""
     raise_open_files()
+    check_certificate(settings)
     server = uvicorn.Server(server_config(settings))
     server.run()
     return 0 if server.started else 3
+
+
+def check_certificate(settings: Settings) -> None:
+    """Check that the certificate of the API and its key can be used, if there are any.
+
+    Raises:
+        InvalidInput: they cannot be read, or do not belong together.
+    """
+    if settings.api_tls_cert is None or settings.api_tls_key is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.api_tls_cert, settings.api_tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"The certificate {settings.api_tls_cert} with the key {settings.api_tls_key} cannot be used: "
+            f"{error.strerror or error}.",
+            cure="Correct VLMHB_API_TLS_CERT and VLMHB_API_TLS_KEY: both are PEM, and the key is that of the first "
+            "certificate.",
+            code="api_certificate",
+        ) from error
 
 
 def server_config(settings: Settings) -> uvicorn.Config:
@@ -129,6 +156,8 @@ def server_config(settings: Settings) -> uvicorn.Config:
         create_app(settings),
         host=settings.api_host,
         port=settings.api_port,
+        ssl_certfile=settings.api_tls_cert,
+        ssl_keyfile=settings.api_tls_key,
         http=bounded_protocol(settings.timers.request_s),
         log_config=None,
         access_log=False,

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path, PurePosixPath
 
 from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import ChildBounds, run_bounded
+from vlmhyperbench.data.datasets import is_elsewhere, on_this_machine
 from vlmhyperbench.data.manifest import manifest_key
+from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits, PackageRef
 from vlmhyperbench.storage import STORAGE_SCHEME
-from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.claims import PROGRESS_S, ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
 
 BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
 """Limits of the child that enumerates a file of answers, whose samples may have large images."""
+
+MAX_FETCH_S = 24 * 3600.0
+"""How long fetching a dataset from S3 may take; what has arrived is kept."""
 
 
 async def handle_index(job: ClaimedJob) -> Outcome:
@@ -29,13 +37,16 @@ async def handle_index(job: ClaimedJob) -> Outcome:
     if known is not None:
         return _complete(known.id, known.samples, known.unreadable)
     await job.progress(done=0, total=spec.limit)
-    if spec.type == ANSWERS_DATASET:  # an untrusted file, read by our own code
-        local = await _on_this_machine(job, spec)
-        asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
-        answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
-        result = TypeAdapter(IndexResult).validate_python(answer)
-    else:
-        result = await job.run_cpu(index_in_child, spec, limits, job.settings.storage_url)
+    # The children hold no keys of the storage, because they run code of plugins or read files of others.
+    async with job.runtime.storage.staged(job.settings.home / "work") as storage_url:
+        if spec.type == ANSWERS_DATASET:  # an untrusted file, read by our own code
+            local = await _on_this_machine(job, spec)
+            asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), storage_url
+            answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
+            result = TypeAdapter(IndexResult).validate_python(answer)
+        else:
+            async with _fetched(job, spec) as local:
+                result = await job.run_cpu(index_in_child, local, limits, storage_url)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
     return _complete(result.manifest_id, result.samples, result.unreadable)
@@ -63,6 +74,26 @@ async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
     key = spec.path.removeprefix(STORAGE_SCHEME)
     path = await job.runtime.storage.open(key, PurePosixPath(key).stem)
     return spec.model_copy(update={"path": str(path)})
+
+
+@asynccontextmanager
+async def _fetched(job: ClaimedJob, spec: DatasetSpec) -> AsyncIterator[DatasetSpec]:
+    """Yield the spec with the path of its files on this machine, which are fetched first if they are in S3."""
+    if spec.path is None or not is_elsewhere(spec.path):
+        yield spec
+        return
+    arrival, files = Arrival(), ExitStack()
+
+    def fetch() -> Path:
+        return files.enter_context(on_this_machine(str(spec.path), job.settings, arrival))
+
+    with files, job.preparing("dataset", MAX_FETCH_S):
+        fetching = asyncio.ensure_future(asyncio.to_thread(fetch))
+        while not fetching.done():
+            await asyncio.wait({fetching}, timeout=PROGRESS_S)
+            if arrival.done < arrival.total:
+                await job.announce("dataset", done=arrival.done, total=arrival.total, unit="bytes")
+        yield spec.model_copy(update={"path": str(await fetching)})
 
 
 async def _commit(job: ClaimedJob, result: IndexResult, digest: str) -> None:

@@ -13,6 +13,7 @@ from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
@@ -24,6 +25,7 @@ def up(
     *,
     foreground: Annotated[bool, Parameter(group=STACK)] = False,
     services: Annotated[tuple[str, ...], Parameter(group=STACK, consume_multiple=True)] = (),
+    listen: Annotated[str | None, Parameter(group=STACK)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
     """Start the embedded stack (database, broker, API, scheduler, workers) and wait until it is ready.
@@ -34,13 +36,15 @@ def up(
         foreground: Run in the foreground; Ctrl-C stops the stack.
         services: Start only these services: scheduler, api, evaluation, reporting, inference. The others can run on
             other machines, as `vlmhyperbench worker`.
+        listen: Address of this machine, with a port (8770 by default), at which other machines reach the stack by TLS:
+            the API there, Postgres and Redis at the next two ports. By default only this machine reaches it.
         output: How the output is printed.
     """
     settings = Settings.load()
     home = Home(settings.home)
     if foreground:
-        return _serve(home, settings, services, output)
-    started = start(home, settings, output=output, services=services)
+        return _serve(home, settings, services, listen, output)
+    started = start(home, settings, output=output, services=services, listen=listen)
     text = (
         f"The stack is ready at {home.api_url()}." if started else f"The stack is already running at {home.api_url()}."
     )
@@ -149,16 +153,30 @@ def _problems() -> list[str]:
 
 
 def start(
-    home: Home, settings: Settings, *, output: OutputFlags, services: Sequence[str] = (), is_tied: bool = False
+    home: Home,
+    settings: Settings,
+    *,
+    output: OutputFlags,
+    services: Sequence[str] = (),
+    listen: str | None = None,
+    is_tied: bool = False,
 ) -> bool:
     """Start the stack and print its progress; return False if it was already running."""
 
     def report(message: Mapping[str, str]) -> None:
         if message.get("event") == "starting":
             note(f"  starting {message.get('what', '')}", output)
+        elif "listening" in message:
+            note(_joining(message), output)
 
     return control.up(
-        home, host=settings.api_host, port=settings.api_port, services=services, is_tied=is_tied, report=report
+        home,
+        host=settings.api_host,
+        port=settings.api_port,
+        services=services,
+        listen=listen,
+        is_tied=is_tied,
+        report=report,
     )
 
 
@@ -202,7 +220,14 @@ def _with_page(home: Home) -> dict[str, object]:
     return {**asdict(stack), "page": page_link(home) if stack.is_up else None}
 
 
-def _serve(home: Home, settings: Settings, services: Sequence[str], output: OutputFlags) -> int:
+def _joining(message: Mapping[str, str]) -> str:
+    return (
+        f"Other machines reach the stack at {message['listening']}; they need a copy of {message['ca_file']} and a "
+        "token from `vlmhyperbench workers token create`."
+    )
+
+
+def _serve(home: Home, settings: Settings, services: Sequence[str], listen: str | None, output: OutputFlags) -> int:
     from vlmhyperbench.local.supervisor.__main__ import ALREADY_RUNS, serve
 
     def report(message: Mapping[str, str]) -> None:
@@ -212,6 +237,8 @@ def _serve(home: Home, settings: Settings, services: Sequence[str], output: Outp
                     emit("stack", {**message, "page": page_link(home)})
                 else:
                     say(f"The stack is ready at {message['url']}.")
+                    if "listening" in message:
+                        say(_joining(message))
                     say_page(home)
             case "failed":
                 note(f"error: {message['message']} {message['cure']}")
@@ -222,7 +249,15 @@ def _serve(home: Home, settings: Settings, services: Sequence[str], output: Outp
             case other:
                 note(f"  {other}", output)
 
-    result = serve(home, host=settings.api_host, port=settings.api_port, services=services, report=report)
+    listening = Listening.parse(listen) if listen is not None else None
+    result = serve(
+        home,
+        host=settings.api_host,
+        port=settings.api_port,
+        services=services,
+        listening=listening,
+        report=report,
+    )
     return exits.OK if result == ALREADY_RUNS else result
 
 

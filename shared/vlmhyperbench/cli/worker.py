@@ -1,11 +1,13 @@
-"""`worker`: run a worker on this machine for a stack."""
+"""`worker`: run a worker on this machine for a stack, of this machine or of another one that it joins."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from cyclopts import Parameter
@@ -13,11 +15,12 @@ from cyclopts import Parameter
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.errors import NotReady, Unavailable
+from vlmhyperbench.errors import InvalidInput, NotReady, Unavailable
 from vlmhyperbench.settings import Settings
 
 if TYPE_CHECKING:
     from vlmhyperbench.worker.shares import Share
+Kind = Literal["inference", "evaluation", "reporting"]
 
 _MODULES = {
     "inference": "vlmhyperbench_inference_worker",
@@ -27,22 +30,29 @@ _MODULES = {
 
 
 def worker(
-    kind: Literal["inference", "evaluation", "reporting"],
-    /,
+    kind: Annotated[Kind, Parameter(group=STACK)],
     *,
     name: Annotated[str | None, Parameter(group=STACK)] = None,
+    server: Annotated[str | None, Parameter(group=STACK)] = None,
+    token_file: Annotated[Path | None, Parameter(group=STACK)] = None,
+    ca_file: Annotated[Path | None, Parameter(group=STACK)] = None,
     output: OutputFlags = TEXT,
 ) -> NoReturn:
     """Run a worker on this machine until Ctrl-C or SIGTERM; it then finishes the requests in flight.
 
-    It works for the stack in VLMHB_HOME, or for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
-    name. Of inference workers, one is started for each GPU of the machine, or for each gang of VLMHB_GANGS; on a
-    machine without GPUs, VLMHB_CPU_WORKERS says how many.
+    It works for the stack in VLMHB_HOME, for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
+    name, or with --server for that of another machine. Joining is needed once: the settings stay in VLMHB_HOME. Of
+    inference workers, one is started for each GPU of the machine, or for each gang of VLMHB_GANGS; on a machine without
+    GPUs, VLMHB_CPU_WORKERS says how many.
 
     Args:
         kind: inference asks models, evaluation reads datasets and scores answers, reporting writes reports.
         name: Name of the worker, which no other worker of this kind on this machine may have; by default the name of
             the machine. Several workers have their number added to it.
+        server: URL of the API of another machine's stack, https://HOST:PORT, which the worker joins.
+        token_file: File with the join token (`-`: stdin); by default the token is in VLMHB_JOIN_TOKEN. It is never an
+            argument, because every user can read those.
+        ca_file: Certificate authority of the server, a copy of its ca.pem; by default those of the system.
         output: How the output is printed.
     """
     module = _MODULES[kind]
@@ -54,20 +64,25 @@ def worker(
         )
     if name is not None:
         os.environ["VLMHB_WORKER_NAME"] = name
-    settings = Settings.load()
+    if server is not None:
+        settings = _join(server, kind, token_file, ca_file, output)
+    elif token_file is not None or ca_file is not None:
+        raise InvalidInput("A token joins a server.", cure="Give its URL: --server https://HOST:PORT.", code="usage")
+    else:
+        settings = Settings.load()
     if not settings.database_url.get_secret_value():
         raise NotReady(
             f"No stack is known in {settings.home}.",
-            cure="Start one with `vlmhyperbench up`, or set VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL.",
+            cure="Start one with `vlmhyperbench up`, join one with --server, or set VLMHB_DATABASE_URL, "
+            "VLMHB_REDIS_URL and VLMHB_STORAGE_URL.",
         )
     shares = _shares(settings) if kind == "inference" else []
     if output.json:
         emit(
             "worker", {"kind": kind, "name": settings.worker_name, "home": str(settings.home), "workers": _told(shares)}
         )
-    note(
-        f"The {kind} worker {settings.worker_name!r} starts for the stack in {settings.home}; Ctrl-C stops it.", output
-    )
+    stack = settings.server_url or f"the stack in {settings.home}"
+    note(f"The {kind} worker {settings.worker_name!r} starts for {stack}; Ctrl-C stops it.", output)
     for share in shares:
         devices = ", ".join(f"{device.uuid} ({device.name})" for device in share.devices)
         declared = "; declared, no hardware stands behind it" if share.devices[0].is_declared else ""
@@ -90,3 +105,23 @@ def _told(shares: Sequence[Share]) -> list[dict[str, object]]:
         {"name": share.name, "devices": [device.uuid for device in share.devices], "cores": sorted(share.cores)}
         for share in shares
     ]
+
+
+def _join(server: str, kind: Kind, token_file: Path | None, ca_file: Path | None, output: OutputFlags) -> Settings:
+    from vlmhyperbench.client.joining import MAX_CLOCK_DIFFERENCE, join, read_token, utc_now
+    from vlmhyperbench.worker.reachability import check_reachable
+
+    token = read_token(token_file)
+    membership = join(server, token, kind=kind, settings=Settings.load(), ca_file=ca_file, now=utc_now)
+    if abs(membership.clock_ahead) > MAX_CLOCK_DIFFERENCE:
+        seconds = membership.clock_ahead.total_seconds()
+        note(
+            f"warning: The clock of this machine is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the "
+            "server's. Leases do not depend on it, but the times in reports and logs do, and S3 refuses requests that "
+            "are 15 minutes off. Set it by NTP.",
+            output,
+        )
+    proof = membership.joined.proof
+    asyncio.run(check_reachable(membership.settings, proof=(proof.key, proof.sha256)))
+    note(f"This machine has joined {server}.", output)
+    return membership.settings

@@ -1,4 +1,4 @@
-"""`workers`: list, drain, resume and release workers and devices; plan on paper where an experiment would run."""
+"""`workers`: list, drain, resume and release workers and devices; plan an experiment on paper; tokens to join."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from pydantic import JsonValue
 
-from vlmhyperbench.cli import exits
+from vlmhyperbench.cli import exits, join_tokens
 from vlmhyperbench.cli.groups import SELECTION, STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
@@ -17,7 +17,11 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.placement import Drain, Plan, Scope
 from vlmhyperbench.wire.workers import Device, Worker
 
-app = App(name="workers", help="List, drain, resume and release workers; plan where an experiment would run.")
+app = App(name="workers", help="List, drain, resume and release workers; plan an experiment; make tokens to join.")
+    name="workers",
+    help="List, drain, resume and release workers; plan where an experiment would run; make tokens to join.",
+)
+app.command(join_tokens.app)
 
 
 @app.command(name="list")

@@ -20,6 +20,7 @@ from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.evaluations import Evaluation
 from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.ids import Identified
+from vlmhyperbench.wire.joining import JoinToken, JoinTokenCreate, JoinTokenCreated
 from vlmhyperbench.wire.manifests import RunManifest
 from vlmhyperbench.wire.placement import Drain, DrainRequest, Plan, PlanRequest, ResumeRequest, Scope
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
@@ -237,6 +238,21 @@ def list_results(
 def get_evaluation(evaluation_id: str) -> Call[Evaluation]:
     """Return an evaluation identity (everything that determines a quality number) by its short id."""
     return _get(f"/evaluations/{evaluation_id}", Evaluation)
+
+
+def create_join_token(**choices: JsonValue) -> Call[JoinTokenCreated]:
+    """Make a token by which workers of other machines join; it is shown only in this response."""
+    return _post("/join-tokens", JoinTokenCreated, checked(JoinTokenCreate, choices))
+
+
+def list_join_tokens() -> Call[Page[JoinToken]]:
+    """List the join tokens, newest first."""
+    return _page("/join-tokens", Page[JoinToken])
+
+
+def revoke_join_token(prefix: str) -> Call[JoinToken]:
+    """Revoke a join token by its prefix."""
+    return _post(f"/join-tokens/{quote(prefix, safe='')}/revoke", JoinToken)
 
 
 def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:

@@ -30,6 +30,7 @@ from vlmhyperbench.client.live import (
 )
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 from vlmhyperbench.client.steps import Steps, whole_id
+from vlmhyperbench.client.trust import trusting, trusting_live
 from vlmhyperbench.errors import Unavailable
 
 T = TypeVar("T")
@@ -107,6 +108,9 @@ class Api(Resource):
     drain = Now(calls.drain)
     undrain = Now(calls.undrain)
     plan = Now(calls.plan)
+    create_join_token = Now(calls.create_join_token)
+    join_tokens = Now(calls.list_join_tokens)
+    revoke_join_token = Now(calls.revoke_join_token)
     registry = Now(calls.list_registry)
     registry_entry = Now(calls.get_registry_entry)
     upload_answers = Now(calls.upload_answers)
@@ -131,6 +135,9 @@ class AsyncApi(AsyncResource):
     drain = Later(calls.drain)
     undrain = Later(calls.undrain)
     plan = Later(calls.plan)
+    create_join_token = Later(calls.create_join_token)
+    join_tokens = Later(calls.list_join_tokens)
+    revoke_join_token = Later(calls.revoke_join_token)
     registry = Later(calls.list_registry)
     registry_entry = Later(calls.get_registry_entry)
     upload_answers = Later(calls.upload_answers)
@@ -204,6 +211,7 @@ class Client(Api):
                     additional_headers=self.connection.headers,
                     max_size=MAX_MESSAGE_BYTES,
                     proxy=None if self.connection.is_loopback else True,
+                    ssl=trusting_live(self.connection),
                 ) as socket:
                     socket.send(cursors.subscription())
                     while True:
@@ -306,6 +314,7 @@ class AsyncClient(AsyncApi):
                     additional_headers=self.connection.headers,
                     max_size=MAX_MESSAGE_BYTES,
                     proxy=None if self.connection.is_loopback else True,
+                    ssl=trusting_live(self.connection),
                 ) as socket:
                     await socket.send(cursors.subscription())
                     while True:
@@ -358,6 +367,7 @@ def _options(connection: Connection) -> dict[str, Any]:
         "headers": connection.headers,
         "trust_env": not connection.is_loopback,
         "follow_redirects": False,
+        "verify": trusting(connection.ca_file),
     }
 
 

@@ -21,6 +21,8 @@ class Connection:
 
     url: str
     api_key: str
+    ca_file: str | None = None
+    """Certificate authority of the API; None: those of the system."""
 
     def __repr__(self) -> str:
         return f"Connection(url={self.url!r}, api_key='********')"
@@ -39,11 +41,15 @@ class Connection:
     @property
     def is_loopback(self) -> bool:
         """Whether the API runs on this machine, so that proxies must be bypassed."""
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_loopback_host(urlsplit(self.url).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether a host of a URL is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | None = None) -> Connection:
@@ -75,7 +81,7 @@ def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | 
     if not key.isascii() or not key.isprintable():
         message = "The API key contains characters that are not allowed in a key."
         raise InvalidInput(message, cure="Correct VLMHB_API_KEY, or the file that VLMHB_API_KEY_FILE names.")
-    return Connection(url=address.rstrip("/"), api_key=key)
+    return Connection(url=address.rstrip("/"), api_key=key, ca_file=os.environ.get("VLMHB_API_CA_FILE") or None)
 
 
 def _is_address(text: str) -> bool:

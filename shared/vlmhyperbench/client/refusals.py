@@ -20,6 +20,7 @@ _CLASS_OF: dict[int, type[VlmHyperBenchError]] = {
     404: NotFound,
     409: Conflict,
     413: InvalidInput,
+    429: Unavailable,
     502: Unavailable,
     503: Unavailable,
     504: Unavailable,

@@ -1,4 +1,4 @@
-"""Models in S3: list the objects directly below a prefix, download one in parallel ranges; its errors become ours.
+"""Models and datasets in S3: list the objects below a prefix, download one in parallel ranges; its errors become ours.
 
 Endpoint and credentials are the machine's: secrets of the names that AWS's own tools use, else what boto3 finds itself
 (variables, `~/.aws`). None of our messages holds an endpoint or a key.
@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +23,7 @@ from vlmhyperbench.errors import Conflict, Denied, NotFound, Unavailable, VlmHyp
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.logs import hide
 from vlmhyperbench.secret_files import read_secret
+from vlmhyperbench.storage.s3_client import connect
 
 SUMS: Final = "SHA256SUMS"
 """Object of a prefix that states the hashes of the others, as `sha256sum` prints them."""
@@ -33,6 +34,8 @@ MAX_RANGES: Final = 4
 SIGNED_S: Final = 6 * 3600
 """How long a signed URL is valid."""
 _TRIES: Final = 5
+_REQUESTS: Final = 4
+"""Times that a request is sent until it fails; a download is tried again beyond that."""
 _READ_BYTES: Final = 1024**2
 _MAX_SUMS_BYTES: Final = 4 * 1024**2
 _ARGUMENTS: Final = {
@@ -44,21 +47,28 @@ _ARGUMENTS: Final = {
 }
 """Argument of boto3 → secret that holds it."""
 _PUBLIC: Final = frozenset({"region_name"})
+_NO_PARTS: Final = frozenset({"", ".", ".."})
 _SUM: Final = re.compile(r"([0-9a-f]{64})[ *]+(?:\./)?([^/]+)")
 
 
 class Bucket:
     """S3, as this machine may use it."""
 
-    def __init__(self, options: Mapping[str, str], *, is_offline: bool = False) -> None:
-        """Hold arguments of boto3's client; those that are not given are found by boto3 itself."""
+    def __init__(self, options: Mapping[str, str], *, is_offline: bool = False, is_deep: bool = False) -> None:
+        """Hold arguments of boto3's client; those that are not given are found by boto3 itself.
+
+        `is_deep` lists the objects below the prefix at any depth, as a dataset has them.
+        """
         self._options = dict(options)
         self._is_offline = is_offline
+        self._is_deep = is_deep
         self._lock = threading.Lock()
         self._made: Any = None
+        self._listed: dict[tuple[str, str], tuple[str, int]] = {}
+        """Entity tag and length of each object that was listed, so that downloading it takes one request less."""
 
     @classmethod
-    def of(cls, secrets_dir: Path, *, is_offline: bool = False) -> Bucket:
+    def of(cls, secrets_dir: Path, *, is_offline: bool = False, is_deep: bool = False) -> Bucket:
         """Return S3 with the secrets of this machine, which no line of its logs shows from now on.
 
         Raises:
@@ -67,7 +77,7 @@ class Bucket:
         names = {argument: name for argument, name in _ARGUMENTS.items() if (secrets_dir / name).exists()}
         options = {argument: read_secret(secrets_dir, name) for argument, name in names.items()}
         hide(value for argument, value in options.items() if argument not in _PUBLIC)
-        return cls(options, is_offline=is_offline)
+        return cls(options, is_offline=is_offline, is_deep=is_deep)
 
     def look_up(self, repo: str, revision: str) -> Repository:
         """List the objects directly below `s3://BUCKET/PREFIX`; their version is a hash of the listing.
@@ -82,7 +92,8 @@ class Bucket:
             pages = self._client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
             listed = [entry for page in pages for entry in page.get("Contents", ())]
         objects = {entry["Key"].removeprefix(prefix): entry for entry in listed}
-        objects = {name: entry for name, entry in sorted(objects.items()) if name and "/" not in name}
+        objects = {name: entry for name, entry in sorted(objects.items()) if self._is_file(name)}
+        self._listed |= {(repo, name): (str(entry["ETag"]), int(entry["Size"])) for name, entry in objects.items()}
         if not objects:
             cure = "Correct the prefix: a folder of files in a bucket, s3://BUCKET/PREFIX."
             raise NotFound(f"There is no object below {repo}.", cure=cure, code="s3_no_prefix")
@@ -112,9 +123,10 @@ class Bucket:
         bucket, prefix = _split(repository.repo)
         with self._errors_of(repository.repo):
             client = self._client()
-            head = client.head_object(Bucket=bucket, Key=prefix + name)
-            etag, size = str(head["ETag"]), int(head["ContentLength"])
-            part, state = folder / f".{name}.part", folder / f".{name}.ranges"
+            etag, size = self._listed.get((repository.repo, name)) or _head(client, bucket, prefix + name)
+            target = folder / name
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part, state = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.ranges")
             done = _read_state(state, etag) if part.exists() else set()
             if not done:
                 state.write_text(f"{etag}\n", encoding="utf-8")
@@ -131,15 +143,10 @@ class Bucket:
                     with self._lock, state.open("a", encoding="utf-8") as file:
                         file.write(f"{start}\n")
 
-                with ThreadPoolExecutor(MAX_RANGES) as pool:
-                    try:
-                        list(pool.map(fetch, [start for start in starts if start not in done]))  # raises what one did
-                    except BaseException:
-                        pool.shutdown(wait=False, cancel_futures=True)
-                        raise
+                _fetch_all(fetch, [start for start in starts if start not in done])
             finally:
                 os.close(descriptor)
-            part.replace(folder / name)
+            part.replace(target)
             state.unlink(missing_ok=True)
 
     def signed_url(self, file: CachedFile) -> str:
@@ -153,6 +160,11 @@ class Bucket:
         with self._errors_of(file.repo):
             wanted = {"Bucket": bucket, "Key": prefix + file.name}
             return str(self._client().generate_presigned_url("get_object", Params=wanted, ExpiresIn=SIGNED_S))
+
+    def _is_file(self, name: str) -> bool:
+        """Return whether the rest of a key becomes a file: no folder's marker, no way out of the cache's folder."""
+        parts = name.split("/")
+        return (self._is_deep or len(parts) == 1) and not any(part in _NO_PARTS for part in parts)
 
     def _sums(self, repo: str, bucket: str, prefix: str, size_bytes: int) -> dict[str, str]:
         if size_bytes > _MAX_SUMS_BYTES:
@@ -170,21 +182,7 @@ class Bucket:
     def _client(self) -> Any:
         with self._lock:
             if self._made is None:
-                with needed_for("fetching models from S3", extra="s3"):
-                    import boto3
-                    from botocore.config import Config
-                # Only what must have a checksum gets one: other servers than AWS's do not know the newer ones.
-                config = Config(
-                    signature_version="s3v4",  # that of signed URLs would be an older one
-                    retries={"mode": "standard", "max_attempts": 3},
-                    connect_timeout=10,
-                    read_timeout=30,
-                    max_pool_connections=64,
-                    request_checksum_calculation="when_required",
-                    response_checksum_validation="when_required",
-                )
-                options = {"region_name": None, **self._options}
-                self._made = boto3.session.Session().client("s3", config=config, **options)
+                self._made = connect(self._options, tries=_REQUESTS)
             return self._made
 
     @contextmanager
@@ -238,6 +236,26 @@ def _split(repo: str) -> tuple[str, str]:
     """Return the bucket, and the beginning of its objects' keys."""
     bucket, _, prefix = repo.removeprefix(S3).partition("/")
     return bucket, f"{prefix}/" if prefix else ""
+
+
+def _head(client: Any, bucket: str, key: str) -> tuple[str, int]:
+    """Return the entity tag and the length of an object."""
+    head = client.head_object(Bucket=bucket, Key=key)
+    return str(head["ETag"]), int(head["ContentLength"])
+
+
+def _fetch_all(fetch: Callable[[int], None], starts: Sequence[int]) -> None:
+    """Fetch the ranges that begin here, several at a time; raises what one of them did."""
+    if len(starts) <= 1:  # a dataset has many small objects, which need no threads of their own
+        for start in starts:
+            fetch(start)
+        return
+    with ThreadPoolExecutor(MAX_RANGES) as pool:
+        try:
+            list(pool.map(fetch, starts))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _fetch_range(

@@ -88,4 +88,4 @@ def stored_bytes(path: Path) -> int:
 
 def arrived_bytes(home: Path, listed: Collection[str]) -> int:
     """Return the bytes that an interrupted fetch of this model has left: they are already stored."""
-    return sum(stored_bytes(path) for path in home.rglob("*") if path.name not in listed)
+    return sum(stored_bytes(path) for path in home.rglob("*") if path.relative_to(home).as_posix() not in listed)

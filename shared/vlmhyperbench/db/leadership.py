@@ -6,8 +6,10 @@ import asyncio
 from contextlib import suppress
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy.engine import make_url
 
+from vlmhyperbench.db.engine import KEPT_ALIVE
 from vlmhyperbench.errors import Unavailable
 
 _KEY = 0x766C6D6862  # "vlmhb"
@@ -20,7 +22,7 @@ class Leadership:
 
     def __init__(self, database_url: str) -> None:
         url = make_url(database_url).set(drivername="postgresql")
-        self._url = url.render_as_string(hide_password=False)
+        self._url = make_conninfo(url.render_as_string(hide_password=False), **KEPT_ALIVE)
         self._connection: psycopg.AsyncConnection | None = None
         self._is_held = False
 

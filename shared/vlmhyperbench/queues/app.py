@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import Celery
 
+from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.queues.contracts import KEY_PREFIX
 
 _CONNECT_S = 1.0
@@ -38,6 +39,7 @@ def make_app(redis_url: str) -> Celery:
             "socket_timeout": _SOCKET_S,
             "socket_connect_timeout": _CONNECT_S,
             "socket_keepalive": True,
+            "socket_keepalive_options": KEEP_ALIVE,
             "health_check_interval": 5,
         },
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vlmhyperbench.addresses import S3, split_bucket
 from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.prompts import check_templates
 from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import Path, RegistryError
 from vlmhyperbench.registry.metrics import pin_judge
@@ -142,10 +144,16 @@ def _dataset(references: References, name: str) -> None:
     dataset = references.catalogue.datasets[name]
     _path_written_out(references, dataset.path)
     references.plugin("datasets", dataset.type, dataset.package, ("type",))
-    if dataset.path is not None and "://" in dataset.path:
-        references.say(
-            ("path",), f"{dataset.path!r} is a URL, not a folder.", "Fetch the data, and give the path of the folder."
-        )
+    if dataset.path is None or "://" not in dataset.path:
+        return
+    if not dataset.path.startswith(S3):
+        cure = "Fetch the data and give the path of the folder, or put it into S3: s3://BUCKET/PREFIX."
+        references.say(("path",), f"{dataset.path!r} is a URL, not a folder.", cure)
+        return
+    try:
+        split_bucket(dataset.path)
+    except InvalidInput as error:
+        references.say(("path",), error.message, error.cure)
 
 
 def _prompt(references: References, name: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Sequence
 from typing import TypeVar
 
+from vlmhyperbench.addresses import S3
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
@@ -43,7 +45,7 @@ def pin_dataset(
         version=entry.version,
         type=entry.type,
         package=references.plugins.pin("datasets", entry.type),
-        path=str(folder / entry.path) if entry.path is not None else None,
+        path=_located(folder, entry.path),
         revision=entry.revision,
         split=given(chosen.split, entry.split),
         params={**entry.params, **chosen.params},
@@ -53,6 +55,10 @@ def pin_dataset(
         question_types=given(chosen.question_types, entry.question_types),
         required_fields=required_fields,
     )
+
+
+def _located(folder: pathlib.Path, path: str | None) -> str | None:
+    return path if path is None or path.startswith(S3) else str(folder / path)
 
 
 def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | None:

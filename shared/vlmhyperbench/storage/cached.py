@@ -21,6 +21,8 @@ from vlmhyperbench.storage.stores import Stored
 DEFAULT_MAX_BYTES: Final = 20 * 1024**3
 IN_USE_S: Final = 6 * 3600.0
 """A copy used within this time is not evicted, even over the limit: a worker may still hold its path."""
+_DOWNLOADS: Final = 2
+"""Downloads of a file until its content counts as damaged: it may have been damaged on its way."""
 
 
 class RemoteStore(Protocol):
@@ -41,6 +43,10 @@ class RemoteStore(Protocol):
 
     def exists(self, key: str, /) -> bool:
         """As `Store.exists`."""
+        ...
+
+    def check(self) -> None:
+        """As `Store.check`."""
         ...
 
 
@@ -70,34 +76,46 @@ class CachedStore:
     def exists(self, key: str, /) -> bool:
         return self._remote.exists(key)
 
+    def check(self) -> None:
+        self._remote.check()
+
     def local(self, key: str, sha256: str, /) -> Path | None:
         path = self._folder / sha256[:2] / sha256
-        if not _has_content(path, sha256) and not self._copied(key, path):
+        if not _has_content(path, sha256) and not self._copied(key, path, sha256):
             return None
         # The access time records the last use of a copy; the modification time stays that of its content.
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         return path
 
-    def _copied(self, key: str, path: Path) -> bool:
-        """Download to `path`, replacing a damaged copy; return False if nothing is stored."""
+    def _copied(self, key: str, path: Path, sha256: str) -> bool:
+        """Download to `path`, replacing a damaged copy; return False if nothing is stored.
+
+        Only one process of this machine downloads a file; the others wait, and then find its copy.
+        """
         path.parent.mkdir(mode=0o700, exist_ok=True)
         temporary = temporary_sibling(path)
-        try:
-            if not self._remote.download(key, temporary):
-                return False
-            size_bytes = temporary.stat().st_size
-            self._make_room(size_bytes)
-            replace(temporary, path)
-            self._size_bytes += size_bytes
-        finally:
-            temporary.unlink(missing_ok=True)
+        with _locked(self._folder / "locks" / sha256[:2]):
+            if _has_content(path, sha256):
+                return True
+            try:
+                for _ in range(_DOWNLOADS):
+                    if not self._remote.download(key, temporary):
+                        return False
+                    if _has_content(temporary, sha256):
+                        break
+                size_bytes = temporary.stat().st_size
+                self._make_room(size_bytes)
+                replace(temporary, path)
+                self._size_bytes += size_bytes
+            finally:
+                temporary.unlink(missing_ok=True)
         return True
 
     def _make_room(self, size_bytes: int) -> None:
         """Evict the least recently used copies until this many bytes fit, but no copy that may be in use."""
         if self._size_bytes + size_bytes <= self._max_bytes:
             return
-        with self._locked():
+        with _locked(self._folder / "lock"):
             copies = sorted(self._copies(), key=lambda copy: copy.used_at)
             total = sum(copy.size_bytes for copy in copies)
             newest = time.time() - self._in_use_s
@@ -107,12 +125,6 @@ class CachedStore:
                 copy.path.unlink(missing_ok=True)
                 total -= copy.size_bytes
             self._size_bytes = total
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with (self._folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
     def _copies(self) -> Iterator[_Copy]:
         for path in self._folder.glob("??/[!.]*"):
@@ -128,3 +140,11 @@ def _has_content(path: Path, sha256: str) -> bool:
         return content_hash(path) == sha256
     except FileNotFoundError:
         return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
+from vlmhyperbench.addresses import S3, S3Access
 from vlmhyperbench.errors import Damaged, InvalidInput, Unavailable
+from vlmhyperbench.storage.cached import DEFAULT_MAX_BYTES, CachedStore
 from vlmhyperbench.storage.folder import FolderStore
 from vlmhyperbench.storage.hashing import content_hash
+from vlmhyperbench.storage.s3 import S3Store
 from vlmhyperbench.storage.stores import Store, Stored, check_key
 
 STORAGE_SCHEME = "storage:"
 """Prefix of a path that names a storage key instead of a file."""
+_STAGED = "staged-"
+_STALE_S = 24 * 3600
+_MAX_UPLOADS = 8
+"""Files that are stored at the same time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageLocation:
+    """Where storage is, and what this machine needs to reach it."""
+
+    url: str
+    s3: S3Access = field(default_factory=S3Access)
+    cache_folder: Path | None = None
+    """Folder of the local copies of a store on another machine."""
+    cache_max_bytes: int = DEFAULT_MAX_BYTES
 
 
 class Storage:
@@ -62,6 +86,39 @@ class Storage:
         check_key(key)
         return self._store.put(key, data, media_type)
 
+    @asynccontextmanager
+    async def staged(self, folder: Path) -> AsyncIterator[str]:
+        """Yield the URL of a storage that a child without credentials can write; what it wrote is then stored here.
+
+        A store in a folder is that storage itself. For any other, it is an empty folder below `folder`, whose files are
+        stored in parallel when the block ends without an error.
+
+        Raises:
+            Conflict: a key has other content.
+            Unavailable: see `put`.
+            OSError: the folder cannot be created.
+        """
+        if isinstance(self._store, FolderStore):
+            yield str(self._store.root)
+            return
+        await asyncio.to_thread(_prepare_staging, folder)
+        with TemporaryDirectory(dir=folder, prefix=_STAGED) as name:
+            yield name
+            await asyncio.to_thread(self._put_all, Path(name))
+
+    def check(self) -> None:
+        """Check that files can be written and read, where that is not known until the first of them is.
+
+        Raises:
+            InvalidInput, Denied, Unavailable: see `S3Store.check`.
+        """
+        self._store.check()
+
+    def _put_all(self, root: Path) -> None:
+        keys = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+        with ThreadPoolExecutor(_MAX_UPLOADS) as pool:
+            list(pool.map(lambda key: self.put(key, root / key), keys))  # raises what one of them did
+
     def _open(self, key: str, sha256: str) -> Path:
         check_key(key)
         try:
@@ -76,16 +133,33 @@ class Storage:
         return path
 
 
-def open_storage(url: str) -> Storage:
-    """Open the storage at a URL: a folder, as a path or a `file://` URL.
+def _prepare_staging(folder: Path) -> None:
+    """Create the folder, and remove what killed processes have left in it long ago."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.glob(f"{_STAGED}*"):
+        if path.stat().st_mtime < time.time() - _STALE_S:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def open_storage(location: StorageLocation | str) -> Storage:
+    """Open the storage at a URL: a folder, as a path or a `file://` URL, or a prefix in a bucket, `s3://BUCKET/PREFIX`.
 
     Raises:
         InvalidInput: it is another kind of URL, or a relative path.
-        Unavailable: the folder cannot be created.
+        Unavailable: the folder cannot be created, or boto3 is not installed.
     """
+    if isinstance(location, str):
+        location = StorageLocation(url=location)
+    url = location.url
+    if url.startswith(S3):
+        if location.cache_folder is None:
+            raise InvalidInput(f"{url} needs a folder of local copies.", cure="Set VLMHB_STORAGE_CACHE_DIR.")
+        remote = S3Store(url, location.s3)
+        return Storage(CachedStore(remote, location.cache_folder, max_bytes=location.cache_max_bytes))
     parts = urlsplit(url)
     if parts.scheme not in {"", "file"} or parts.netloc not in {"", "localhost"}:
-        raise InvalidInput(f"Storage cannot be at {url!r}.", cure="Give the path of a folder, or a file:// URL.")
+        cure = "Give the path of a folder, a file:// URL, or s3://BUCKET/PREFIX."
+        raise InvalidInput(f"Storage cannot be at {url!r}.", cure=cure)
     root = Path(unquote(parts.path) if parts.scheme else url)
     if not root.is_absolute():
         raise InvalidInput(f"The storage folder {url!r} is relative.", cure="Give an absolute path.")

@@ -24,7 +24,7 @@ class FolderStore:
     """Files in a local folder, which are read in place and never overwritten."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
         self._temporary = root / ".tmp"
         try:
             self._temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,8 +55,11 @@ class FolderStore:
     def exists(self, key: str, /) -> bool:
         return self._target(key).is_file()
 
+    def check(self) -> None:
+        """Do nothing: the folder was made when this object was."""
+
     def _target(self, key: str) -> Path:
-        return self._root.joinpath(*key.split("/"))
+        return self.root.joinpath(*key.split("/"))
 
     @contextmanager
     def _written(self, data: bytes | Path) -> Iterator[tuple[Path, str, int]]:

@@ -55,6 +55,16 @@ class Store(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Check that files can be written and read.
+
+        Raises:
+            InvalidInput: there is no such store.
+            Denied: this machine may not use it.
+            Unavailable: it does not answer.
+        """
+        ...
+
 
 def check_key(key: str) -> None:
     """Check that a key consists of slugs joined by `/`, so that it is a valid path that stays inside its folder.

@@ -7,6 +7,7 @@ nanoseconds.
 
 from sqlmodel import SQLModel
 
+from vlmhyperbench.db.tables.access import JoinTokenRow
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
 from vlmhyperbench.db.tables.placement import DrainRow, MemoryEstimateRow, MemoryPeakRow
@@ -35,6 +36,7 @@ __all__ = [
     "FactRow",
     "IdempotencyKeyRow",
     "JobRow",
+    "JoinTokenRow",
     "MeasureManifestRow",
     "MemoryEstimateRow",
     "MemoryPeakRow",

@@ -1,5 +1,6 @@
 """What repositories return: frozen copies of rows, with the names of the columns as fields."""
 
+from vlmhyperbench.db.views.access import JoinTokenView
 from vlmhyperbench.db.views.copying import View, view_of
 from vlmhyperbench.db.views.facts import (
     ChunkView,
@@ -33,6 +34,7 @@ __all__ = [
     "ExperimentView",
     "FactView",
     "JobView",
+    "JoinTokenView",
     "MeasureManifestView",
     "MemoryEstimateView",
     "MemoryPeakView",

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import StackLock
 from vlmhyperbench.local.supervisor.services import (
@@ -38,16 +39,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="vlmhyperbench-supervisor")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8760)
+    parser.add_argument("--listen", type=Listening.parse, default=None)
     parser.add_argument("--services", default="", help="comma-separated; all where none is named")
     parser.add_argument("--report-fd", type=int, default=None)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     services = [name for name in given.services.split(",") if name]
     report = _reporter(given.report_fd)
-    return serve(Home.default(), host=given.host, port=given.port, services=services, report=report)
+    return serve(
+        Home.default(), host=given.host, port=given.port, services=services, listening=given.listen, report=report
+    )
 
 
-def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), report: Report) -> int:
+def serve(
+    home: Home,
+    *,
+    host: str,
+    port: int,
+    services: Sequence[str] = (),
+    listening: Listening | None = None,
+    report: Report,
+) -> int:
     """Acquire the home's lock and run its stack; return the exit status."""
     os.umask(0o077)  # files are private to their owner, even in a folder that everybody may enter
     try:
@@ -59,7 +71,8 @@ def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), rep
             return ALREADY_RUNS
         try:
             stages = stages_of(services, _inference_services() if is_chosen(INFERENCE, services) else ())
-            asyncio.run(_serve(Stack(home, host=host, port=port, stages=stages, report=report)))
+            stack = Stack(home, host=host, port=port, stages=stages, listening=listening, report=report)
+            asyncio.run(_serve(stack))
         finally:
             lock.release()
     except VlmHyperBenchError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmhyperbench.errors import NotReady, Unavailable, VlmHyperBenchError
+from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.server import open_log
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import holder
@@ -63,6 +64,7 @@ def up(
     host: str,
     port: int,
     services: Sequence[str] = (),
+    listen: str | None = None,
     is_tied: bool = False,
     report: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> bool:
@@ -72,9 +74,11 @@ def up(
 
     Raises:
         Unavailable: it does not start.
-        InvalidInput: there is no such service.
+        InvalidInput: there is no such service, or the address is none.
     """
     check_names(services)
+    if listen is not None:
+        Listening.parse(listen)
     home.prepare()
     if is_up(home):
         _await_other(home)
@@ -82,6 +86,7 @@ def up(
     reading, writing = os.pipe()
     argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor", "--host", host, "--port", str(port)]
     argv += ["--report-fd", str(writing), "--services", ",".join(services)]
+    argv += ["--listen", listen] if listen is not None else []
     with open_log(home.log_of("supervisor")) as log:
         child = subprocess.Popen(
             tied(argv, death_signal=signal.SIGTERM) if is_tied else argv,
@@ -196,6 +201,8 @@ def _follow(lines: Iterable[str], report: Callable[[Mapping[str, str]], None], h
         message: dict[str, str] = json.loads(line)
         match message.get("event"):
             case "ready":
+                if "listening" in message:
+                    report(message)
                 return True
             case "already":
                 return False

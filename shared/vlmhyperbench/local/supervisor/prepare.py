@@ -1,16 +1,19 @@
-"""Migrate the database to the current schema and register the command line's key, in a short-lived child process."""
+"""Migrate the database, check the storage and register the command line's key, in a short-lived child process."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 
-from vlmhyperbench.db import api_keys, migrations
+from vlmhyperbench.addresses import S3
+from vlmhyperbench.db import api_keys, migrations, worker_role
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.runtime import storage_location
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.storage import open_storage
 
 PRINCIPAL = "local"
 
@@ -20,6 +23,11 @@ def main() -> int:
     try:
         settings = Settings.load()
         migrations.upgrade(settings.database_url.get_secret_value())
+        worker_url = settings.worker_database_url.get_secret_value()
+        if worker_url:
+            worker_role.ensure(settings.database_url.get_secret_value(), worker_url)
+        if settings.storage_url.startswith(S3):
+            open_storage(storage_location(settings)).check()
         asyncio.run(_register(settings))
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.local.certificates import Certificates
+from vlmhyperbench.local.listening import Listening
 
 _OURS = frozenset(
     {"VLMHB_DATABASE_URL", "VLMHB_REDIS_URL", "VLMHB_STORAGE_URL", "VLMHB_KEY_PEPPER", "VLMHB_API_KEY", "VLMHB_API_URL"}
 )
 """Settings that the embedded stack chooses, passed to services in a 0600 file instead of the environment."""
+_OURS_BEGIN = "VLMHB_STORAGE_S3__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,20 @@ _STAGES: tuple[tuple[Service, ...], ...] = (
 workers are in the last one."""
 NAMES = (*(service.name for stage in _STAGES for service in stage), INFERENCE)
 """What may be chosen; `inference` stands for all inference workers."""
+
+
+def services_for_other_machines(listening: Listening, certificates: Certificates) -> tuple[Service, ...]:
+    """Return what a stack runs besides its stages to be reached from other machines."""
+    api = {
+        "VLMHB_API_HOST": listening.host,
+        "VLMHB_API_PORT": str(listening.port),
+        "VLMHB_API_TLS_CERT": str(certificates.cert_file),
+        "VLMHB_API_TLS_KEY": str(certificates.key_file),
+    }
+    return (
+        Service(name="relay", module="vlmhyperbench.local.relay", env=listening.env),
+        Service(name="api-listening", module="vlmhyperbench_api", env=api),
+    )
 
 
 def inference_service(name: str, variables: Mapping[str, str]) -> Service:
@@ -86,6 +103,6 @@ def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name.upper().startswith("VLMHB_") and name.upper() not in _OURS
+        if name.upper().startswith("VLMHB_") and name.upper() not in _OURS and not name.upper().startswith(_OURS_BEGIN)
     }
     return inherited | {"VLMHB_HOME": home, "VLMHB_API_PORT": str(api_port), "PYTHONUNBUFFERED": "1"}

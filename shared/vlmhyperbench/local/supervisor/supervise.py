@@ -12,19 +12,28 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from urllib.parse import urlsplit
 
 import psutil
 
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
-from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench.local.certificates import Certificates
+from vlmhyperbench.local.listening import Listening
+from vlmhyperbench.local.postgres import DATABASE, WORKER_USER, Postgres
 from vlmhyperbench.local.server import EmbeddedServer, read_or_make_password, tail, write_private
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.servers import WatchedServer
-from vlmhyperbench.local.supervisor.services import Service, environment_of_services
+from vlmhyperbench.local.supervisor.services import (
+    Service,
+    environment_of_services,
+    services_for_other_machines,
+)
+from vlmhyperbench.local.supervisor.storing import check_own, chosen_storage
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
 from vlmhyperbench.local.valkey import Valkey
 from vlmhyperbench.settings import store
+from vlmhyperbench_sdk.types import JsonValue
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +57,18 @@ class Stack:
         host: str = "127.0.0.1",
         port: int = 8760,
         stages: Sequence[Sequence[Service]],
+        listening: Listening | None = None,
         report: Report,
     ) -> None:
         self._home = home
         self._host = host
         self._port = port
         self._report = report
+        self._listening = listening
+        self._certificates = Certificates(home.root / "tls")
         self._stages = stages
+        if listening is not None:
+            self._stages = (*stages, services_for_other_machines(listening, self._certificates))
         self._services: list[list[SupervisedService]] = []
         self._servers: list[WatchedServer] = []
         self._is_up = False
@@ -64,9 +78,13 @@ class Stack:
         """Start the stack, keep it running, and stop it.
 
         Raises:
+            Conflict: this home has joined the stack of another machine.
             Unavailable: the stack does not start; the started processes are stopped again.
         """
+        check_own(self._home)
         self._port = _choose_port(self._host, self._port)
+        if self._listening is not None:
+            self._prepare_listening(self._listening)
         failure: VlmHyperBenchError | None = None
         async with AsyncExitStack() as leaving:
             leaving.callback(self._home.processes_file.unlink, missing_ok=True)
@@ -94,7 +112,7 @@ class Stack:
         if not stop.is_set():
             self._is_up = True
             self._write_processes()
-            self._report({"event": "ready", "url": self.url})
+            self._report({"event": "ready", "url": self.url, **self._reached_at()})
             log.info("The stack is ready at %s.", self.url)
 
     @property
@@ -111,16 +129,37 @@ class Stack:
         await leaving.enter_async_context(_running(watched.watch()))
         return url
 
+    def _prepare_listening(self, listening: Listening) -> None:
+        for port in (listening.port, listening.postgres_port, listening.redis_port):
+            _choose_port(listening.host, port)
+        try:
+            self._certificates.prepare({listening.host, socket.gethostname()})
+        except OSError as error:
+            message = f"The certificates in {self._home.root / 'tls'} cannot be made: {error.strerror or error}."
+            raise Unavailable(message, cure="Correct the permissions of the folder, or free some space.") from error
+
+    def _reached_at(self) -> dict[str, str]:
+        """Return what other machines need to join."""
+        if self._listening is None:
+            return {}
+        return {"listening": self._listening.url, "ca_file": str(self._certificates.ca_file)}
+
     def _write_settings(self, database_url: str, redis_url: str) -> None:
-        values: dict[str, str | int] = {
+        values: dict[str, JsonValue] = {
             "database_url": database_url,
             "redis_url": redis_url,
             "allow_loopback_targets": True,
-            "storage_url": str(self._home.storage),
             "key_pepper": read_or_make_password(self._home.run / "pepper"),
             "api_host": self._host,
             "api_port": self._port,
+            **chosen_storage(self._home),
         }
+        if self._listening is not None:
+            password = read_or_make_password(self._home.run / "worker-password")
+            redis_password = urlsplit(redis_url).password or ""
+            values["worker_database_url"] = self._listening.postgres_url(WORKER_USER, password, DATABASE)
+            values["worker_redis_url"] = self._listening.redis_url(redis_password)
+            values["tls_ca_file"] = str(self._certificates.ca_file)
         store(self._home.root, values)
         if self._home.api_key() is None:
             write_private(self._home.api_key_file, f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}")

@@ -1,0 +1,80 @@
+"""Check once that a worker's machine reaches every part of its stack, so that what is missing is named at the start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import Redis
+from redis.exceptions import AuthenticationError, RedisError
+
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.errors import Damaged, Denied, Unavailable
+from vlmhyperbench.runtime import storage_location
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.storage import open_storage
+
+_ANSWER_S = 10.0
+
+
+async def check_reachable(settings: Settings, *, proof: tuple[str, str] | None = None) -> None:
+    """Check database, Redis and storage; `proof` is key and hash of a file that the stack has stored.
+
+    Raises:
+        Denied: a part refuses the account.
+        InvalidInput: there is no such bucket.
+        Unavailable: a part does not answer, or its certificate is not trusted.
+    """
+    database = Database(settings.database_url.get_secret_value(), name="check")
+    try:
+        with _named("database"):
+            await database.check()
+    finally:
+        await database.close()
+    await asyncio.to_thread(_ping, settings.redis_url.get_secret_value())
+    storage = await asyncio.to_thread(open_storage, storage_location(settings))
+    await asyncio.to_thread(storage.check)
+    if proof is not None:
+        try:
+            await storage.open(*proof)
+        except Damaged as error:
+            raise Unavailable(
+                f"This machine does not see the storage of the stack at {settings.storage_url}: {error.message}",
+                cure="Let the stack store in S3 (VLMHB_STORAGE_URL=s3://BUCKET), or mount its folder here at the same "
+                "path.",
+                code="storage_not_shared",
+            ) from error
+
+
+def _ping(url: str) -> None:
+    with _named("Redis"), Redis.from_url(url, socket_timeout=_ANSWER_S, socket_connect_timeout=_ANSWER_S) as client:
+        try:
+            client.ping()
+        except AuthenticationError as error:
+            raise Denied("Redis refuses the password.", cure="Join again with a new token.", code="redis") from error
+        except (RedisError, OSError) as error:
+            raise Unavailable(f"Redis is not available: {error}.") from error
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Add to an error what can be done about the connection of a part."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unavailable(error.message, cure=_cure(part, error.message), code=f"{part.lower()}_unreachable") from error
+
+
+def _cure(part: str, message: str) -> str:
+    lowered = message.lower()
+    if "certificate" in lowered or "verify failed" in lowered:
+        return (
+            "The server's certificate must be signed by the authority in VLMHB_TLS_CA_FILE and name the host of the "
+            "URL; check also the clock of this machine."
+        )
+    if "does not support ssl" in lowered or "wrong version number" in lowered or "ssl" in lowered:
+        return f"The {part} does not speak TLS at this address: correct its URL, or let it speak TLS."
+    if "password" in lowered or "role" in lowered:
+        return "Correct the account in the URL, or join again with a new token."
+    return f"Check the address of the {part}, and the firewall between the machines."

@@ -1,0 +1,86 @@
+"""A second machine: a network namespace with an address of its own, which can be cut off. It needs root."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_NOBODY = "02:00:00:00:00:01"
+"""Hardware address that no machine has."""
+_NUMBERS = itertools.count(os.getpid() % 200 * 10)
+
+
+def can_make_machines() -> bool:
+    """Return whether network namespaces can be made here."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    probe = f"vlmhb-probe-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", probe], check=False, capture_output=True)
+    subprocess.run(["ip", "netns", "delete", probe], check=False, capture_output=True)
+    return made.returncode == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A namespace and the cable to it."""
+
+    name: str
+    cable: str
+    near: str
+    """Address of this machine on the cable."""
+    far: str
+    """Address of the other one."""
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """Return the command that runs on the other machine."""
+        return ["ip", "netns", "exec", self.name, *command]
+
+    def cut_off(self) -> None:
+        """Lose every packet in both directions, and tell nobody: each side addresses its packets to no one."""
+        _ip("-n", self.name, "neigh", "replace", self.near, "lladdr", _NOBODY, "nud", "permanent", "dev", self._far_end)
+        _ip("neigh", "replace", self.far, "lladdr", _NOBODY, "nud", "permanent", "dev", self._near_end)
+
+    def connect(self) -> None:
+        """Let packets arrive again."""
+        _ip("-n", self.name, "neigh", "del", self.near, "dev", self._far_end)
+        _ip("neigh", "del", self.far, "dev", self._near_end)
+
+    @property
+    def _near_end(self) -> str:
+        return self.cable + "a"
+
+    @property
+    def _far_end(self) -> str:
+        return self.cable + "b"
+
+
+@contextmanager
+def other_machine() -> Iterator[Machine]:
+    """Make a machine and remove it when the block ends."""
+    number = next(_NUMBERS) % 4000
+    network = f"10.231.{number // 64}.{number % 64 * 4}"
+    first = network.rpartition(".")[0]
+    last = int(network.rpartition(".")[2])
+    machine = Machine(f"vlmhb-{number}", f"vlmhb{number}", f"{first}.{last + 1}", f"{first}.{last + 2}")
+    near, far = machine.cable + "a", machine.cable + "b"
+    _ip("netns", "add", machine.name)
+    try:
+        _ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", machine.name)
+        _ip("addr", "add", f"{machine.near}/30", "dev", near)
+        _ip("link", "set", near, "up")
+        _ip("-n", machine.name, "addr", "add", f"{machine.far}/30", "dev", far)
+        _ip("-n", machine.name, "link", "set", far, "up")
+        _ip("-n", machine.name, "link", "set", "lo", "up")
+        yield machine
+    finally:
+        subprocess.run(["ip", "link", "delete", near], check=False, capture_output=True)
+        subprocess.run(["ip", "netns", "delete", machine.name], check=False, capture_output=True)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
