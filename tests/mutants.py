@@ -183,6 +183,13 @@ MUTANTS = (
         tests=(PLACEMENT,),
     ),
     Mutant(
+        name="reservations: an engine that needs hardware is placed on a declared device",
+        file="domain/placement.py",
+        text="    if device.is_declared and device.is_accelerator and not need.is_simulated:",
+        replacement="    if device.is_declared and False:",
+        tests=(PLACEMENT,),
+    ),
+    Mutant(
         name="reservations: a drained worker gets jobs",
         file="domain/placement.py",
         text="    if worker.busy >= worker.slots or worker.drained is not None:",

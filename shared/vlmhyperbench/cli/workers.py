@@ -18,9 +18,6 @@ from vlmhyperbench.wire.placement import Drain, Plan, Scope
 from vlmhyperbench.wire.workers import Device, Worker
 
 app = App(name="workers", help="List, drain, resume and release workers; plan an experiment; make tokens to join.")
-    name="workers",
-    help="List, drain, resume and release workers; plan where an experiment would run; make tokens to join.",
-)
 app.command(join_tokens.app)
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.engine_room import EngineRoom
-from vlmhyperbench.db import claims, scheduling, workers
+from vlmhyperbench.db import capacity, claims, workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Failed
@@ -66,8 +66,8 @@ async def test_a_device_in_quarantine_is_not_free_and_cannot_be_reserved(room: E
     worker = await room.add_worker(devices=1)
     await quarantine(room, worker)
     async with room.database.transaction() as session:
-        shown = {found.id: found for found in await scheduling.workers(session, stale_s=30)}
-        assert [device.is_free for device in shown[worker].devices] == [False]
+        shown = {found.id: found for found in (await capacity.workers(session, stale_s=30)).live}
+        assert [device.is_usable for device in shown[worker].devices] == [False]
     with pytest.raises(Conflict):
         await room.assign(shard.id, worker, device=0)
     async with room.database.transaction() as session:
@@ -104,7 +104,8 @@ async def test_declared_workers_of_one_machine_are_placed_as_if_each_were_a_mach
     ground = Ground(machine="boot", cores=frozenset({0}))
     worker_ids = [await room.add_worker(ground=ground, is_declared=is_declared) for is_declared in (True, True, False)]
     async with room.database.transaction() as session:
-        shown = {worker.id: worker.ground for worker in await scheduling.workers(session, stale_s=30)}
+        live = (await capacity.workers(session, stale_s=30)).live
+        shown = {worker.id: worker.ground for worker in live}
         views = [await workers.get(session, worker_id) for worker_id in worker_ids]
     first, second, real = (shown[worker_id] for worker_id in worker_ids)
     assert first.is_apart_from(second)

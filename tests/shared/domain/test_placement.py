@@ -156,6 +156,30 @@ def test_a_job_that_fits_no_known_device_is_told_need_have_and_cure(wording: Wor
     assert why_unfit(timed(memory=memory), []) is None
 
 
+def test_only_simulated_engines_are_placed_on_declared_accelerators(wording: Wording) -> None:
+    gpu = replace(device_now(memory_bytes=100), is_declared=True)
+    declared, real = worker_now(queue="declared", devices=(gpu,)), worker_now(queue="real", devices=(device_now(),))
+    processor = worker_now(queue="processor", devices=(replace(gpu, is_accelerator=False),))
+    simulated = replace(timed(), is_simulated=True)
+    assert place(timed(), [declared]) is None
+    for need, worker in ((timed(), real), (timed(), processor), (simulated, declared), (timed(devices=0), declared)):
+        placement = place(need, [declared, worker])
+        assert placement is not None
+        assert placement.queue == worker.queue
+    assert why_unfit(simulated, [declared]) is None
+    assert why_unfit(timed(), [declared, real]) is None
+    reason = why_unfit(timed(), [declared])
+    assert reason is not None
+    wording(reason)
+    gib = 1024**3
+    small = worker_now(devices=(device_now(memory_bytes=50 * gib),))
+    huge = worker_now(devices=(replace(gpu, memory_bytes=100 * gib),))
+    needs_more = why_unfit(timed(memory=MemoryNeed(device_bytes=90 * gib)), [huge, small])
+    assert needs_more is not None
+    assert "50.0 GiB" in needs_more
+    assert "100" not in needs_more
+
+
 OTHER = UUID(int=9)
 
 
