@@ -87,8 +87,6 @@ def plan_on_paper(
                 waiting.remove(decision.job_id)
                 refused.append((by_id[decision.job_id].run, decision.message))
                 continue
-            if not isinstance(decision, Assign):
-                continue
             waiting.remove(decision.job_id)
             job = by_id[decision.job_id]
             is_known = is_exact and job.duration_s is not None
@@ -124,7 +122,7 @@ def _decisions(
     resident: Mapping[UUID, frozenset[str]],
     memory: Mapping[str, MemoryNeed],
     now_s: float,
-) -> Sequence[object]:
+) -> Sequence[Assign | Refuse]:
     load = {worker.id: replace(worker, resident=resident[worker.id]) for worker in workers}
     for run in running:
         load[run.placement.worker_id] = occupied(load[run.placement.worker_id], run.placement)
@@ -144,4 +142,5 @@ def _decisions(
         known=tuple(workers),
         memory=memory,
     )
-    return decide(window, unclaimed_s=1.0, unfit_s=0.0)
+    decisions = decide(window, unclaimed_s=1.0, unfit_s=0.0)  # nothing is assigned before, so none is taken back
+    return [decision for decision in decisions if isinstance(decision, Assign | Refuse)]

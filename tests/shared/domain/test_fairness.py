@@ -13,7 +13,7 @@ from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.placement import Inferring, WorkerNow, occupied
-from vlmhyperbench.domain.scheduling import Assign, Refuse, WaitingJob, Window, decide
+from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Assign, Refuse, WaitingJob, Window, decide
 from vlmhyperbench.domain.steps import StepKind
 
 HOLD_S = 120.0
@@ -80,6 +80,33 @@ def test_a_held_worker_leaves_the_others_open() -> None:
     [assigned] = decide(window, unclaimed_s=15)
     assert isinstance(assigned, Assign)
     assert (assigned.job_id, assigned.placement.queue) == (single.id, "b")
+
+
+def test_a_job_that_fits_only_a_worker_that_is_away_holds_nothing() -> None:
+    here = worker_now(slots=4, devices=(device_now(memory_bytes=50),))
+    away = worker_now(devices=(device_now(memory_bytes=200),))
+    large, small = job("large", waited_s=HOLD_S), job("small")
+    window = Window(
+        now=NOW, waiting=(large, small), workers=(here,), known=(here, away), memory=memory(large=100, small=10)
+    )
+    assert [decision.job_id for decision in decide(window, unclaimed_s=15)] == [small.id]
+
+
+def test_a_timed_job_does_not_keep_workers_from_jobs_that_ask_nothing() -> None:
+    here = Ground(machine="here")
+    worker = worker_now(devices=(device_now(),), ground=here)
+    score = WaitingJob(id=uuid4(), kind=StepKind.SCORE)
+    timed = job("timed", is_timed=True)
+    assert started(timed, score, workers=(worker, worker_now("evaluation", ground=here)), timed=10) == [
+        timed.id,
+        score.id,
+    ]
+
+
+def test_one_decision_assigns_a_bounded_number_of_jobs() -> None:
+    workers = tuple(worker_now(devices=(device_now(),), queue=f"{no:02}") for no in range(MAX_ASSIGNED + 4))
+    jobs = [job(f"t{no}") for no in range(MAX_ASSIGNED + 2)]
+    assert started(*jobs, workers=workers) == [waiting.id for waiting in jobs[:MAX_ASSIGNED]]
 
 
 def test_a_job_that_fits_no_known_device_is_refused_once_a_larger_one_had_time_to_register() -> None:

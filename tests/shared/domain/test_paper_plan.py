@@ -13,7 +13,7 @@ from vlmhyperbench.domain.steps import StepKind
 EXPERIMENT = UUID(int=5)
 
 
-def paper(target: str, seconds: float | None, *, is_timed: bool = True, devices: int = 1) -> PaperJob:
+def paper(target: str | None, seconds: float | None, *, is_timed: bool = True, devices: int = 1) -> PaperJob:
     job = WaitingJob(
         id=uuid4(),
         kind=StepKind.GENERATE,
@@ -22,7 +22,7 @@ def paper(target: str, seconds: float | None, *, is_timed: bool = True, devices:
         devices=devices,
         experiment_id=EXPERIMENT,
     )
-    return PaperJob(run=target, job=job, duration_s=seconds)
+    return PaperJob(run=target or "answers", job=job, duration_s=seconds)
 
 
 def needs(**sizes: int) -> dict[str, MemoryNeed]:
@@ -40,6 +40,11 @@ def test_timed_runs_follow_each_other_and_shared_ones_overlap() -> None:
     both = [paper(name, seconds, is_timed=False) for name, seconds in (("a", 10.0), ("b", 20.0))]
     shared = plan_on_paper(both, [worker], needs(a=40, b=40))
     assert shared.makespan_s == 20
+
+
+def test_what_has_no_target_is_planned_too() -> None:
+    plan = plan_on_paper([paper(None, 10, devices=0)], [worker_now(devices=(device_now(is_free=False),))], {})
+    assert [(placed.run, placed.ends_s) for placed in plan.placements] == [("answers", 10)]
 
 
 def test_times_after_an_unknown_duration_are_unknown() -> None:

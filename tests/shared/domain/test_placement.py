@@ -178,6 +178,9 @@ def test_only_simulated_engines_are_placed_on_declared_accelerators(wording: Wor
     assert needs_more is not None
     assert "50.0 GiB" in needs_more
     assert "100" not in needs_more
+    beyond = why_unfit(replace(simulated, memory=MemoryNeed(device_bytes=101)), [declared])
+    assert beyond is not None
+    assert "VLMHB_INVENTORY" not in beyond
 
 
 OTHER = UUID(int=9)
