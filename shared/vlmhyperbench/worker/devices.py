@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import psutil
-
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker import nvml
@@ -65,7 +63,7 @@ def devices_of_machine(settings: Settings) -> list[DeviceInfo]:
 
 def cpu_slots(count: int) -> list[DeviceInfo]:
     """Divide the processor of this machine into slots with equal shares of its memory."""
-    memory_bytes, node = int(psutil.virtual_memory().total) // count, platform.node()
+    memory_bytes, node = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // count, platform.node()
     return [
         DeviceInfo(
             no=no,
