@@ -80,6 +80,8 @@ docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of 
 	$(BIN)/python -m tests.architecture.backend_pages
 	$(BIN)/python -m tests.architecture.model_pages
 	$(BIN)/python -m tests.architecture.picture
+	$(BIN)/python -m tests.architecture.metric_table
+	$(BIN)/python -m tests.architecture.dashboards
 	$(BIN)/python -m vlmhyperbench.registry.schemas registries/schemas
 	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json
 

@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.monitoring.recording import count
 
 T = TypeVar("T")
 
@@ -229,6 +230,7 @@ class Bus:
         self._silent_until = time.monotonic() + _REST_S
         if not self._is_down:
             self._is_down = True
+            count("redis_outages_total")
             _LOG.warning("bus.away", reason=str(error) or type(error).__name__)
 
     def _answered(self) -> None:

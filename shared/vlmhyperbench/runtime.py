@@ -8,11 +8,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from vlmhyperbench.bus import Bus
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.errors import NotReady, VlmHyperBenchError
 from vlmhyperbench.logs import configure_logging
+from vlmhyperbench.monitoring.exporting import beating, exporting
+from vlmhyperbench.monitoring.tracing import tracing
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import Storage, StorageLocation, open_storage
 
@@ -22,7 +25,7 @@ CANNOT_START = 3
 
 @contextmanager
 def service(name: str, about: str | None) -> Iterator[Settings]:
-    """Handle `--help`, configure logging and load the settings; the `with` body is the service.
+    """Handle `--help`, configure logging, load the settings, and open what operators watch; the body is the service.
 
     A service takes no arguments: its settings are environment variables. An error that its operator can fix ends the
     process with a message and exit code 3, whether it occurs at start-up or later.
@@ -38,7 +41,12 @@ def service(name: str, about: str | None) -> Iterator[Settings]:
     ).parse_args()
     configure_logging(name)
     try:
-        yield Settings.load()
+        settings = Settings.load()
+        with (
+            exporting(settings.metrics_host, settings.metrics_port),
+            tracing(name, settings.otlp_endpoint, version=version("vlmhyperbench")),
+        ):
+            yield settings
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)
         sys.exit(CANNOT_START)
@@ -84,7 +92,8 @@ async def open_runtime(settings: Settings, *, name: str = "vlmhyperbench") -> As
     database = Database(database_url, statement_timeout_s=settings.timers.statement_timeout_s, name=name)
     bus = Bus(redis_url)
     try:
-        yield Runtime(settings=settings, database=database, bus=bus, storage=storage)
+        async with beating():
+            yield Runtime(settings=settings, database=database, bus=bus, storage=storage)
     finally:
         await bus.close()
         await database.close()

@@ -216,6 +216,15 @@ class Settings(BaseSettings):
     """Jobs that an inference worker takes at a time if their speed does not count (`shares_device`) and they fit."""
     memory_margin: float = Field(default=1.2, ge=1, le=10)
     """Factor of an adapter's estimate of memory, for what it does not count; what was measured needs less."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Port of this process's own metrics and liveness (`/metrics`, `/healthz`); 0: none. The embedded stack counts up
+    from it, one port for each of its services."""
+    metrics_host: str = "0.0.0.0"  # noqa: S104 - a monitoring server is on another machine, and nothing secret is served
+    """Address on which they are served."""
+    otlp_endpoint: str = Field(
+        default="", validation_alias=AliasChoices("VLMHB_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint")
+    )
+    """URL of an OTLP receiver (HTTP, protobuf) to which the spans of runs are sent; empty: none are made."""
     timers: Timers = Timers()
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from uuid import UUID
 from vlmhyperbench.bus import ProgressMade, StreamAdvanced
 from vlmhyperbench.db import runs, tallies, waits
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.monitoring.recording import set_gauge
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.live import Progress
 from vlmhyperbench_api.presenting import progress_of
@@ -56,6 +57,7 @@ class Feed:
         self._runtime = runtime
         self._poll_s = poll_s
         self._followers: dict[UUID, set[Follower]] = {}
+        self._following = 0
         self._heard_at = 0.0
         self._shown: dict[UUID, int] = {}
         self._waits: dict[UUID, str] = {}
@@ -69,9 +71,13 @@ class Feed:
     @contextmanager
     def following(self, follower: Follower) -> Iterator[None]:
         """Remove a follower from its streams when the block, and with it the connection, ends."""
+        self._following += 1
+        set_gauge("live_connections", self._following)
         try:
             yield
         finally:
+            self._following -= 1
+            set_gauge("live_connections", self._following)
             for stream in follower.sent:
                 self._leave(stream, follower)
 

@@ -29,6 +29,7 @@ from vlmhyperbench_api import (
     joining,
     live,
     manifests,
+    metrics,
     pages,
     plans,
     registry,
@@ -45,6 +46,7 @@ from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.security import check_policies
+from vlmhyperbench_api.watching import Watching
 
 PREFIX = "/api/v1"
 _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
@@ -88,13 +90,14 @@ def create_app(settings: Settings) -> FastAPI:
             )
             app.state.feed = Feed(runtime)
             app.state.attempts = Attempts()
+            app.state.metrics = metrics.PlatformMetrics(runtime)
             app.state.answer_files = AnswerFiles(runtime.storage)
             async with asyncio.TaskGroup() as group:
                 hearing = group.create_task(app.state.feed.run())
                 yield
                 hearing.cancel()
 
-    check_policies((*_ROUTERS, pages.router))
+    check_policies((*_ROUTERS, metrics.router, pages.router))
     app = FastAPI(
         title="VLMHyperBench",
         version=version("vlmhyperbench-api"),
@@ -107,11 +110,13 @@ def create_app(settings: Settings) -> FastAPI:
     )
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
+    app.include_router(metrics.router)
     app.include_router(pages.router)
     errors.install(app)
     app.add_middleware(
         Limits, body_s=settings.timers.request_s, larger={f"{PREFIX}{answers.router.prefix}": MAX_ANSWERS_BYTES}
     )
+    app.add_middleware(Watching)
     return app
 
 

@@ -88,7 +88,7 @@ async def authenticate(connection: HTTPConnection) -> Principal:
         Unauthorised: the key is missing, unknown, revoked or expired.
     """
     runtime = runtime_of(connection)
-    key = connection.headers.get("x-api-key", "")
+    key = key_of(connection)
     prefix = prefix_of(key)
     stored_key = None
     if prefix is not None:
@@ -99,6 +99,12 @@ async def authenticate(connection: HTTPConnection) -> Principal:
     if stored_key is None or not is_right:
         raise Unauthorised("The API key is missing or not valid.", cure="Send a valid key in the header X-API-Key.")
     return Principal(name=stored_key.principal, project_id=stored_key.project_id, scopes=frozenset(stored_key.scopes))
+
+
+def key_of(connection: HTTPConnection) -> str:
+    """Return the key of a request; programs that cannot send a header of another name send it as a bearer token."""
+    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+    return connection.headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
 
 
 def check_policies(routers: Iterable[APIRouter]) -> None:

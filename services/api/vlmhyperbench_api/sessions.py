@@ -22,7 +22,7 @@ from vlmhyperbench.wire.tickets import BrowserTicket
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RuntimeOf, runtime_of
 from vlmhyperbench_api.errors import Unauthorised
-from vlmhyperbench_api.security import Policy, Principal, requires
+from vlmhyperbench_api.security import Policy, Principal, key_of, requires
 
 router = APIRouter(prefix="/tickets", tags=["browser"], route_class=StrictRoute)
 
@@ -55,7 +55,7 @@ async def create_ticket(
     connection: HTTPConnection, runtime: RuntimeOf, principal: Annotated[Principal, requires("run:read")]
 ) -> BrowserTicket:
     """Create a one-time URL, valid for ten minutes, that opens the stack's web page in one browser."""
-    prefix = prefix_of(connection.headers["x-api-key"]) or ""
+    prefix = prefix_of(key_of(connection)) or ""
     async with runtime.database.transaction() as session:
         key = await api_keys.valid(session, prefix)
     if key is None or not runtime.settings.key_pepper.get_secret_value():

@@ -18,6 +18,8 @@ from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.monitoring.recording import counted
+from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import Hosts, host_of
 from vlmhyperbench.summaries.manifest import METRICS
@@ -72,7 +74,8 @@ async def _score(job: ClaimedJob, run: RunView, spec: RunSpec, hosts: Hosts) -> 
             host=host_of(metric, hosts),
             rows=scored,
         )
-        stored = await reuse(job, source, known) or await measure(job, source, no=no)
+        with span("metric", {"metric": metric.name}), counted("evaluations_total"):
+            stored = await reuse(job, source, known) or await measure(job, source, no=no)
         evaluation = identify(
             spec,
             metric=metric,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import TargetRefused
+from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.cost import record_cost, sending
@@ -66,7 +67,8 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
 async def _generate(
     job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room
 ) -> Outcome:
-    serving = await bring_up(job, work, bench, watch, folder, room)
+    with span("bring up target"):
+        serving = await bring_up(job, work, bench, watch, folder, room)
     if serving is None:
         return Preempted(reason=NEEDS_MORE_MEMORY)
     work = await reuse_rows(job, work, serving.engine)
@@ -75,7 +77,8 @@ async def _generate(
     if job.interruption is not None:
         return job.interruption
     async with sending(job, bench.ground) as neighbours:
-        await probe(job, work, serving, bench.standby)
+        with span("probe"):
+            await probe(job, work, serving, bench.standby)
         if job.interruption is not None:
             return job.interruption
         async with bench.standby.lend() as process:
@@ -84,7 +87,9 @@ async def _generate(
                 await write_unreadable(job, work, sink, phase=load.phases.measured)
             if not load.phases.requests:
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
-            driven = await drive(job, load, sink, watch)
+            # One span for all requests: one for each would take time from the loop that is measured.
+            with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
+                driven = await drive(job, load, sink, watch)
             await record_cost(job, driven, watch, neighbours)
             await record_peak(job, room, watch, serving.memory_before_bytes)
             return await _close(job, work, load, sink, driven)

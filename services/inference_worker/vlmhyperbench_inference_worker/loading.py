@@ -22,6 +22,8 @@ from vlmhyperbench.environments.targets import PreparedTarget, prepared_target
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger, hide
+from vlmhyperbench.monitoring.recording import counted
+from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
@@ -67,7 +69,8 @@ async def bring_up(
     cache = open_cache(job.settings)
     if isinstance(target, ModelTarget):
         check_declared(target, bench.devices)
-        await bring_weights(job, target, cache)
+        with span("bring weights"):
+            await bring_weights(job, target, cache)
     if await needs_more(job, target, room, cache):
         return None
     wanted = WantedTarget(
@@ -85,7 +88,11 @@ async def bring_up(
             if ready.rented is not None and isinstance(target, ModelTarget):
                 await send_weights(job, target, cache, ready)
             options, start_ns = _gateway_options(job.context, ready, folder.engine_log), time.monotonic_ns()
-            with job.extended_stall_limit(load_timeout_s):
+            with (
+                job.extended_stall_limit(load_timeout_s),
+                span("start engine"),
+                counted("target_loads_total", duration="target_load_duration_seconds"),
+            ):
                 serving = await bench.fleet.acquire(
                     wanted, options, room, job.claim_id, wanted_next=partial(_wanted_next, job)
                 )

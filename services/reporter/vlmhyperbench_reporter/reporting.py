@@ -16,6 +16,7 @@ from vlmhyperbench.domain.states import experiment_state
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.events import EventType
+from vlmhyperbench.monitoring.recording import count
 from vlmhyperbench.scoring.metrics import is_combined_apart
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -49,6 +50,7 @@ async def handle_report(job: ClaimedJob) -> Outcome:
     await job.progress(done=2, total=_STEPS)
     stored = await asyncio.to_thread(_store, job, files)
     await _commit(job, list(zip(files, stored, strict=True)), draft.headline, failed)
+    count("reports_total")
     await job.progress(done=_STEPS, total=_STEPS)
     return Complete(data={"files": [file.name for file in files]})
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable
 from uuid import UUID, uuid4
 
-from vlmhyperbench.db import advancing, finishing, scheduling
+from vlmhyperbench.db import advancing, finishing, scheduling, traces
 from vlmhyperbench.db.owners import Mark, lock_experiment, lock_run
 from vlmhyperbench.domain.scheduling import Assign, Decision, Refuse, Requeue, Ring
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.monitoring.recording import count
+from vlmhyperbench.monitoring.tracing import is_tracing, record, record_below
 from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import Runtime
 
@@ -38,10 +41,19 @@ class Effects:
                 owner = await lock(session, job.owner_id, skip_locked=True)
                 if owner is None:
                     continue
+                lost = await traces.open_claim(session, job.job_id)
                 draw = random.random()  # noqa: S311 - spreads retries only
                 finished = await finishing.expire(session, owner, job.job_id, grace_s=grace_s, draw=draw)
             if finished is not None:
-                _LOG.warning("job.lease_expired", job_id=str(job.job_id), state=finished.state)
+                kind = "unknown" if lost is None else lost.kind
+                count("leases_reaped_total", kind=kind)
+                if lost is not None:
+                    record(f"job {kind}", lost.context, start_ns=lost.start_ns, error=finishing.LEASE_EXPIRED)
+                owner_name = "experiment_id" if job.is_of_experiment else "run_id"
+                names = {owner_name: str(job.owner_id), "job_id": str(job.job_id)}
+                _LOG.warning(
+                    "job.lease_expired", **names, trace_id=lost and lost.context.trace_id, state=finished.state
+                )
                 self._note(finished.mark)
 
     async def advance(self) -> None:
@@ -51,18 +63,19 @@ class Effects:
         for run_id in runs:
             async with self._runtime.database.transaction() as session:
                 mark = await advancing.advance_run(session, run_id)
-            self._note(mark)
+            await self._ended(run_id, mark)
         async with self._runtime.database.transaction() as session:
             experiments = await advancing.experiments_to_advance(session, limit=RUNS)
         for experiment_id in experiments:
             async with self._runtime.database.transaction() as session:
                 mark = await advancing.advance_experiment(session, experiment_id)
-            self._note(mark)
+            await self._ended(experiment_id, mark)
 
     async def apply(self, decisions: Iterable[Decision]) -> None:
         """Write the decisions, then ring; a decision that is outdated by now has no effect."""
         rings: list[tuple[str, UUID]] = []
         for decision in decisions:
+            count("scheduler_decisions_total", decision=type(decision).__name__.lower())
             match decision:
                 case Assign():
                     if await self._assign(decision):
@@ -86,13 +99,30 @@ class Effects:
             await self._runtime.bus.publish(stream_id, seq)
 
     async def _assign(self, decision: Assign) -> bool:
+        begun_ns = time.time_ns()
         try:
             async with self._runtime.database.transaction() as session:
                 mark = await scheduling.assign(session, decision.job_id, decision.placement, attempt_id=uuid4())
+                owner = await traces.of_job(session, decision.job_id) if is_tracing() else None
         except Conflict:
             return False
+        if mark is not None and owner is not None:
+            record_below(owner, "assign", start_ns=begun_ns, attributes={"job_id": str(decision.job_id)})
         self._note(mark)
         return mark is not None
+
+    async def _ended(self, owner_id: UUID, mark: Mark | None) -> None:
+        """Export the span of a run or an experiment that this tick has ended, from its submission to now."""
+        self._note(mark)
+        if mark is None or not is_tracing():
+            return
+        async with self._runtime.database.transaction() as session:
+            ended = await traces.ended(session, owner_id)
+        if ended is not None:
+            error = ended.state if ended.state in {"FAILED", "CANCELLED"} else None
+            attributes = {f"{ended.name}_id": str(owner_id), "state": ended.state}
+            span = {"start_ns": ended.start_ns, "end_ns": ended.end_ns}
+            record(ended.name, ended.context, **span, attributes=attributes, error=error)
 
     def _note(self, mark: Mark | None) -> None:
         if mark is not None:

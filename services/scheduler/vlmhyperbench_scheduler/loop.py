@@ -10,6 +10,7 @@ from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Assign, decide
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.monitoring.recording import observe, set_gauge
 from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_scheduler import window
@@ -58,12 +59,16 @@ class Loop:
                 self._reaps_from = self._clock() + self._timers.no_reap_s
                 _LOG.info("scheduler.leads", reaps_in_s=self._timers.no_reap_s)
             self._is_leading, self._is_away = leads, False
+            set_gauge("scheduler_leads", int(leads))
             if leads:
+                begun = time.perf_counter()
                 await self.tick(is_reaping=self._clock() >= self._reaps_from)
+                observe("scheduler_tick_duration_seconds", time.perf_counter() - begun)
         except Unavailable as error:
             if not self._is_away:
                 _LOG.warning("scheduler.database_away", reason=str(error))
             self._is_away = True
+            set_gauge("scheduler_leads", 0)
             return False
         return leads
 

@@ -12,6 +12,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.platform import platform_lines, read_numbers
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.supervisor import control
@@ -77,11 +78,13 @@ def status(*, output: OutputFlags = TEXT) -> int:
     stack = control.status(home)
     workers = _inference_workers(home) if stack.is_up else []
     drained = _drained(home) if stack.is_up else []
+    numbers = read_numbers(home) if stack.is_up else []
     problems = [*_quarantined(workers), *_problems()]
     if output.json:
         shown: dict[str, object] = {
             "workers": [worker.model_dump(mode="json") for worker in workers],
             "drained": [drain.model_dump(mode="json") for drain in drained],
+            "numbers": [asdict(number) for number in numbers],
         }
         emit("stack", {**_with_page(home), **shown}, warnings=problems)
         return exits.OK if stack.is_up else exits.SETUP
@@ -97,6 +100,8 @@ def status(*, output: OutputFlags = TEXT) -> int:
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
     total_bytes = sum(process.pss_bytes or 0 for process in stack.processes)
     say(f"total memory (proportional set size): {_mebibytes(total_bytes)}")
+    for line in platform_lines(numbers):
+        say(line)
     if workers:
         table(["worker", "device", "name", "memory", "state"], _device_rows(workers), right=["memory"])
     for drain in drained:

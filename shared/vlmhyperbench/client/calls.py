@@ -54,6 +54,7 @@ class Call(Generic[T]):
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     good: tuple[int, ...] = (200, 201)
+    prefix: str = "/api/v1"
 
     def answer(self, status: int, body: bytes) -> T:
         """Parse a response.
@@ -317,6 +318,11 @@ def get_image(run_id: Id, sha256: str) -> Call[bytes]:
 def get_report(scope_id: Id) -> Call[Report]:
     """Return the newest report of a run or experiment."""
     return _get(f"/reports/{_id(scope_id)}", Report)
+
+
+def metrics() -> Call[str]:
+    """Read the numbers of the whole platform, as the text that Prometheus reads."""
+    return Call(method="GET", path="/metrics", prefix="", read=bytes.decode)
 
 
 def create_ticket() -> Call[BrowserTicket]:

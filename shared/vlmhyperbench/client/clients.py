@@ -35,7 +35,6 @@ from vlmhyperbench.errors import Unavailable
 
 T = TypeVar("T")
 
-_PREFIX = "/api/v1"
 _PAUSES_S = (0.2, 0.5, 1.0, None)
 """Pauses between the attempts of a call; None after the last attempt."""
 GIVE_UP_S = 60.0
@@ -119,6 +118,7 @@ class Api(Resource):
     image = Now(calls.get_image)
     report = Now(calls.get_report)
     browser_ticket = Now(calls.create_ticket)
+    metrics = Now(calls.metrics)
 
 
 class AsyncApi(AsyncResource):
@@ -146,6 +146,7 @@ class AsyncApi(AsyncResource):
     image = Later(calls.get_image)
     report = Later(calls.get_report)
     browser_ticket = Later(calls.create_ticket)
+    metrics = Later(calls.metrics)
 
 
 class Client(Api):
@@ -176,7 +177,7 @@ class Client(Api):
         """
         for pause in _PAUSES_S:
             try:
-                response = self._http.request(call.method, _PREFIX + call.path, **_request(call))
+                response = self._http.request(call.method, call.prefix + call.path, **_request(call))
                 break
             except httpx2.TransportError as error:
                 if pause is None:
@@ -281,7 +282,7 @@ class AsyncClient(AsyncApi):
         """
         for pause in _PAUSES_S:
             try:
-                response = await self._http.request(call.method, _PREFIX + call.path, **_request(call))
+                response = await self._http.request(call.method, call.prefix + call.path, **_request(call))
                 break
             except httpx2.TransportError as error:
                 if pause is None:

@@ -14,6 +14,7 @@ from vlmhyperbench.db.tables import ExperimentRow, RunRow
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.states import ExperimentState
 from vlmhyperbench.events import EventType
+from vlmhyperbench.monitoring.trace_context import incoming
 from vlmhyperbench_sdk.types import JsonObject
 
 _EXPERIMENT = table_of(ExperimentRow)
@@ -42,6 +43,7 @@ async def add(
             spec_digest=spec_digest,
             state=ExperimentState.OPEN.value,
             event_seq=0,
+            traceparent=incoming.get(),
         )
     )
     await events.append(

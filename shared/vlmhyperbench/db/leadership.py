@@ -12,7 +12,7 @@ from sqlalchemy.engine import make_url
 from vlmhyperbench.db.engine import KEPT_ALIVE
 from vlmhyperbench.errors import Unavailable
 
-_KEY = 0x766C6D6862  # "vlmhb"
+LEADER_KEY = 0x766C6D6862  # "vlmhb"
 _ANSWER_S = 5.0
 _UNLOCK_S = 1.0
 
@@ -41,7 +41,7 @@ class Leadership:
                 if self._is_held:
                     await self._connection.execute("SELECT 1")
                 else:
-                    answer = await self._connection.execute("SELECT pg_try_advisory_lock(%s)", (_KEY,))
+                    answer = await self._connection.execute("SELECT pg_try_advisory_lock(%s)", (LEADER_KEY,))
                     row = await answer.fetchone()
                     self._is_held = row is not None and bool(row[0])
         except (psycopg.Error, TimeoutError, OSError) as error:
@@ -58,5 +58,5 @@ class Leadership:
         with suppress(psycopg.Error, TimeoutError, OSError):
             async with asyncio.timeout(_UNLOCK_S):
                 if is_held and not connection.broken:
-                    await connection.execute("SELECT pg_advisory_unlock(%s)", (_KEY,))
+                    await connection.execute("SELECT pg_advisory_unlock(%s)", (LEADER_KEY,))
         await connection.close()

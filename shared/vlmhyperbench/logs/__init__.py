@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, MutableMapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, cast
+from uuid import UUID
 
 from vlmhyperbench.logs.masking import SecretMasker, StreamMasker
 from vlmhyperbench_sdk.gateway import SECRET_MASK
@@ -19,7 +20,16 @@ from vlmhyperbench_sdk.gateway import SECRET_MASK
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger
 
-__all__ = ["SecretMasker", "StreamMasker", "configure_logging", "get_logger", "hide", "process_masker", "unhide"]
+__all__ = [
+    "SecretMasker",
+    "StreamMasker",
+    "bind",
+    "configure_logging",
+    "get_logger",
+    "hide",
+    "process_masker",
+    "unhide",
+]
 
 Form = Literal["json", "console", "auto"]
 
@@ -83,6 +93,15 @@ def get_logger(name: str) -> FilteringBoundLogger:
     import structlog  # see configure_logging
 
     return cast("FilteringBoundLogger", structlog.get_logger(name))
+
+
+def bind(*, run: UUID | None, experiment: UUID | None, job: UUID, trace_id: str) -> None:
+    """Name the job, its run or experiment and its trace in every line of this task, and of the tasks that it starts."""
+    import structlog  # see configure_logging
+
+    names = {"run_id": run, "experiment_id": experiment, "job_id": job}
+    known = {name: str(value) for name, value in names.items() if value is not None}
+    structlog.contextvars.bind_contextvars(**known, trace_id=trace_id)
 
 
 def hide(secrets: Iterable[str]) -> None:

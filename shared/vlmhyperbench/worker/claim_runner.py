@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from vlmhyperbench.db import claims, finishing, runs
+from vlmhyperbench.db.views import JobView
 from vlmhyperbench.domain.graph import STOPPABLE
 from vlmhyperbench.domain.outcomes import Cancelled, Failed, Outcome, Preempted, cause_of, outcome_of
 from vlmhyperbench.domain.stalling import stall_limit_s
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import STORAGE_FULL, InvalidInput, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, process_masker
+from vlmhyperbench.monitoring.recording import count, observe
+from vlmhyperbench.monitoring.trace_context import span_id_of
+from vlmhyperbench.monitoring.tracing import record_below, span
 from vlmhyperbench.worker.children import STALLED
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
@@ -54,11 +58,28 @@ class ClaimRunner:
         self._timers = job.settings.timers
         self._renewed_at = sent_at
         self._work: asyncio.Task[Outcome | None] | None = None
+        self._outcome_name = "fenced"
         self._verdict: Outcome | None = None
         """The outcome if this runner cancels the handler."""
 
     async def run(self) -> finishing.Finished | None:
         """Run the claim to its end and return the job's new state; None if the claim is lost, so nothing is written."""
+        begun, begun_ns, kind = time.monotonic(), time.time_ns(), self.job.job.kind
+        if self.job.trace is not None:
+            since_ns = _waiting_since_ns(self.job.job)
+            record_below(self.job.trace, f"wait {kind}", start_ns=min(since_ns, begun_ns))
+        attributes: dict[str, str | int] = {
+            "job_id": str(self.job.job.id),
+            "claim_id": str(self.job.claim_id),
+            "attempt": self.job.job.attempts,
+        }
+        with span(f"job {kind}", attributes, parent=self.job.trace, span_id=span_id_of(self.job.claim_id)):
+            finished = await self._run()
+        count("jobs_finished_total", kind=kind, outcome="fenced" if finished is None else self._outcome_name)
+        observe("job_duration_seconds", time.monotonic() - begun, kind=kind)
+        return finished
+
+    async def _run(self) -> finishing.Finished | None:
         async with asyncio.TaskGroup() as group:
             self._work = group.create_task(self._handle())
             lease = group.create_task(self._keep_lease())
@@ -111,7 +132,7 @@ class ClaimRunner:
         outcome = outcome_of(error)
         if isinstance(outcome, Failed):
             outcome = replace(outcome, message=process_masker.mask(outcome.message))
-        names = {"job_id": str(self.job.job.id), "kind": self.job.job.kind}
+        names = {"kind": self.job.job.kind}
         if outcome is None:
             self.job.fenced.set()
         elif isinstance(outcome, Failed) and not self.job.cancelled.is_set():
@@ -131,15 +152,17 @@ class ClaimRunner:
             sent_at = time.monotonic()
             left_s = self._renewed_at + timers.self_fence_s - sent_at
             if left_s <= 0:
-                return self._fence("the lease was not renewed in time")
+                return self._fence("the lease was not renewed in time", "not_renewed")
             try:
                 async with asyncio.timeout(min(timers.statement_timeout_s, left_s)):
                     renewed = await self._renew()
             except (Unavailable, TimeoutError):
+                count("lease_renewals_total", result="unavailable")
                 pause_s = min(RETRY_S, timers.heartbeat_s / 4)
                 continue
+            count("lease_renewals_total", result="lost" if renewed is None else "renewed")
             if renewed is None:
-                return self._fence("the claim is lost")
+                return self._fence("the claim is lost", "claim_lost")
             self._renewed_at = sent_at
             pause_s = usual_s
             if renewed.is_cancelled:
@@ -155,8 +178,9 @@ class ClaimRunner:
                 session, job_id=self.job.job.id, claim_id=self.job.claim_id, lease_s=self._timers.lease_s
             )
 
-    def _fence(self, why: str) -> None:
-        _LOG.warning("job.fenced", job_id=str(self.job.job.id), claim_id=str(self.job.claim_id), reason=why)
+    def _fence(self, why: str, reason: str) -> None:
+        count("fenced_total", reason=reason)
+        _LOG.warning("job.fenced", claim_id=str(self.job.claim_id), reason=why)
         self.job.fenced.set()
         self._end_with(None)
 
@@ -196,6 +220,7 @@ class ClaimRunner:
 
     async def _finish(self, outcome: Outcome | Cancelled) -> finishing.Finished | None:
         """Write the outcome, with further tries while the database is not available, until the lease is lost."""
+        self._outcome_name = type(outcome).__name__.lower()
         draw = random.random()  # noqa: S311 - spreads retries only
         while not self.job.fenced.is_set():
             with suppress(Unavailable):
@@ -205,6 +230,12 @@ class ClaimRunner:
                     )
             await asyncio.sleep(RETRY_S)
         return None
+
+
+def _waiting_since_ns(job: JobView) -> int:
+    """Return since when a job waited: its creation, or its assignment for a further try, which has no known begin."""
+    since = job.assigned_at if job.attempts > 1 and job.assigned_at is not None else job.created_at
+    return round(since.timestamp() * 1e9)
 
 
 def _is_full(folder: Path) -> bool:

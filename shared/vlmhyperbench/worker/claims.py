@@ -20,6 +20,9 @@ from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.monitoring.recording import count
+from vlmhyperbench.monitoring.trace_context import TraceContext
+from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
@@ -89,9 +92,19 @@ class ClaimedJob:
     chunk and returns `Preempted`.
     """
 
-    def __init__(self, job: JobView, *, claim_id: UUID, context: WorkerContext, cpu: CpuChildren) -> None:
+    def __init__(
+        self,
+        job: JobView,
+        *,
+        claim_id: UUID,
+        context: WorkerContext,
+        cpu: CpuChildren,
+        trace: TraceContext | None = None,
+    ) -> None:
         self.job = job
         self.claim_id = claim_id
+        self.trace = trace
+        """The span of the run or experiment; None: no span is made."""
         self.context = context
         self.runtime = context.runtime
         self.settings = context.settings
@@ -123,7 +136,7 @@ class ClaimedJob:
         """Extend the stall limit by `limit_s`, and yield what logs and publishes the steps of a preparation."""
 
         async def tell(step: PreparationStep, packages: int | None) -> None:
-            _LOG.info(stage, job_id=str(self.job.id), step=step, packages=packages)
+            _LOG.info(stage, step=step, packages=packages)
             await self.announce(f"{stage}: {step}", done=0, total=packages)
 
         with self.extended_stall_limit(limit_s):
@@ -185,6 +198,7 @@ class ClaimedJob:
             self.committed_at = time.monotonic()
             if appended.cancel_requested:
                 self.cancelled.set()
+            count("samples_written_total", len(rows))
             return appended
 
     @asynccontextmanager
@@ -335,6 +349,10 @@ class ClaimedJob:
             Unavailable: the child died, for example because it ran out of memory, or exceeded the time limit.
             Conflict: the run was cancelled; a handler does not catch it.
         """
+        with span("compute", {"function": getattr(function, "__name__", "function")}):
+            return await self._run_cpu(function, *args, **kwargs)
+
+    async def _run_cpu(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         work = asyncio.ensure_future(self._cpu.run(function, *args, **kwargs))
         stop = asyncio.ensure_future(self.cancelled.wait())
         try:
@@ -348,6 +366,7 @@ class ClaimedJob:
             await asyncio.gather(work, stop, return_exceptions=True)
 
     def _fenced(self) -> Fenced:
+        count("fenced_total", reason="write_refused")
         return Fenced(f"The claim {self.claim_id} on the job {self.job.id} is lost.")
 
 

@@ -19,6 +19,7 @@ from typing import Self
 import httpx2
 
 from vlmhyperbench.environments.base import GATEWAY_VARIABLES
+from vlmhyperbench.monitoring.recording import counted
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineEnvironment, EngineIdentity, LoadRequest, ModelStatus
@@ -120,9 +121,10 @@ class GatewayClient:
             Unavailable: the engine did not start.
         """
         try:
-            answer = await self._http.post(
-                "/v1/model/load", json=asdict(request), timeout=request.load_timeout_s + CONTROL_TIMEOUT_S
-            )
+            with counted("gateway_requests_total", call="load"):
+                answer = await self._http.post(
+                    "/v1/model/load", json=asdict(request), timeout=request.load_timeout_s + CONTROL_TIMEOUT_S
+                )
         except httpx2.HTTPError as error:
             raise Unavailable(
                 f"The gateway did not answer the request to load {request.model!r}: {error!r}."
@@ -141,7 +143,8 @@ class GatewayClient:
             Unavailable: the gateway does not answer.
         """
         try:
-            answer = await self._http.get("/v1/model/status")
+            with counted("gateway_requests_total", call="status"):
+                answer = await self._http.get("/v1/model/status")
             answer.raise_for_status()
             return _parse_status(answer)
         except (httpx2.HTTPError, ValueError) as error:
@@ -150,7 +153,7 @@ class GatewayClient:
     async def close(self) -> None:
         """Unload the model and end the process; after an interruption it may be called again."""
         if self.is_running and not self._http.is_closed:
-            with suppress(httpx2.HTTPError):  # the process is ended below in any case
+            with suppress(httpx2.HTTPError), counted("gateway_requests_total", call="unload"):  # it is ended below
                 await self._http.post("/v1/model/unload")
         await self._http.aclose()
         await self._child.stop()

@@ -18,12 +18,14 @@ from importlib.metadata import distributions, version
 from typing import Literal, TypeAlias
 from uuid import UUID, uuid4
 
-from vlmhyperbench.db import claims, finishing, workers
+from vlmhyperbench.db import claims, finishing, traces, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.errors import Unavailable
-from vlmhyperbench.logs import get_logger
+from vlmhyperbench.logs import bind, get_logger
+from vlmhyperbench.monitoring.recording import count, set_gauge
+from vlmhyperbench.monitoring.tracing import record
 from vlmhyperbench.queues.contracts import queue_of
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
@@ -126,6 +128,7 @@ class Worker:
         self._cpu = CpuChildren(max_running=children, limit_s=self._timers.compute_s)
         self._is_due = asyncio.Event()
         self._has_rung = False
+        self._look_cause = "poll"
         self._attempts: set[UUID] = set()
         self._runners: dict[UUID, ClaimRunner] = {}
         self._is_leaving = False
@@ -191,6 +194,7 @@ class Worker:
             if claim.worker_id not in dead:
                 continue
             async with self._runtime.database.transaction() as session:
+                lost = await traces.open_claim(session, claim.job_id)
                 finished = await finishing.finish(
                     session,
                     job_id=claim.job_id,
@@ -199,6 +203,8 @@ class Worker:
                     draw=random.random(),  # noqa: S311 - spreads retries only
                 )
             if finished is not None:
+                if lost is not None:
+                    record(f"job {lost.kind}", lost.context, start_ns=lost.start_ns, error=WORKER_DIED)
                 _LOG.warning("worker.ended_claim_of_the_dead", job_id=str(claim.job_id), worker_id=str(claim.worker_id))
                 await self._runtime.bus.publish(*finished.mark)
         for worker_id in dead:
@@ -228,6 +234,7 @@ class Worker:
 
     def _on_ring(self) -> None:
         self._has_rung = True
+        self._look_cause = "doorbell"
         self._is_due.set()
 
     async def _poll(self, group: asyncio.TaskGroup) -> None:
@@ -238,10 +245,14 @@ class Worker:
                 with suppress(Unavailable):
                     async with self._runtime.database.transaction() as session:
                         assigned = await claims.assigned(session, self._context.worker_id)
-                    for job in [job for job in assigned if job.attempt_id not in self._attempts]:
+                    new = [job for job in assigned if job.attempt_id not in self._attempts]
+                    count("looks_total", cause=self._look_cause)
+                    count("assignments_found_total", len(new), cause=self._look_cause)
+                    for job in new:
                         if len(self._attempts) < self._slots and not self._is_leaving:
                             self._attempts.add(job.attempt_id)
                             group.create_task(self._serve(job))
+            self._look_cause = "poll"
             pause_s = self._timers.poll_s if self._has_rung else min(_STARTING_POLL_S, self._timers.poll_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s * random.uniform(0.8, 1.0)):  # noqa: S311 - spreads load only
@@ -252,6 +263,7 @@ class Worker:
             runner = await self._claim(assigned)
             if runner is not None:
                 self._runners[assigned.attempt_id] = runner
+                set_gauge("jobs_running", len(self._runners))
                 if self._is_leaving:
                     runner.job.draining.set()
                 finished = await runner.run()
@@ -261,6 +273,9 @@ class Worker:
         finally:
             self._attempts.discard(assigned.attempt_id)
             self._runners.pop(assigned.attempt_id, None)
+            set_gauge("jobs_running", len(self._runners))
+            if self._look_cause == "poll":
+                self._look_cause = "job_end"
             self._is_due.set()
 
     async def _claim(self, assigned: Assigned) -> ClaimRunner | None:
@@ -274,15 +289,18 @@ class Worker:
                     result = await claims.claim(
                         session, assigned, claim_id=claim_id, claimant=self._claimant, lease_s=self._timers.lease_s
                     )
+                    owner = await traces.of_job(session, assigned.job_id)
             except Unavailable:
                 await asyncio.sleep(RETRY_S)
                 continue
-            if result is None:
+            if result is None or owner is None:
                 return None
             job, mark = result
+            count("claims_total", kind=job.kind)
             await self._runtime.bus.publish(*mark)
-            _LOG.info("job.claimed", job_id=str(job.id), kind=job.kind, claim_id=str(claim_id))
-            claimed = ClaimedJob(job, claim_id=claim_id, context=self._context, cpu=self._cpu)
+            bind(run=job.run_id, experiment=job.experiment_id, job=job.id, trace_id=owner.trace_id)
+            _LOG.info("job.claimed", kind=job.kind, claim_id=str(claim_id))
+            claimed = ClaimedJob(job, claim_id=claim_id, context=self._context, cpu=self._cpu, trace=owner)
             return ClaimRunner(claimed, self._handlers[job.kind], sent_at=sent_at, fault_since=self._watch.fault_since)
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,9 @@ from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.planning import plan_run
 from vlmhyperbench.domain.specs import Target
 from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.monitoring.recording import count
+from vlmhyperbench.monitoring.trace_context import incoming, owner_context
+from vlmhyperbench.monitoring.tracing import record_below
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
@@ -170,6 +174,7 @@ async def _submit(
     if known is not None:
         async with database.transaction() as session:
             return await read(session, known), False
+    begun_ns = time.time_ns()
     write, targets = await resolve()
     estimates = await estimates_of(submission.runtime, targets)
     async with database.transaction() as session:
@@ -179,6 +184,9 @@ async def _submit(
             await write(session, new_id)
         result = await read(session, found_id)
     if found_id == new_id:
+        kind = "experiment" if isinstance(result, ExperimentDetail) else "run"
+        count("submissions_total", kind=kind)
+        record_below(owner_context(new_id, incoming.get()), "submit", start_ns=begun_ns)
         await submission.runtime.bus.push_wake()
     return result, found_id == new_id
 

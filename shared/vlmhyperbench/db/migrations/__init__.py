@@ -9,6 +9,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
@@ -60,15 +61,26 @@ def current(url: str) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
+def known() -> frozenset[str]:
+    """Return every revision that this version of the product can upgrade."""
+    config = Config()
+    _set_location(config)
+    return frozenset(script.revision for script in ScriptDirectory.from_config(config).walk_revisions())
+
+
 @contextmanager
 def _config(url: str) -> Iterator[Config]:
     with _connection(url) as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
+        _set_location(config)
         config.attributes["connection"] = connection
         yield config
+
+
+def _set_location(config: Config) -> None:
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
 
 
 @contextmanager

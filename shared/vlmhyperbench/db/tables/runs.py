@@ -23,6 +23,8 @@ class ExperimentRow(SQLModel, table=True):
     name: str
     spec: dict[str, Any] = json_column()
     spec_digest: str
+    traceparent: str | None = None
+    """As that of a run."""
     state: str
     event_seq: int = Field(default=0, sa_type=BigInteger)
     cancel_requested_at: datetime | None = instant_column()
@@ -52,6 +54,8 @@ class RunRow(SQLModel, table=True):
     spec_digest: str = Field(index=True)
     origins: dict[str, Any] | None = json_column(nullable=True)
     """Path of a value of the spec → where it was written (`registry.origins`); None for runs before this was stored."""
+    traceparent: str | None = None
+    """The W3C header of the request that submitted it; None: it had none, and the run's trace has the run's own id."""
     state: str
     reason: str | None = Field(default=None, sa_type=Text)
     priority: int = 0
@@ -126,6 +130,7 @@ class EventRow(SQLModel, table=True):
     """A durable event. A stream is a run or an experiment; `seq` has no gaps in a stream."""
 
     __tablename__ = "event"
+    __table_args__ = (Index("ix_event_alert", "ts", postgresql_where=text("type = 'alert.raised'")),)
 
     stream_id: UUID = Field(primary_key=True)
     seq: int = bigint_column(primary_key=True)

@@ -26,6 +26,7 @@ class ExperimentView:
     name: str
     spec: JsonObject
     spec_digest: str
+    traceparent: str | None
     state: ExperimentState
     event_seq: int
     cancel_requested_at: datetime | None
@@ -49,6 +50,7 @@ class RunView:
     spec: JsonObject
     spec_digest: str
     origins: JsonObject | None
+    traceparent: str | None
     state: RunState
     reason: str | None
     priority: int

@@ -53,6 +53,16 @@ class Home:
         return self.run / "api-key"
 
     @property
+    def metrics_key_file(self) -> Path:
+        """File of the key with which a monitoring server reads `/metrics`, and nothing else; mode 0600."""
+        return self.run / "metrics-key"
+
+    @property
+    def restoring_file(self) -> Path:
+        """Marker of a restore that is not finished; no stack starts while it exists."""
+        return self.run / "restoring"
+
+    @property
     def lock_file(self) -> Path:
         return self.run / "supervisor.lock"
 
@@ -87,6 +97,12 @@ class Home:
                 cure="Correct its permissions, free some space, or set VLMHB_HOME to another folder.",
                 code="home_unwritable",
             ) from error
+        if self.restoring_file.exists():
+            raise Unavailable(
+                f"A backup was restored into {self.root}, but not to its end.",
+                cure="Run `vlmhyperbench restore` again.",
+                code="restore_unfinished",
+            )
         if free < NEEDED_BYTES:
             raise Unavailable(
                 f"The disk of {self.root} has {free // 2**20} MiB left; {NEEDED_BYTES // 2**20} MiB are needed.",
@@ -105,7 +121,15 @@ class Home:
 
     def api_key(self) -> str | None:
         """Return the stack's API key, or None."""
-        try:
-            return self.api_key_file.read_text(encoding="utf-8").strip() or None
-        except OSError:
-            return None
+        return _read_key(self.api_key_file)
+
+    def metrics_key(self) -> str | None:
+        """Return the key for `/metrics`, or None."""
+        return _read_key(self.metrics_key_file)
+
+
+def _read_key(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None

@@ -1,9 +1,10 @@
-"""Migrate the database, check the storage and register the command line's key, in a short-lived child process."""
+"""Migrate the database, check the storage and register the stack's own keys, in a short-lived child process."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 from vlmhyperbench.addresses import S3
 from vlmhyperbench.db import api_keys, migrations, worker_role
@@ -16,10 +17,11 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import open_storage
 
 PRINCIPAL = "local"
+MONITOR = "monitor"
 
 
 def main() -> int:
-    """Migrate, then register the key; print an error on one line."""
+    """Migrate, then register the keys; print an error on one line."""
     try:
         settings = Settings.load()
         migrations.upgrade(settings.database_url.get_secret_value())
@@ -36,23 +38,28 @@ def main() -> int:
 
 
 async def _register(settings: Settings) -> None:
-    key = Home(settings.home).api_key()
-    prefix = prefix_of(key) if key is not None else None
-    if key is None or prefix is None:
-        raise Unavailable("The stack's API key is not a key.", cure="Remove run/api-key and start the stack again.")
+    home = Home(settings.home)
     database = Database(settings.database_url.get_secret_value(), name="prepare")
     try:
-        async with database.transaction() as session:
-            await api_keys.add(
-                session,
-                prefix=prefix,
-                hmac_sha256=hmac_of(key, settings.key_pepper.get_secret_value()),
-                principal=PRINCIPAL,
-                project_id=settings.project,
-                scopes=[ALL_SCOPES],
-            )
+        await _add(settings, database, home.api_key(), home.api_key_file, PRINCIPAL, ALL_SCOPES)
+        await _add(settings, database, home.metrics_key(), home.metrics_key_file, MONITOR, "metrics:read")
     finally:
         await database.close()
+
+
+async def _add(settings: Settings, database: Database, key: str | None, path: Path, principal: str, scope: str) -> None:
+    prefix = prefix_of(key) if key is not None else None
+    if key is None or prefix is None:
+        raise Unavailable(f"{path} has no API key.", cure="Remove it and start the stack again.")
+    async with database.transaction() as session:
+        await api_keys.add(
+            session,
+            prefix=prefix,
+            hmac_sha256=hmac_of(key, settings.key_pepper.get_secret_value()),
+            principal=principal,
+            project_id=settings.project,
+            scopes=[scope],
+        )
 
 
 if __name__ == "__main__":

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.files import write_whole
 from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.local.listening import Listening
+from vlmhyperbench.local.supervisor.home import Home
 
 _OURS = frozenset(
     {"VLMHB_DATABASE_URL", "VLMHB_REDIS_URL", "VLMHB_STORAGE_URL", "VLMHB_KEY_PEPPER", "VLMHB_API_KEY", "VLMHB_API_URL"}
 )
 """Settings that the embedded stack chooses, passed to services in a 0600 file instead of the environment."""
 _OURS_BEGIN = "VLMHB_STORAGE_S3__"
+
+
+METRICS_PORT = "VLMHB_METRICS_PORT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +102,23 @@ def stages_of(names: Sequence[str], inference: Sequence[Service]) -> tuple[tuple
     workers = tuple(inference) if is_chosen(INFERENCE, names) else ()
     *first, last = (tuple(service for service in stage if is_chosen(service.name, names)) for stage in _STAGES)
     return tuple(stage for stage in (*first, (*last, *workers)) if stage)
+
+
+def metrics_ports(stages: Sequence[Sequence[Service]], first: str) -> dict[str, dict[str, str]]:
+    """Return the variable that gives each service a port of its own for its metrics, counted up from the first."""
+    if not first.isdecimal() or int(first) == 0:
+        return {}
+    names = [service.name for stage in stages for service in stage]
+    return {name: {METRICS_PORT: str(int(first) + number)} for number, name in enumerate(names)}
+
+
+def write_targets(home: Home, api: str, ports: Mapping[str, Mapping[str, str]]) -> None:
+    """Write where Prometheus finds the API and the services, as its `file_sd_configs` read it."""
+    processes = [
+        {"targets": [f"127.0.0.1:{env[METRICS_PORT]}"], "labels": {"service": name}} for name, env in ports.items()
+    ]
+    for name, targets in (("api", [{"targets": [api]}]), ("processes", processes)):
+        write_whole(home.run / f"metrics-{name}.json", json.dumps(targets).encode(), mode=0o600)
 
 
 def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:

@@ -25,9 +25,12 @@ from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.servers import WatchedServer
 from vlmhyperbench.local.supervisor.services import (
+    METRICS_PORT,
     Service,
     environment_of_services,
+    metrics_ports,
     services_for_other_machines,
+    write_targets,
 )
 from vlmhyperbench.local.supervisor.storing import check_own, chosen_storage
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
@@ -161,8 +164,10 @@ class Stack:
             values["worker_redis_url"] = self._listening.redis_url(redis_password)
             values["tls_ca_file"] = str(self._certificates.ca_file)
         store(self._home.root, values)
-        if self._home.api_key() is None:
-            write_private(self._home.api_key_file, f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}")
+        keys = {self._home.api_key_file: self._home.api_key(), self._home.metrics_key_file: self._home.metrics_key()}
+        for path, key in keys.items():
+            if key is None:
+                write_private(path, f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}")
 
     async def _prepare(self) -> None:
         """Migrate the database and register the key in a child process, so that its imports do not stay in memory."""
@@ -182,12 +187,14 @@ class Stack:
     async def _keeping(self) -> AsyncIterator[None]:
         """Start the services stage by stage, and stop them in reverse order on exit."""
         async with asyncio.TaskGroup() as group:
+            ports = metrics_ports(self._stages, os.environ.get(METRICS_PORT, ""))
+            write_targets(self._home, f"{self._host}:{self._port}", ports)
             for stage in self._stages:
                 started = [
                     SupervisedService(
                         service,
                         fork_server=self._fork_server,
-                        env=self._environment(),
+                        env=self._environment() | ports.get(service.name, {}),
                         log_file=self._home.log_of(service.name),
                         changed=self._write_processes,
                     )

@@ -1,0 +1,46 @@
+"""The platform in a few lines of `status`: the numbers that `GET /metrics` serves, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.monitoring.numbers import Number, find, read_text
+
+_OPEN = ("QUEUED", "INDEXED", "RUNNING")
+
+
+def read_numbers(home: Home) -> list[Number]:
+    """Return the numbers of the stack of a home; none if its API does not answer."""
+    from vlmhyperbench.client import Client
+
+    url, key = home.api_url(), home.api_key()
+    if url is None or key is None:
+        return []
+    try:
+        with Client(url, key) as client:
+            return read_text(client.metrics())
+    except VlmHyperBenchError:
+        return []
+
+
+def platform_lines(numbers: Sequence[Number]) -> Iterator[str]:
+    """Yield a line each on runs, queues and workers, and one on every part that is away."""
+    if not numbers:
+        return
+    states = {number.labels["state"]: int(number.value) for number in find(numbers, "runs")}
+    under_way = sum(states.get(state, 0) for state in _OPEN)
+    ended = ", ".join(f"{count} {state.lower()}" for state, count in states.items() if state not in _OPEN and count)
+    yield f"runs: {under_way} under way" + (f", {ended}" if ended else "")
+    queues = ", ".join(f"{number.labels['kind']} {number.value:g}" for number in find(numbers, "queue_depth"))
+    yield f"jobs that wait for a worker: {queues}"
+    busy = {number.labels["kind"]: number.value for number in find(numbers, "worker_slots_busy")}
+    slots = [
+        f"{number.labels['kind']} {busy.get(number.labels['kind'], 0):g} of {number.value:g}"
+        for number in find(numbers, "worker_slots")
+    ]
+    yield f"busy slots of workers: {', '.join(slots)}"
+    for name, words in (("scheduler_up", "No scheduler leads."), ("redis_up", "Redis or Valkey does not answer.")):
+        if any(number.value == 0 for number in find(numbers, name)):
+            yield words
