@@ -285,6 +285,10 @@ class Settings(BaseSettings):
         """
         try:
             return cls()
+        except OSError as error:  # a mounted file
+            cure = f"Correct the permissions of the files in {os.environ.get(SETTINGS_DIR)}."
+            message = f"The settings in {error.filename} cannot be read: {error.strerror}."
+            raise InvalidInput(message, cure=cure) from error
         except SettingsError as error:  # a setting that must be JSON is not
             cure = "Write JSON, as docs/configuration.md shows, or unset it."
             raise InvalidInput(f"A setting is not valid: {error}.", cure=cure) from error
@@ -312,9 +316,7 @@ def _mounted(settings_cls: type[BaseSettings]) -> tuple[PydanticBaseSettingsSour
     """Return the source of the files in `VLMHB_SETTINGS_DIR`: secrets as Docker and Kubernetes mount them, so that they
     are in no environment that is shown or inherited. A file is named after its variable, in upper or lower case."""
     folder = os.environ.get(SETTINGS_DIR)
-    if not folder:
-        return ()
-    if not Path(folder).is_dir():
+    if not folder or not Path(folder).is_dir():
         return ()
     return (SecretsSettingsSource(settings_cls, secrets_dir=folder),)
 

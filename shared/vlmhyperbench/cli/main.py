@@ -50,6 +50,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
         "down": ("stack:down", "Stop the embedded stack."),
         "status": ("stack:status", "Show the processes of the embedded stack, their restarts and memory."),
+        "compose": ("compose:compose", "Prepare Docker Compose on this machine: secrets, a worker per GPU, checks."),
         "worker": ("worker:worker", "Run a worker on this machine for a stack, until Ctrl-C."),
         "workers": ("workers:app", "List, drain, resume and release workers; plan on paper; tokens to join."),
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
