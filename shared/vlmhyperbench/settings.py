@@ -314,7 +314,8 @@ class Settings(BaseSettings):
 
 def _mounted(settings_cls: type[BaseSettings]) -> tuple[PydanticBaseSettingsSource, ...]:
     """Return the source of the files in `VLMHB_SETTINGS_DIR`: secrets as Docker and Kubernetes mount them, so that they
-    are in no environment that is shown or inherited. A file is named after its variable, in upper or lower case."""
+    are in no environment that is shown or inherited. A file is named after its variable, in upper or lower case.
+    """
     folder = os.environ.get(SETTINGS_DIR)
     if not folder or not Path(folder).is_dir():
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -65,9 +66,9 @@ def compose(
             raise Unavailable(message, cure="Correct the permissions of the folder.", code="unwritable") from error
         gpus = sum(len(share.devices) for share in shares if is_gpu(share))
         note(f"{folder / SECRETS}: {len(made)} secrets made; {folder / OVERRIDE}: {gpus} GPUs", output)
-    checks = list(check_machine(shares, chosen))
+    checks = list(check_machine(folder, shares, chosen))
     if output.json:
-        emit("compose", {"profiles": chosen["COMPOSE_PROFILES"], "checks": checks})
+        emit("compose", {"profiles": chosen["COMPOSE_PROFILES"], "checks": [asdict(item) for item in checks]})
     else:
         for item in checks:
             say(f"{'ok  ' if item.is_ok else 'FAIL'}  {item.name}: {item.detail}")

@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.deployment.compose_files import is_gpu
@@ -16,9 +17,7 @@ _ANSWER_S: Final = 20.0
 _INSTALL: Final = "Install Docker Engine and the plugin docker-compose-plugin (docs.docker.com/engine/install)."
 _PERMIT: Final = "Add the user to the group docker (`sudo usermod -aG docker USER`), and log in again."
 _START: Final = "Start Docker's daemon, for example with `sudo systemctl start docker`."
-_TOOLKIT: Final = (
-    "Install the NVIDIA Container Toolkit, run `sudo nvidia-ctk runtime configure --runtime=docker`, and restart Docker."
-)
+_TOOLKIT: Final = "Install the NVIDIA Container Toolkit, run `sudo nvidia-ctk runtime configure --runtime=docker`, and restart Docker."
 _MIN_COMPOSE: Final = (2, 24)
 """The version from which a missing file of settings may be named."""
 
@@ -34,17 +33,31 @@ class DeploymentCheck:
     code: str = ""
 
 
-def check_machine(shares: Sequence[Share], variables: Mapping[str, str]) -> Iterator[DeploymentCheck]:
-    """Check Docker, its compose plugin, its GPUs, the images, and the ports; nothing is asked of a Docker that is away."""
+def check_machine(folder: Path, shares: Sequence[Share], variables: Mapping[str, str]) -> Iterator[DeploymentCheck]:
+    """Check Docker, its compose plugin, its GPUs, the images, and the ports; a Docker that is away is asked once.
+
+    Args:
+        folder: The folder of compose.yaml.
+        shares: The inference workers of this machine.
+        variables: The variables of the folder's .env.
+    """
     docker = _docker()
     yield docker
     yield _compose()
     if docker.is_ok and any(map(is_gpu, shares)):
         yield _toolkit()
-    is_up = docker.is_ok and bool(_output("docker", "ps", "-q", "--filter", "label=com.docker.compose.project=vlmhyperbench")[1])
+    is_up = False
     if docker.is_ok:
         yield _images(variables)
-    yield _port("port", variables.get("VLMHB_ADDRESS") or "127.0.0.1", variables.get("VLMHB_PORT") or "8760", is_up, "VLMHB_PORT")
+        code, services = _output("docker", "compose", "--project-directory", str(folder), "ps", "--quiet")
+        is_up = code == 0 and bool(services)
+    yield _port(
+        "port",
+        variables.get("VLMHB_ADDRESS") or "127.0.0.1",
+        variables.get("VLMHB_PORT") or "8760",
+        is_up,
+        "VLMHB_PORT",
+    )
     if "tls" in variables.get("COMPOSE_PROFILES", "").split(","):
         address, port = variables.get("VLMHB_TLS_ADDRESS") or "0.0.0.0", variables.get("VLMHB_TLS_PORT") or "443"  # noqa: S104 - the default of compose.yaml, which is checked
         yield _port("port of TLS", address, port, is_up, "VLMHB_TLS_PORT")
@@ -55,10 +68,14 @@ def _docker() -> DeploymentCheck:
     if code == 0:
         return DeploymentCheck(name="docker", is_ok=True, detail=f"Docker {said}")
     if code is None:
-        return DeploymentCheck(name="docker", is_ok=False, detail="Docker is not installed.", cure=_INSTALL, code="no_docker")
+        return DeploymentCheck(
+            name="docker", is_ok=False, detail="Docker is not installed.", cure=_INSTALL, code="no_docker"
+        )
     is_forbidden = "permission denied" in said
     detail = "This user may not use Docker." if is_forbidden else f"Docker does not answer: {_last_line(said)}"
-    return DeploymentCheck(name="docker", is_ok=False, detail=detail, cure=_PERMIT if is_forbidden else _START, code="no_docker")
+    return DeploymentCheck(
+        name="docker", is_ok=False, detail=detail, cure=_PERMIT if is_forbidden else _START, code="no_docker"
+    )
 
 
 def _compose() -> DeploymentCheck:
@@ -80,7 +97,11 @@ def _compose() -> DeploymentCheck:
 def _toolkit() -> DeploymentCheck:
     code, said = _output("docker", "info", "--format", "{{json .Runtimes}} {{json .CDISpecDirs}}")
     is_ok = code == 0 and "nvidia" in said
-    detail = "Docker gives GPUs to containers" if is_ok else "Docker does not know the NVIDIA runtime, so that no container gets a GPU."
+    detail = (
+        "Docker gives GPUs to containers"
+        if is_ok
+        else "Docker does not know the NVIDIA runtime, so that no container gets a GPU."
+    )
     return DeploymentCheck(name="nvidia toolkit", is_ok=is_ok, detail=detail, cure=_TOOLKIT, code="no_toolkit")
 
 
@@ -98,7 +119,13 @@ def _port(name: str, address: str, port: str, is_up: bool, variable: str) -> Dep
         return DeploymentCheck(name=name, is_ok=True, detail=f"{address}:{port} (the stack is up)")
     if not port.isdigit() or not 0 < int(port) < 65_536:
         detail = f"{variable}={port} is not a port."
-        return DeploymentCheck(name=name, is_ok=False, detail=detail, cure=f"Write a number up to 65535 into {variable} in .env.", code="port")
+        return DeploymentCheck(
+            name=name,
+            is_ok=False,
+            detail=detail,
+            cure=f"Write a number up to 65535 into {variable} in .env.",
+            code="port",
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

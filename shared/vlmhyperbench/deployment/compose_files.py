@@ -16,7 +16,9 @@ OVERRIDE: Final = "compose.override.yaml"
 VARIABLES: Final = ".env"
 SECRETS: Final = ".compose"
 _BASE: Final = {"file": "deploy/compose/inference.yaml", "service": "inference"}
-_OVERRIDE_HEAD: Final = "# Written by `vlmhyperbench compose` for the GPUs of this machine; run it again when they have changed.\n"
+_OVERRIDE_HEAD: Final = (
+    "# Written by `vlmhyperbench compose` for the GPUs of this machine; run it again when they have changed.\n"
+)
 _MEMORY_SHARE: Final = 0.8
 """Part of the machine's memory that inference workers may have together; the rest is for the other services."""
 

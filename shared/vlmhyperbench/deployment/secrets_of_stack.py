@@ -50,7 +50,7 @@ def _secrets(folder: Path) -> Mapping[str, str]:
         "database_url": f"postgresql+psycopg://{USER}:{password}@postgres:5432/{USER}",
         "redis_url": f"redis://:{redis}@valkey:6379/0",
         "valkey_conf": (
-            f"bind * -::*\nport 6379\nrequirepass {redis}\ndir /data\nappendonly yes\nsave \"\"\n"
+            f'bind * -::*\nport 6379\nrequirepass {redis}\ndir /data\nappendonly yes\nsave ""\n'
             "maxmemory 256mb\nmaxmemory-policy noeviction\n"
         ),
         "key_pepper": secrets.token_urlsafe(32),
