@@ -1,1 +1,1 @@
-"""What turns a machine into one that runs the platform in containers: its secrets, its inference workers, its checks."""
+"""What a machine needs to run the platform in containers: its secrets, its inference workers, its checks."""

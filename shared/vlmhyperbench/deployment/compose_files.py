@@ -1,4 +1,4 @@
-"""What `docker compose` reads beside compose.yaml: the variables of this machine, and a service for each of its GPUs."""
+"""What `docker compose` reads beside compose.yaml: variables of this machine, and a service for each of its GPUs."""
 
 from __future__ import annotations
 
