@@ -17,7 +17,10 @@ _ANSWER_S: Final = 20.0
 _INSTALL: Final = "Install Docker Engine and the plugin docker-compose-plugin (docs.docker.com/engine/install)."
 _PERMIT: Final = "Add the user to the group docker (`sudo usermod -aG docker USER`), and log in again."
 _START: Final = "Start Docker's daemon, for example with `sudo systemctl start docker`."
-_TOOLKIT: Final = "Install the NVIDIA Container Toolkit, run `sudo nvidia-ctk runtime configure --runtime=docker`, and restart Docker."
+_TOOLKIT: Final = (
+    "Install the NVIDIA Container Toolkit, run `sudo nvidia-ctk runtime configure --runtime=docker`, "
+    "and restart Docker."
+)
 _MIN_COMPOSE: Final = (2, 24)
 """The version from which a missing file of settings may be named."""
 
