@@ -17,7 +17,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
+.PHONY: coverage help demo images setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -90,6 +90,9 @@ members: $(VENV)/.dev  ## Write services and plugins into the import contracts, 
 
 dist: $(UV)  ## Build the wheel and the source distribution of every member into dist/.
 	$(UV) build --quiet --all-packages --out-dir dist
+
+images:  ## Build the images of the services with Docker, tagged TAG (latest); BASE_IMAGE and CA as in deploy/images/build.sh.
+	deploy/images/build.sh $(or $(TAG),latest)
 
 wheels: $(VENV)/.dev  ## Build every wheel and use it where nothing else is installed, then the whole product.
 	UV_COMPILE_BYTECODE=0 $(BIN)/python tests/architecture/wheels.py $(UV) $(PYTHON)

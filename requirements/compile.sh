@@ -19,6 +19,9 @@ compile() {
 compile uv.txt requirements/uv.in
 compile platform.txt --all-extras "${projects[@]}" requirements/build.in
 compile dev.txt --all-extras -c requirements/platform.txt "${projects[@]}" requirements/dev.in
+for image in build control workers; do
+    compile "images/$image.txt" -c requirements/platform.txt "requirements/images/$image.in"
+done
 # Of SGLang only its compiled client is used, which needs none of its dependencies.
 "$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
     --output-file requirements/engines/sglang.txt requirements/engines/sglang.in

@@ -1,4 +1,4 @@
-"""Settings of all services, read once at start-up: environment first, then the embedded stack's file, then defaults."""
+"""Settings of all services, read once at start-up: environment, mounted files, the embedded stack's file, defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from vlmhyperbench.addresses import S3Access, postgres_url, redis_url
 from vlmhyperbench.domain.base import Refused
@@ -32,6 +39,8 @@ from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS, EngineEnvironment
 from vlmhyperbench_sdk.net import UrlPolicy
 from vlmhyperbench_sdk.types import JsonValue
 
+SETTINGS_DIR: Final = "VLMHB_SETTINGS_DIR"
+"""Variable that names a folder whose files are settings."""
 _URLS: Final[Mapping[str, Callable[[str, Path | None], str]]] = {
     "database_url": postgres_url,
     "redis_url": redis_url,
@@ -131,7 +140,10 @@ _Gangs = Annotated[tuple[tuple[str, ...], ...], NoDecode, BeforeValidator(_group
 
 
 class Settings(BaseSettings):
-    """Settings of one process, from variables `VLMHB_<NAME>`; nested ones as `VLMHB_TIMERS__LEASE_S`."""
+    """Settings of one process, from variables `VLMHB_<NAME>`; nested ones as `VLMHB_TIMERS__LEASE_S`.
+
+    A file `vlmhb_<name>` in the folder `VLMHB_SETTINGS_DIR` stands in for a variable.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="VLMHB_",
@@ -282,6 +294,10 @@ class Settings(BaseSettings):
         """
         try:
             return cls()
+        except OSError as error:  # a mounted file
+            cure = f"Correct the permissions of the files in {os.environ.get(SETTINGS_DIR)}."
+            message = f"The settings in {error.filename} cannot be read: {error.strerror}."
+            raise InvalidInput(message, cure=cure) from error
         except SettingsError as error:  # a setting that must be JSON is not
             cure = "Write JSON, as docs/configuration.md shows, or unset it."
             raise InvalidInput(f"A setting is not valid: {error}.", cure=cure) from error
@@ -302,7 +318,17 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _StoredSource(settings_cls)
+        return init_settings, env_settings, *_mounted(settings_cls), _StoredSource(settings_cls)
+
+
+def _mounted(settings_cls: type[BaseSettings]) -> tuple[PydanticBaseSettingsSource, ...]:
+    """Return the source of the files in `VLMHB_SETTINGS_DIR`: secrets as Docker and Kubernetes mount them, so that they
+    are in no environment that is shown or inherited. A file is named after its variable, in upper or lower case.
+    """
+    folder = os.environ.get(SETTINGS_DIR)
+    if not folder or not Path(folder).is_dir():
+        return ()
+    return (SecretsSettingsSource(settings_cls, secrets_dir=folder),)
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

@@ -52,6 +52,23 @@ if ! command -v apptainer >/dev/null; then
         /etc/apptainer/apptainer.conf
     rm -rf "$suite"
 fi
+# The plugins of Docker that this suite lacks; they need nothing of a newer one.
+if ! docker compose version >/dev/null 2>&1 || ! docker buildx version >/dev/null 2>&1; then
+    suite=$(mktemp -d)
+    mkdir -p "$suite"/{lists/partial,cache/archives/partial,debs}
+    mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources | head -n 1)
+    for newer in trixie sid; do
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $newer main"
+    done >"$suite/sources.list"
+    apt=(apt-get -o "Dir::Etc::sourcelist=$suite/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$suite/lists"
+        -o "Dir::Cache=$suite/cache" -o APT::Sandbox::User=root)
+    "${apt[@]}" update -qq
+    (cd "$suite/debs" && "${apt[@]}" download -qq docker-compose/trixie docker-buildx/sid)
+    for package in docker-compose docker-buildx; do dpkg -x "$suite/debs/${package}"_*.deb "$suite/unpacked"; done
+    mkdir -p /usr/libexec/docker/cli-plugins
+    cp "$suite"/unpacked/usr/libexec/docker/cli-plugins/* /usr/libexec/docker/cli-plugins/
+    rm -rf "$suite"
+fi
 # Servers that speak TLS themselves, which those of the wheels do not; unpacked, so that nothing of them is started.
 if [ ! -e "$room/servers/usr/bin/redis-server" ]; then
     apt-get update -qq

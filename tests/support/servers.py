@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,12 +14,15 @@ import pytest
 import redis
 from sqlalchemy.engine import make_url
 
+from tests.support.containers import ServerInContainer, postgres_in_container
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import migrations
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.local.valkey import Valkey
 
+POSTGRES_IMAGE = "VLMHB_TEST_POSTGRES_IMAGE"
+"""Variable with an image of Postgres: the session's server then runs in a container of Docker."""
 _TEMPLATE = "vlmhb_template"
 _NUMBERS = itertools.count(1)
 
@@ -40,9 +44,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Postgres | ServerInContainer]:
     """The session's PostgreSQL, shared: a test that stops its server takes `make_postgres`."""
-    server = _copy_server(cluster, tmp_path_factory.mktemp("pg") / "pg")
+    if image := os.environ.get(POSTGRES_IMAGE):
+        with postgres_in_container(image) as contained:
+            yield contained
+        return
+    server = _copy_server(request.getfixturevalue("cluster"), tmp_path_factory.mktemp("pg") / "pg")
     server.start()
     yield server
     server.stop()
@@ -84,7 +94,7 @@ def make_valkey(tmp_path: Path) -> Iterator[Callable[[], Valkey]]:
 
 
 @pytest.fixture(scope="session")
-def template_database(postgres_server: Postgres) -> str:
+def template_database(postgres_server: Postgres | ServerInContainer) -> str:
     """Name of a migrated database that others are copied from."""
     execute(postgres_server, f'CREATE DATABASE "{_TEMPLATE}"')
     migrations.upgrade(make_url(postgres_server.url).set(database=_TEMPLATE).render_as_string(hide_password=False))
@@ -92,21 +102,21 @@ def template_database(postgres_server: Postgres) -> str:
 
 
 @pytest.fixture(scope="module")
-def database_url(postgres_server: Postgres, template_database: str) -> Iterator[str]:
+def database_url(postgres_server: Postgres | ServerInContainer, template_database: str) -> Iterator[str]:
     """URL of a database that this module's tests share; they use ids of their own."""
     with _copy_of(postgres_server, template_database) as url:
         yield url
 
 
 @pytest.fixture
-def fresh_database_url(postgres_server: Postgres, template_database: str) -> Iterator[str]:
+def fresh_database_url(postgres_server: Postgres | ServerInContainer, template_database: str) -> Iterator[str]:
     """URL of a database that only this test uses."""
     with _copy_of(postgres_server, template_database) as url:
         yield url
 
 
 @pytest.fixture
-def empty_database_url(postgres_server: Postgres) -> Iterator[str]:
+def empty_database_url(postgres_server: Postgres | ServerInContainer) -> Iterator[str]:
     """URL of a database without any table, for tests of migrations."""
     with _copy_of(postgres_server, "template1") as url:
         yield url
@@ -136,7 +146,7 @@ def redis_url(valkey_server: Valkey) -> str:
     return valkey_server.url
 
 
-def execute(server: Postgres, statement: str) -> None:
+def execute(server: Postgres | ServerInContainer, statement: str) -> None:
     """Run one statement as the server's superuser, outside a transaction."""
     url = make_url(server.url).set(drivername="postgresql", database="postgres")
     with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
@@ -149,7 +159,7 @@ def _copy_server(cluster: Path, folder: Path) -> Postgres:
 
 
 @contextmanager
-def _copy_of(server: Postgres, template: str) -> Iterator[str]:
+def _copy_of(server: Postgres | ServerInContainer, template: str) -> Iterator[str]:
     """Copy a database from a template; drop it at the end, even when clients are still connected."""
     name = f"test_{next(_NUMBERS)}"
     execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
