@@ -19,6 +19,8 @@ compile() {
 compile uv.txt requirements/uv.in
 compile platform.txt --all-extras "${projects[@]}" requirements/build.in
 compile dev.txt --all-extras -c requirements/platform.txt "${projects[@]}" requirements/dev.in
+"$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+    --override requirements/charts_without.txt --output-file requirements/charts.txt requirements/charts.in
 # Of SGLang only its compiled client is used, which needs none of its dependencies.
 "$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
     --output-file requirements/engines/sglang.txt requirements/engines/sglang.in
