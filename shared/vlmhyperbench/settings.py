@@ -216,6 +216,8 @@ class Settings(BaseSettings):
     """Jobs that an inference worker takes at a time if their speed does not count (`shares_device`) and they fit."""
     memory_margin: float = Field(default=1.2, ge=1, le=10)
     """Factor of an adapter's estimate of memory, for what it does not count; what was measured needs less."""
+    until_idle_s: float | None = Field(default=None, gt=0)
+    """Time without a job after which a worker ends by itself, with exit code 0; None: it runs until a signal."""
     timers: Timers = Timers()
 
     @model_validator(mode="after")

@@ -20,6 +20,6 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "vlmhyperbench.image" -}}
 {{- with .root.Values.image }}
-{{- with .registry }}{{ . }}/{{ end }}{{ .repository }}/{{ $.image }}:{{ .tag | default $.root.Chart.AppVersion }}
+{{- with .registry }}{{ . }}/{{ end }}{{ .repository }}-{{ $.image }}:{{ .tag | default $.root.Chart.AppVersion }}
 {{- end }}
 {{- end }}
