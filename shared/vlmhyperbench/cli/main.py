@@ -55,6 +55,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "compose": ("compose:compose", "Prepare Docker Compose on this machine: secrets, a worker per GPU, checks."),
         "worker": ("worker:worker", "Run a worker on this machine for a stack, until Ctrl-C."),
         "workers": ("workers:app", "List, drain, resume and release workers; plan on paper; tokens to join."),
+        "slurm": ("slurm:slurm", "Write an sbatch file for workers that join from a Slurm cluster."),
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
         "registry": ("registry:app", "List, show, validate and add registry entries (models, tasks, metrics …)."),
         "models": ("models:app", "List, show, fetch and remove models; estimate the memory that one needs."),

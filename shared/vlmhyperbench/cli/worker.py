@@ -36,6 +36,7 @@ def worker(
     server: Annotated[str | None, Parameter(group=STACK)] = None,
     token_file: Annotated[Path | None, Parameter(group=STACK)] = None,
     ca_file: Annotated[Path | None, Parameter(group=STACK)] = None,
+    until_idle: Annotated[float | None, Parameter(group=STACK)] = None,
     output: OutputFlags = TEXT,
 ) -> NoReturn:
     """Run a worker on this machine until Ctrl-C or SIGTERM; it then finishes the requests in flight.
@@ -53,6 +54,7 @@ def worker(
         token_file: File with the join token (`-`: stdin); by default the token is in VLMHB_JOIN_TOKEN. It is never an
             argument, because every user can read those.
         ca_file: Certificate authority of the server, a copy of its ca.pem; by default those of the system.
+        until_idle: Seconds without a job after which the worker ends by itself, with exit code 0.
         output: How the output is printed.
     """
     module = _MODULES[kind]
@@ -64,6 +66,8 @@ def worker(
         )
     if name is not None:
         os.environ["VLMHB_WORKER_NAME"] = name
+    if until_idle is not None:
+        os.environ["VLMHB_UNTIL_IDLE_S"] = str(until_idle)
     if server is not None:
         settings = _join(server, kind, token_file, ca_file, output)
     elif token_file is not None or ca_file is not None:

@@ -132,6 +132,8 @@ class Worker:
         self._attempts: set[UUID] = set()
         self._runners: dict[UUID, ClaimRunner] = {}
         self._is_leaving = False
+        self._busy_at = time.monotonic()
+        """When this worker last had a job; at first, when it began."""
         self._claimant = Claimant(
             worker_id=context.worker_id,
             boot_id=context.boot_id,
@@ -220,6 +222,7 @@ class Worker:
                 group.create_task(self._beat(stop)),
                 group.create_task(self._poll(group)),
                 group.create_task(self._watch.run()),
+                group.create_task(self._end_when_idle(stop)),
             ]
             await stop.wait()
             self._locks.leave()
@@ -272,6 +275,7 @@ class Worker:
                     await self._wake()
         finally:
             self._attempts.discard(assigned.attempt_id)
+            self._busy_at = time.monotonic()
             self._runners.pop(assigned.attempt_id, None)
             set_gauge("jobs_running", len(self._runners))
             if self._look_cause == "poll":
@@ -309,6 +313,18 @@ class Worker:
         for runner in self._runners.values():
             runner.lose_device(failed)
         await self._wake()
+
+    async def _end_when_idle(self, stop: asyncio.Event) -> None:
+        """Stop the worker once it has had no job for as long as the settings say, if they say so."""
+        limit_s = self._context.settings.until_idle_s
+        if limit_s is None:
+            return
+        while (idle_s := time.monotonic() - self._busy_at) < limit_s or self._attempts:
+            await asyncio.sleep(min(1.0, max(limit_s - idle_s, 0.1)))
+            if self._attempts:
+                self._busy_at = time.monotonic()
+        _LOG.info("worker.idle", idle_s=round(idle_s, 1))
+        stop.set()
 
     async def _beat(self, stop: asyncio.Event) -> None:
         """Send heartbeats, and stop the worker if a newer boot has replaced it."""

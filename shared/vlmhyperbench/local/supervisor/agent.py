@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor.forked import ForkServer
@@ -38,7 +39,8 @@ def main() -> int:
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)
         return SETUP
-    services = [inference_service(share.name, share.variables) for share in shares]
+    is_done = settings.until_idle_s is not None
+    services = [replace(inference_service(share.name, share.variables), is_done_at_zero=is_done) for share in shares]
     asyncio.run(keep(home, services))
     return 0
 
@@ -58,13 +60,15 @@ async def keep(home: Home, services: Sequence[Service]) -> None:
         )
         for service in services
     ]
-    async with open_stop() as stop, asyncio.TaskGroup() as group:
+    async with open_stop() as stop:
         for worker in workers:
             log.info("Starting %s; its log is %s.", worker.name, home.log_of(worker.name))
-            group.create_task(worker.keep())
+        kept = asyncio.gather(*(worker.keep() for worker in workers))
+        kept.add_done_callback(lambda _: stop.set())  # all have ended by themselves
         await stop.wait()
         log.info("Stopping %d workers; they finish the requests in flight.", len(workers))
         await asyncio.gather(*(worker.stop() for worker in workers))
+        await kept
     await fork_server.stop()
 
 

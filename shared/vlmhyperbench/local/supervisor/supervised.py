@@ -57,7 +57,7 @@ class SupervisedService:
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
             status = await self._run_once()
-            if self._stopping.is_set():
+            if self._stopping.is_set() or (status == 0 and self.service.is_done_at_zero):
                 break
             if asyncio.get_running_loop().time() - began >= HEALTHY_S:
                 pause = FIRST_PAUSE_S
