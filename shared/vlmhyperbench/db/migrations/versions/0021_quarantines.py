@@ -1,4 +1,4 @@
-"""Keep on record which devices were quarantined, when and why, and who has released them."""
+"""Keep on record which devices were quarantined and who released them; find the last jobs of a target by an index."""
 
 from __future__ import annotations
 
@@ -28,9 +28,16 @@ def upgrade() -> None:
         "ix_quarantine_open", "quarantine", ["device"], unique=True, postgresql_where=sa.text("released_at IS NULL")
     )
     op.execute(_CARRY_OVER)
+    op.create_index(
+        "ix_job_done",
+        "job",
+        ["target_digest", sa.text("finished_at DESC")],
+        postgresql_where=sa.text("state = 'DONE' AND kind = 'GENERATE'"),
+    )
 
 
 def downgrade() -> None:
+    op.drop_index("ix_job_done", "job")
     op.drop_table("quarantine")
 
 
