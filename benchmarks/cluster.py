@@ -109,13 +109,18 @@ def _entry(model: int, answers: int) -> RunEntry:
 
 def _cpu_s(home: Home) -> dict[str, float]:
     """Return the CPU time of each part of a stack until now, with that of its children that have ended."""
-    parts = {part.pid: part.name for part in control.status(home).processes if part.pid is not None}
+    trees = {
+        part.name: {process.pid: process for process in (root, *root.children(recursive=True))}
+        for part in control.status(home).processes
+        if part.pid is not None
+        for root in [psutil.Process(part.pid)]
+    }
     spent: dict[str, float] = defaultdict(float)
-    for pid, name in parts.items():
-        root = psutil.Process(pid)
-        # The supervisor is the parent of all parts, which have lines of their own.
-        processes = [root] if name == "supervisor" else [root, *root.children(recursive=True)]
-        spent[name.partition("-")[0]] += sum(_own_s(process) for process in processes)
+    for name, tree in trees.items():
+        # The supervisor and the fork server are parents of parts that have lines of their own.
+        below = [other for other in trees.values() if other is not tree and other.keys() < tree.keys()]
+        own = tree.keys() - {pid for other in below for pid in other}
+        spent[name.partition("-")[0]] += sum(_own_s(tree[pid]) for pid in own)
     return spent
 
 

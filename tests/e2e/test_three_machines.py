@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not can_make_machines(), reason="network namespa
 
 CUT_S = float(os.environ.get("VLMHB_TEST_CUT_S", "0"))
 """How long the machine is cut off at least; by default until its jobs were taken from it."""
-SAMPLES = 600 if CUT_S else 160
+SAMPLES = 600 if CUT_S else 110
 TARGETS, RUNS_EACH = "abcdef", 4
 DEVICES = {"one": 1, "two": 2, "four": 4}
 
@@ -118,8 +118,18 @@ def _submit(stack: Stack, target: str) -> UUID:
         "target": {"model": f"steady-{target}"},
         "task": "synthetic-questions",
         "dataset": {"name": "synthetic-questions", "limit": SAMPLES},
+        "scenario": {"name": "offline", "in_flight": 1},
     }
     return stack.client.runs.create(RunEntry.model_validate(given)).id
+
+
+def _jobs(stack: Stack) -> object:
+    """Return where the jobs are, for a failed test."""
+    counts = (
+        "SELECT j.kind, j.state, w.host, count(*), sum(j.done), max(j.outcome::text) FROM job j "
+        "LEFT JOIN worker w ON w.id = j.worker_id GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+    return stack.query(counts)
 
 
 def _running_on(stack: Stack, host: str) -> int:
@@ -136,7 +146,9 @@ def test_24_runs_end_valid_though_one_machine_is_cut_off_one_drained_and_one_kil
         "SELECT count(DISTINCT w.host) FROM job j JOIN worker w ON w.id = j.worker_id "
         "WHERE j.kind = 'GENERATE' AND j.state = 'RUNNING' AND j.done > 0"
     )
-    until(lambda: stack.query(busy) == [(len(DEVICES),)], "work on every machine", PATIENCE_S)
+    until(
+        lambda: stack.query(busy) == [(len(DEVICES),)], "work on every machine", PATIENCE_S, last=lambda: _jobs(stack)
+    )
 
     machines["four"].cut_off()
     cut = time.monotonic()
