@@ -58,6 +58,7 @@ def main() -> None:
     for count in map(int, given.workers.split(",")):
         measured = measure(count, given.answers)
         one = one or measured.answers_per_s / count
+        Console().print(measured)  # the machine may be needed before the table is there
         parts = ", ".join(f"{part} {spent:.1f}" for part, spent in sorted(measured.cpu_ms.items()))
         whole = f"{sum(measured.cpu_ms.values()):.1f}"
         table.add_row(str(count), f"{measured.answers_per_s:.2f}", f"{measured.answers_per_s / one:.2f}", whole, parts)
