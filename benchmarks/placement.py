@@ -22,7 +22,7 @@ from rich.table import Table
 from sqlalchemy import text
 
 from benchmarks.best_packing import Item, best_makespan
-from vlmhyperbench.db import memory, migrations, runs, scheduling, workers
+from vlmhyperbench.db import experiments, memory, migrations, runs, scheduling, workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.needs import MemoryNeed
@@ -43,22 +43,23 @@ JOBS, WORKERS, TARGETS, ROUNDS = 100_000, 500, 100, 9
 def main() -> None:
     """Measure each figure and print it with its aim."""
     table = Table("figure", "measured", "aim", title="Placement on this machine")
-    for name, duration, aim in (
-        ("size x 3 s, +- 50 %", lambda draw, size: max(1, round(size * 3 * draw.uniform(0.5, 1.5))), "max ≤ 1.15"),
-        ("10 to 60 s, whatever the size", lambda draw, _: draw.randint(10, 60), "none"),
+    for name, duration, aims in (
+        ("size x 3 s, +- 50 %", lambda draw, size: max(1, round(size * 3 * draw.uniform(0.5, 1.5))), ("≤ 1.15",) * 2),
+        ("10 to 60 s, whatever the size", lambda draw, _: draw.randint(10, 60), ("≤ 1.15", "none")),
     ):
-        ratios = [packing_ratio(seed, duration) for seed in range(DRAWS)]
-        shown = f"median {statistics.median(ratios):.3f}, max {max(ratios):.3f}"
-        table.add_row(f"makespan over the best, 12 models on 2 x 24 GB, durations of {name}", shown, aim)
+        ratios = [packing_ratios(seed, duration) for seed in range(DRAWS)]
+        for each, known, aim in zip(zip(*ratios, strict=True), ("measured", "never measured"), aims, strict=True):
+            shown = f"median {statistics.median(each):.3f}, max {max(each):.3f}"
+            table.add_row(f"makespan over the best, 12 models, 2 x 24 GB, durations of {name}, {known}", shown, aim)
     for name, shown in asyncio.run(tick_times()):
         table.add_row(name, shown, "≤ 250 ms")
     Console(width=140).print(table)
 
 
-def packing_ratio(seed: int, duration: Callable[[random.Random, int], int]) -> float:
+def packing_ratios(seed: int, duration: Callable[[random.Random, int], int]) -> tuple[float, float]:
     """Return the makespan of the scheduler over the best one, for models drawn from 2 to 20 GB.
 
-    The scheduler knows the sizes, and no duration.
+    The scheduler knows the sizes, and in the first figure the durations; in the second one it has measured none.
     """
     draw = random.Random(seed)
     items = [Item(size := draw.randint(2, 20), duration(draw, size)) for _ in range(MODELS)]
@@ -86,8 +87,9 @@ def packing_ratio(seed: int, duration: Callable[[random.Random, int], int]) -> f
         for no, item in enumerate(items)
     ]
     needs = {str(no): MemoryNeed(device_bytes=item.size * GIB) for no, item in enumerate(items)}
-    makespan = plan_on_paper(jobs, two, needs).makespan_s or 0
-    return makespan / best_makespan(items, DEVICE_GIB, at_most=round(makespan))
+    makespans = [plan_on_paper(jobs, two, needs, paces).makespan_s or 0 for paces in (None, {})]
+    best = best_makespan(items, DEVICE_GIB, at_most=round(min(makespans)))
+    return makespans[0] / best, makespans[1] / best
 
 
 async def tick_times() -> list[tuple[str, str]]:
@@ -164,6 +166,9 @@ async def _fill(database: Database) -> None:
                 devices=[device],
                 ground=Ground(machine=f"host-{no // 8}", gpus=frozenset({device.uuid}), cores=frozenset({no % 8})),
             )
+        experiment = await experiments.add(
+            session, project_id="default", created_by="me", name="packed", spec={}, spec_digest="0"
+        )
         for no in range(TARGETS):
             spec = RunSpec(
                 target=ModelTarget(model=f"model-{no}", version="1", backend="simulated", backend_class="simulated"),
@@ -175,6 +180,7 @@ async def _fill(database: Database) -> None:
             )
             run = await runs.add(session, project_id="default", created_by="me", name=f"run-{no}", spec=spec)
             values = {"run": run.id, "target": spec.target_digest, "count": JOBS // TARGETS, "timed": no % 2 == 0}
+            values["experiment"] = experiment.id
             await session.execute(text(_ADD), values)
             estimate = MemoryEstimate(device_bytes=(2 + no % 18) * GIB, host_bytes=0, source="static")
             await memory.write_estimates(session, {spec.target_digest: estimate})
@@ -185,9 +191,10 @@ async def _fill(database: Database) -> None:
 
 _ADD = """
 INSERT INTO job (id, kind, scope, run_id, project_id, state, needs, needs_state, phase, range_start, range_end,
-                 target_digest, params, priority, attempts, fails, done, failed, step, counts, is_timed, devices)
+                 target_digest, params, experiment_id, priority, attempts, fails, done, failed, step, counts, is_timed,
+                 devices)
 SELECT gen_random_uuid(), 'GENERATE', 'run', :run, 'default', 'READY', '{}', 'DONE', 1, no * 10, no * 10 + 10,
-       :target, '{}', 0, 0, 0, 0, 0, 1, true, :timed, 1
+       :target, '{}', :experiment, 0, 0, 0, 0, 0, 1, true, :timed, 1
 FROM generate_series(0, :count - 1) AS numbers (no)
 """
 

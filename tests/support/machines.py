@@ -40,6 +40,15 @@ class Machine:
         """Return the command that runs on the other machine."""
         return ["ip", "netns", "exec", self.name, *command]
 
+    def add_way_to(self, address: str) -> None:
+        """Let the other machine reach another address of this one."""
+        _ip("-n", self.name, "route", "add", f"{address}/32", "via", self.near)
+
+    def pids(self) -> list[int]:
+        """Return the processes of the other machine."""
+        listed = subprocess.run(["ip", "netns", "pids", self.name], check=True, capture_output=True, text=True)
+        return [int(pid) for pid in listed.stdout.split()]
+
     def cut_off(self) -> None:
         """Lose every packet in both directions, and tell nobody: each side addresses its packets to no one."""
         _ip("-n", self.name, "neigh", "replace", self.near, "lladdr", _NOBODY, "nud", "permanent", "dev", self._far_end)

@@ -89,6 +89,7 @@ def _jobs(name: str, spec: RunSpec, samples: int | None, seconds: float | None) 
                 devices=job.devices,
                 is_simulated=job.is_simulated,
                 experiment_id=experiment,
+                answers=max(1, (job.range_end or 0) - (job.range_start or 0)),
             ),
             duration_s=None
             if samples is None or seconds is None or job.range_start is None or job.range_end is None

@@ -16,7 +16,7 @@ from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.wire.base import Label, Page
-from vlmhyperbench.wire.workers import Device, DeviceRelease, Worker
+from vlmhyperbench.wire.workers import Device, DeviceRelease, Quarantine, Worker
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
 from vlmhyperbench_api.security import Principal, requires
@@ -61,6 +61,13 @@ async def list_workers(
         items=[_shown(worker, devices, stale_before, known.get(worker.id)) for worker in page],
         next=write_cursor(_Position(name=last.name, id=last.id)) if last else None,
     )
+
+
+@router.get("/quarantines")
+async def list_quarantines(_: Reader, session: Session, include_released: bool = False) -> Page[Quarantine]:
+    """List the devices in quarantine, with the fault and since when, or also those that were, newest first."""
+    views = await rows.quarantines(session, is_open=not include_released)
+    return Page[Quarantine](items=[Quarantine.model_validate(view, from_attributes=True) for view in views], next=None)
 
 
 @router.post("/devices/{uuid}/release")

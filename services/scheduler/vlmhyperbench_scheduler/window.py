@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.db import capacity, memory, scheduling
+from vlmhyperbench.db import capacity, durations, memory, scheduling
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Window
+from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, RunningJob, Window
 
 ASSIGNED_JOBS = 500
 """Maximum number of unclaimed assignments in a window."""
@@ -32,6 +32,13 @@ async def load(database: Database, *, stale_s: float, margin: float) -> Window:
         )
         targets = {job.target_digest for job in waiting if job.target_digest is not None}
         needs = await memory.needs_of(session, targets, margin=margin)
+        running: tuple[RunningJob, ...] = ()
+        paces: dict[str, float] = {}
+        if any(job.is_packed for job in waiting):
+            running = await durations.running(session)
+            asked = {job.target_digest for job in running if job.target_digest is not None} | targets
+            needs |= await memory.needs_of(session, asked - targets, margin=margin)
+            paces = await durations.recent_paces(session, asked)
     return Window(
         now=now,
         waiting=waiting,
@@ -40,4 +47,6 @@ async def load(database: Database, *, stale_s: float, margin: float) -> Window:
         inferring=inferring,
         known=seen.known,
         memory=needs,
+        running=running,
+        paces=paces,
     )

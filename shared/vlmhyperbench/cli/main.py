@@ -56,6 +56,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "worker": ("worker:worker", "Run a worker on this machine for a stack, until Ctrl-C."),
         "workers": ("workers:app", "List, drain, resume and release workers; plan on paper; tokens to join."),
         "slurm": ("slurm:slurm", "Write an sbatch file for workers that join from a Slurm cluster."),
+        "firewall": ("firewall:firewall", "Print firewall rules for the ports of this stack."),
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
         "registry": ("registry:app", "List, show, validate and add registry entries (models, tasks, metrics …)."),
         "models": ("models:app", "List, show, fetch and remove models; estimate the memory that one needs."),

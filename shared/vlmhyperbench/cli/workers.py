@@ -1,4 +1,4 @@
-"""`workers`: list, drain, resume and release workers and devices; plan an experiment on paper; tokens to join."""
+"""`workers`: list, drain, resume and release workers and devices; plan an experiment; tokens to join."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.domain.needs import in_gib
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.placement import Drain, Plan, Scope
-from vlmhyperbench.wire.workers import Device, Worker
+from vlmhyperbench.wire.workers import Device, Quarantine, Worker
 
 app = App(name="workers", help="List, drain, resume and release workers; plan an experiment; make tokens to join.")
 app.command(join_tokens.app)
@@ -82,6 +82,29 @@ def resume(
     with Client() as client:
         resumed = client.undrain(_scope(device=device, machine=machine), name)
     return _print(resumed, "gets jobs again", output)
+
+
+@app.command
+def quarantines(
+    *, all_: Annotated[bool, Parameter(name="--all", group=SELECTION, negative=())] = False, output: OutputFlags = TEXT
+) -> int:
+    """List the devices in quarantine: the fault, which worker found it and when.
+
+    Args:
+        all_: Also those that were released, and by whom.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        page = client.quarantines(include_released=all_)
+    if output.json:
+        emit("quarantines", page.items)
+        return exits.OK
+    rows = [
+        (item.device, item.device_name, item.worker, item.host, f"{item.since:%Y-%m-%d %H:%M}", item.reason, _end(item))
+        for item in page.items
+    ]
+    table(["device", "name", "worker", "host", "since", "reason", "released"], rows)
+    return exits.OK
 
 
 @app.command
@@ -168,6 +191,10 @@ def _rows(worker: Worker) -> list[tuple[object, ...]]:
         )
         for device in worker.devices
     ]
+
+
+def _end(record: Quarantine) -> str:
+    return f"{record.released_at:%Y-%m-%d %H:%M} by {record.released_by}" if record.released_at else ""
 
 
 def _state_of(device: Device, state: str) -> str:

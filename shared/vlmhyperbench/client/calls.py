@@ -36,7 +36,7 @@ from vlmhyperbench.wire.runs import (
     RunRescore,
 )
 from vlmhyperbench.wire.tickets import BrowserTicket
-from vlmhyperbench.wire.workers import DeviceRelease, Worker
+from vlmhyperbench.wire.workers import DeviceRelease, Quarantine, Worker
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -269,6 +269,11 @@ def release_device(uuid: str) -> Call[DeviceRelease]:
 def list_drains(*, include_resumed: bool = False) -> Call[Page[Drain]]:
     """List what is drained."""
     return _page("/workers/drains", Page[Drain], include_resumed="true" if include_resumed else None)
+
+
+def list_quarantines(*, include_released: bool = False) -> Call[Page[Quarantine]]:
+    """List the devices in quarantine."""
+    return _page("/workers/quarantines", Page[Quarantine], include_released="true" if include_released else None)
 
 
 def drain(scope: Scope, name: str, *, reason: str) -> Call[Drain]:

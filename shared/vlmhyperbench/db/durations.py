@@ -1,11 +1,13 @@
-"""How long jobs have taken before, for plans on paper."""
+"""How long jobs have taken before, for plans on paper and for the order of jobs that share devices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.domain.scheduling import RunningJob
 
 
 async def seconds_per_answer(
@@ -15,6 +17,49 @@ async def seconds_per_answer(
     rows = await session.execute(text(_SECONDS), {"targets": list(target_digests), "project": project_id})
     return {(row.target_digest, row.task): row.seconds for row in rows}
 
+
+async def recent_paces(session: AsyncSession, target_digests: Collection[str]) -> dict[str, float]:
+    """Read the mean time of an answer by target, over its last finished jobs; unmeasured ones are left out."""
+    rows = await session.execute(text(_PACES), {"targets": sorted(target_digests), "jobs": _RECENT_JOBS})
+    return {row.target_digest: row.seconds for row in rows}
+
+
+async def running(session: AsyncSession) -> tuple[RunningJob, ...]:
+    """Read what has a share of the devices now, and how many answers it still needs."""
+    rows = await session.execute(text(_RUNNING))
+    return tuple(
+        RunningJob(
+            worker_id=row.worker_id,
+            device=row.device,
+            bytes=row.bytes,
+            target_digest=row.target_digest,
+            answers=row.answers,
+        )
+        for row in rows
+    )
+
+
+_RECENT_JOBS = 20
+
+# By the index of finished jobs, so that a tick reads no more of them than it uses.
+_PACES = """
+SELECT wanted.target_digest, CAST(sum(last.seconds) / sum(last.done) AS float) AS seconds
+FROM unnest(CAST(:targets AS varchar[])) AS wanted (target_digest)
+CROSS JOIN LATERAL (
+  SELECT extract(epoch FROM c.ended_at - c.started_at) AS seconds, j.done
+  FROM job j JOIN claim c ON c.id = j.claim_id
+  WHERE j.target_digest = wanted.target_digest AND j.state = 'DONE' AND j.kind = 'GENERATE' AND j.done > 0
+    AND c.ended_at IS NOT NULL
+  ORDER BY j.finished_at DESC LIMIT :jobs
+) AS last
+GROUP BY wanted.target_digest
+"""
+
+_RUNNING = """
+SELECT r.worker_id, r.device, r.bytes, j.target_digest,
+       GREATEST(COALESCE(j.range_end - j.range_start - j.done, 1), 1) AS answers
+FROM reservation r JOIN job j ON j.id = r.job_id
+"""
 
 _SECONDS = """
 SELECT j.target_digest, r.spec ->> 'task' AS task,

@@ -82,6 +82,7 @@ async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit:
             is_simulated=row.is_simulated,
             experiment_id=row.experiment_id,
             waited_s=row.waited_s,
+            answers=row.answers,
         )
         for row in await session.execute(text(_WAITING), values)
     )
@@ -176,7 +177,8 @@ _STARTABLE = """j.state = 'READY' AND (j.not_before IS NULL OR j.not_before <= n
 
 _JOB = """
     SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start, j.is_timed, j.devices,
-           j.is_simulated, j.experiment_id, j.project_id, COALESCE(r.position, 0) AS position
+           j.is_simulated, j.experiment_id, j.project_id, COALESCE(r.position, 0) AS position,
+           GREATEST(COALESCE(j.range_end - j.range_start - j.done, 1), 1) AS answers
     FROM job j
     LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
     LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'"""

@@ -11,13 +11,14 @@ from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
-from vlmhyperbench.db.tables import DeviceRow, WorkerRow
-from vlmhyperbench.db.views import DeviceView, WorkerView, view_of
+from vlmhyperbench.db.tables import DeviceRow, QuarantineRow, WorkerRow
+from vlmhyperbench.db.views import DeviceView, QuarantineView, WorkerView, view_of
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.steps import WorkerKind
 
 _WORKER = table_of(WorkerRow)
 _DEVICE = table_of(DeviceRow)
+_RECORD = table_of(QuarantineRow)
 _PRESENT = ("LIVE", "DRAINING")
 
 WorkerState = Literal["LIVE", "DRAINING", "GONE"]
@@ -148,6 +149,14 @@ async def quarantine(session: AsyncSession, worker_id: UUID, *, uuid: str, reaso
     return (await session.execute(text(_QUARANTINE), values)).first() is not None
 
 
+async def quarantines(session: AsyncSession, *, is_open: bool = True, limit: int = 1000) -> list[QuarantineView]:
+    """Read which devices are in quarantine now, or the newest records of all quarantines."""
+    statement = select(_RECORD).order_by(_RECORD.c.since.desc(), _RECORD.c.id).limit(page_size(limit))
+    return await fetch_all(
+        session, QuarantineView, statement.where(_RECORD.c.released_at.is_(None)) if is_open else statement
+    )
+
+
 async def release_device(session: AsyncSession, uuid: str, *, by: str) -> bool | None:
     """Let a quarantined device get jobs again; False if it was not quarantined, None if no worker has offered it."""
     if (await session.execute(text(_RELEASE), {"uuid": uuid, "by": by})).first() is not None:
@@ -156,15 +165,28 @@ async def release_device(session: AsyncSession, uuid: str, *, by: str) -> bool |
     return None if known.first() is None else False
 
 
+# A device that two workers offer is in quarantine once.
 _QUARANTINE = """
-UPDATE device SET state = 'BROKEN', state_reason = :reason, state_since = now(),
-                  state_by = (SELECT name FROM worker WHERE id = :worker)
-WHERE worker_id = :worker AND uuid = :uuid AND state = 'OK' RETURNING no
+WITH broken AS (
+  UPDATE device SET state = 'BROKEN', state_reason = :reason, state_since = now(), state_by = w.name
+  FROM worker w
+  WHERE w.id = :worker AND device.worker_id = w.id AND device.uuid = :uuid AND device.state = 'OK'
+  RETURNING device.uuid, device.name AS device_name, w.name, w.host
+), recorded AS (
+  INSERT INTO quarantine (device, device_name, worker, host, reason)
+  SELECT uuid, device_name, name, host, :reason FROM broken ON CONFLICT DO NOTHING
+)
+SELECT uuid FROM broken
 """
 
 _RELEASE = """
-UPDATE device SET state = 'OK', state_reason = NULL, state_by = :by, state_since = now()
-WHERE uuid = :uuid AND state = 'BROKEN' RETURNING no
+WITH released AS (
+  UPDATE device SET state = 'OK', state_reason = NULL, state_by = :by, state_since = now()
+  WHERE uuid = :uuid AND state = 'BROKEN' RETURNING uuid
+), recorded AS (
+  UPDATE quarantine SET released_by = :by, released_at = now() WHERE device = :uuid AND released_at IS NULL
+)
+SELECT uuid FROM released
 """
 
 _STAY_QUARANTINED = """

@@ -76,11 +76,7 @@ class Floor:
 
     def hold(self, need: Need) -> UUID | None:
         """Keep the least busy worker that could take a job free of all later ones; return it, None if there is none."""
-        fitting = [
-            worker
-            for worker in self._workers.values()
-            if worker.kind == STEPS[need.kind].worker and reserve(need, idle(worker)) is not None
-        ]
+        fitting = filter(lambda worker: _could_take(need, worker), self._workers.values())
         best = min(fitting, key=lambda worker: (worker.busy, worker.queue, worker.id), default=None)
         if best is None:
             return None
@@ -88,6 +84,10 @@ class Floor:
             self._disturb(best.ground, is_timed=True)
         self._close(best.id)
         return best.id
+
+    def can_hold(self, need: Need) -> bool:
+        """Return whether there is a worker that `hold` would keep."""
+        return any(_could_take(need, worker) for worker in self._workers.values())
 
     def _take(self, need: Need, worker: WorkerNow, placement: Placement) -> None:
         taken = self._workers[worker.id] = self._open[worker.kind][worker.id] = occupied(worker, placement)
@@ -115,6 +115,11 @@ _INFERRING = frozenset(step.worker for step in STEPS.values() if step.asks is no
 
 def _places(ground: Ground) -> tuple[str, ...]:
     return (ground.machine, *ground.gpus)
+
+
+def _could_take(need: Need, worker: WorkerNow) -> bool:
+    """Return whether a worker could take a job if it were idle."""
+    return worker.kind == STEPS[need.kind].worker and reserve(need, idle(worker)) is not None
 
 
 def _entry(need: Need, worker: WorkerNow) -> tuple[Rank, UUID] | None:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow, occupied
-from vlmhyperbench.domain.scheduling import Assign, Refuse, WaitingJob, Window, decide
+from vlmhyperbench.domain.scheduling import Assign, Refuse, RunningJob, WaitingJob, Window, decide
 
 _START = datetime(2000, 1, 1, tzinfo=UTC)
 _UNKNOWN_S = 60.0
@@ -65,7 +65,10 @@ class _Run:
 
 
 def plan_on_paper(
-    jobs: Sequence[PaperJob], workers: Sequence[WorkerNow], memory: Mapping[str, MemoryNeed]
+    jobs: Sequence[PaperJob],
+    workers: Sequence[WorkerNow],
+    memory: Mapping[str, MemoryNeed],
+    paces: Mapping[str, float] | None = None,
 ) -> PaperPlan:
     """Place jobs on idle workers, as the scheduler would place them.
 
@@ -73,8 +76,10 @@ def plan_on_paper(
         jobs: the jobs, in the order of the queue.
         workers: the workers, live or declared; drained ones get nothing.
         memory: digest of a target → what it needs.
+        paces: digest of a target → seconds of an answer that the scheduler has measured; those of the jobs if None.
     """
     by_id = {job.job.id: job for job in jobs}
+    known = _paces(jobs) if paces is None else paces
     waiting, running, placed = list(by_id), list[_Run](), list[PaperPlacement]()
     refused: list[tuple[str, str]] = []
     resident: dict[UUID, frozenset[str]] = {worker.id: worker.resident for worker in workers}
@@ -82,7 +87,7 @@ def plan_on_paper(
     while waiting:
         before = len(waiting)
         queue = [by_id[job_id].job for job_id in waiting]
-        for decision in _decisions(queue, workers, running, resident, memory, now_s):
+        for decision in _decisions(queue, workers, running, resident, memory, known, now_s):
             if isinstance(decision, Refuse):
                 waiting.remove(decision.job_id)
                 refused.append((by_id[decision.job_id].run, decision.message))
@@ -121,6 +126,7 @@ def _decisions(
     running: Sequence[_Run],
     resident: Mapping[UUID, frozenset[str]],
     memory: Mapping[str, MemoryNeed],
+    paces: Mapping[str, float],
     now_s: float,
 ) -> Sequence[Assign | Refuse]:
     load = {worker.id: replace(worker, resident=resident[worker.id]) for worker in workers}
@@ -141,6 +147,32 @@ def _decisions(
         inferring=inferring,
         known=tuple(workers),
         memory=memory,
+        running=tuple(share for run in running for share in _shares(run, paces, now_s)),
+        paces=paces,
     )
     decisions = decide(window, unclaimed_s=1.0, unfit_s=0.0)  # nothing is assigned before, so none is taken back
     return [decision for decision in decisions if isinstance(decision, Assign | Refuse)]
+
+
+def _paces(jobs: Sequence[PaperJob]) -> dict[str, float]:
+    return {
+        job.job.target_digest: job.duration_s / job.job.answers
+        for job in jobs
+        if job.duration_s is not None and job.job.target_digest is not None
+    }
+
+
+def _shares(run: _Run, paces: Mapping[str, float], now_s: float) -> list[RunningJob]:
+    """Return what a job has of its devices, with the answers that are left by its pace."""
+    pace = paces.get(run.job.target_digest or "")
+    left = run.job.answers if not pace else max(1, round((run.ends_s - now_s) / pace))
+    return [
+        RunningJob(
+            worker_id=run.placement.worker_id,
+            device=reservation.device,
+            bytes=reservation.bytes,
+            target_digest=run.job.target_digest,
+            answers=left,
+        )
+        for reservation in run.placement.reservations
+    ]

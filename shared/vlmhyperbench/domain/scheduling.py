@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from vlmhyperbench.domain.floor import Floor
 from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, Shape
+from vlmhyperbench.domain.packing import MAX_WORK, Piece, Shelf, best_order
 from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.states import JobState, PhaseState, RunEvent, RunState
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -40,6 +41,13 @@ class WaitingJob:
     experiment_id: UUID | None = None
     waited_s: float = 0.0
     """Time since it was added."""
+    answers: int = 1
+    """Number of answers that it still needs."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it shares devices with others of its experiment, which may take each other's turns."""
+        return not self.is_timed and self.experiment_id is not None and STEPS[self.kind].asks is not None
 
     def need(self, memory: Mapping[str, MemoryNeed]) -> Need:
         """Return what it needs, with the memory of its target if that is known."""
@@ -51,6 +59,18 @@ class WaitingJob:
             is_simulated=self.is_simulated,
             memory=memory.get(self.target_digest or "", UNKNOWN),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """The share of a device that a job has which is assigned or runs."""
+
+    worker_id: UUID
+    device: int
+    bytes: int
+    target_digest: str | None
+    answers: int
+    """Number of answers that it still needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +99,10 @@ class Window:
     """Live workers and those seen a short time ago: a job that none of them could ever take fails."""
     memory: Mapping[str, MemoryNeed] = field(default_factory=dict)
     """Digest of a target → the memory that it needs."""
+    running: tuple[RunningJob, ...] = ()
+    """What has a share of the devices now; only read where a job is waiting that is packed."""
+    paces: Mapping[str, float] = field(default_factory=dict)
+    """Digest of a target → measured seconds of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +146,9 @@ def decide(
     """Assign waiting jobs, take back those unclaimed for too long or whose worker is gone, ring for the others.
 
     The first job that has no room and has waited for `hold_s` holds a worker: jobs after it in the window's order do
-    not get its room, so that neither a gang nor a large model starves. A job that fits no known device is refused
-    once it has waited for `unfit_s`, in which a larger device may register.
+    not get its room, so that neither a gang nor a large model starves. Jobs of its own experiment that share devices
+    still do: there is an end to them, and their order is the one in which all of them end soon. A job that fits no
+    known device is refused once it has waited for `unfit_s`, in which a larger device may register.
     """
     decisions: list[Decision] = []
     live = {worker.id: worker for worker in window.workers}
@@ -135,8 +160,12 @@ def decide(
             decisions.append(Ring(job_id=job.id, queue=job.queue))
     floor = Floor(live.values(), window.inferring)
     without_room: set[Shape] = set()
+    holding: WaitingJob | None = None
     is_held, assigned = False, 0
-    for waiting in _packed_largest_first(window):
+    for waiting in _packed_well(window):
+        if holding is not None and not (waiting.is_packed and waiting.experiment_id == holding.experiment_id):
+            floor.hold(holding.need(window.memory))
+            holding = None
         need = waiting.need(window.memory)
         if need.shape in without_room:
             continue
@@ -152,28 +181,70 @@ def decide(
         if reason is not None:
             decisions += [Refuse(job_id=waiting.id, message=reason)] if waiting.waited_s >= unfit_s else []
         elif STEPS[waiting.kind].asks is not None and not is_held and waiting.waited_s >= hold_s:
-            is_held = floor.hold(need) is not None
+            if waiting.is_packed:
+                is_held, holding = floor.can_hold(need), waiting
+            else:
+                is_held = floor.hold(need) is not None
     return decisions
 
 
-def _packed_largest_first(window: Window) -> list[WaitingJob]:
-    """Return the waiting jobs in their order; those of one experiment that share devices, the largest first.
+def _packed_well(window: Window) -> list[WaitingJob]:
+    """Return the waiting jobs in their order; those of one experiment that share devices so that they end soon.
 
-    Small models fill the gaps that large ones leave. The jobs take each other's positions, so that all other jobs keep
-    theirs.
+    The jobs take each other's positions, so that all other jobs keep theirs.
     """
     ordered = list(window.waiting)
     places: dict[UUID, list[int]] = {}
     for no, job in enumerate(ordered):
-        if not job.is_timed and job.experiment_id is not None and STEPS[job.kind].asks is not None:
+        if job.is_packed and job.experiment_id is not None:
             places.setdefault(job.experiment_id, []).append(no)
+    if not places:
+        return ordered
+    shelves, guess_s = _shelves(window), _guess(window)
     for numbers in places.values():
-        jobs = sorted(
-            (ordered[no] for no in numbers), key=lambda job: -(job.need(window.memory).memory.device_bytes or 0)
-        )
-        for no, job in zip(numbers, jobs, strict=True):
-            ordered[no] = job
+        jobs = [ordered[no] for no in numbers]
+        pieces = [
+            Piece(
+                bytes=job.need(window.memory).memory.device_bytes or 0,
+                duration_s=guess_s(job.target_digest, job.answers),
+            )
+            for job in jobs
+        ]
+        order = best_order(pieces, shelves, max_work=MAX_WORK // len(places))
+        for no, chosen in zip(numbers, order, strict=True):
+            ordered[no] = jobs[chosen]
     return ordered
+
+
+def _shelves(window: Window) -> list[Shelf]:
+    guess_s = _guess(window)
+    taken: dict[tuple[UUID, int], list[tuple[float, int]]] = {}
+    for job in window.running:
+        left_s = guess_s(job.target_digest, job.answers)
+        taken.setdefault((job.worker_id, job.device), []).append((left_s, job.bytes))
+    return [
+        Shelf(bytes=device.memory_bytes, slots=worker.slots, running=tuple(taken.get((worker.id, device.no), ())))
+        for worker in window.workers
+        if worker.drained is None
+        for device in worker.devices
+        if device.is_usable
+    ]
+
+
+def _guess(window: Window) -> Callable[[str | None, int], float]:
+    """Return what says how long a target needs for some answers, in seconds.
+
+    A target that was never measured is assumed to need time by its bytes, as those do that were.
+    """
+    sizes = {digest: need.device_bytes or 0 for digest, need in window.memory.items()}
+    known = [(pace, sizes[digest]) for digest, pace in window.paces.items() if sizes.get(digest)]
+    per_byte = sum(pace for pace, _ in known) / sum(size for _, size in known) if known else 1.0
+
+    def guess_s(digest: str | None, answers: int) -> float:
+        pace = window.paces.get(digest or "")
+        return answers * (pace if pace is not None else per_byte * sizes.get(digest or "", 0))
+
+    return guess_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,22 @@ class DeviceRelease(Output):
     """False: the device was not in quarantine."""
 
 
+class Quarantine(Output):
+    """A device that is or was in quarantine, and who has released it."""
+
+    id: UUID
+    device: str
+    """UUID of the device."""
+    device_name: str
+    worker: str
+    """Name of the worker that found the fault."""
+    host: str
+    reason: str
+    since: datetime
+    released_by: str | None
+    released_at: datetime | None
+
+
 class Worker(Output):
     """A worker: one supervisor process and its doorbell."""
 

@@ -61,6 +61,23 @@ async def test_a_person_releases_a_device_of_every_worker_that_offers_it(room: E
     assert set(await states(room, await room.add_worker(devices=1))) == {("OK", None)}
 
 
+async def test_every_quarantine_stays_on_record_with_its_fault_and_who_released_it(room: EngineRoom) -> None:
+    worker, other = await room.add_worker(devices=1), await room.add_worker(devices=1)
+    await quarantine(room, worker)
+    await quarantine(room, other)  # offers the same device, which is in quarantine once
+    async with room.database.transaction() as session:
+        [record] = await workers.quarantines(session)
+        assert (record.device, record.worker, record.reason) == ("g0", f"w-{worker}", "Xid 48.")
+        assert (record.released_by, record.released_at) == (None, None)
+        await workers.release_device(session, "g0", by="ann")
+    await quarantine(room, worker)
+    async with room.database.transaction() as session:
+        assert len(await workers.quarantines(session)) == 1
+        records = await workers.quarantines(session, is_open=False)
+    assert [record.released_by for record in sorted(records, key=lambda record: record.since)] == ["ann", None]
+    assert any(record.released_at is not None for record in records)
+
+
 async def test_a_device_in_quarantine_is_not_free_and_cannot_be_reserved(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     worker = await room.add_worker(devices=1)

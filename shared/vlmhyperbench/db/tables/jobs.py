@@ -40,6 +40,12 @@ class JobRow(SQLModel, table=True):
             "id",
             postgresql_where=text("state = 'READY'"),
         ),
+        Index(
+            "ix_job_done",
+            "target_digest",
+            text("finished_at DESC"),
+            postgresql_where=text("state = 'DONE' AND kind = 'GENERATE'"),
+        ),
         Index("ix_job_worker", "worker_id", postgresql_where=text("state IN ('ASSIGNED', 'RUNNING')")),
     )
 

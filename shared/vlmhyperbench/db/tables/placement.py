@@ -1,4 +1,4 @@
-"""What targets need of devices, and which workers, devices and machines are drained."""
+"""What targets need of devices, and what is drained or in quarantine."""
 
 from __future__ import annotations
 
@@ -58,3 +58,22 @@ class DrainRow(SQLModel, table=True):
     drained_at: datetime = now_column()
     resumed_by: str | None = None
     resumed_at: datetime | None = instant_column()
+
+
+class QuarantineRow(SQLModel, table=True):
+    """A device that a worker found faulty, until a person releases it; old rows are the record."""
+
+    __tablename__ = "quarantine"
+    __table_args__ = (Index("ix_quarantine_open", "device", unique=True, postgresql_where=text("released_at IS NULL")),)
+
+    id: UUID = Field(primary_key=True, sa_column_kwargs={"server_default": text("gen_random_uuid()")})
+    device: str
+    """UUID of the device."""
+    device_name: str
+    worker: str
+    """Name of the worker that found the fault."""
+    host: str
+    reason: str
+    since: datetime = now_column()
+    released_by: str | None = None
+    released_at: datetime | None = instant_column()

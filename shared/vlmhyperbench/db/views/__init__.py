@@ -12,7 +12,7 @@ from vlmhyperbench.db.views.facts import (
     ReusedPhaseView,
 )
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
-from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView
+from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView, QuarantineView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
     ArtifactView,
@@ -41,6 +41,7 @@ __all__ = [
     "NewChunk",
     "NewFact",
     "PhaseView",
+    "QuarantineView",
     "ReservationView",
     "ReusedFactView",
     "ReusedPhaseView",

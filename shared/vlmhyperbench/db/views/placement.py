@@ -1,4 +1,4 @@
-"""Copies of what targets need of devices, and of what is drained."""
+"""Copies of what targets need of devices, and of what is drained or in quarantine."""
 
 from __future__ import annotations
 
@@ -50,3 +50,20 @@ class DrainView:
     drained_at: datetime
     resumed_by: str | None
     resumed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineView:
+    """A device that is or was in quarantine."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    id: UUID
+    device: str
+    device_name: str
+    worker: str
+    host: str
+    reason: str
+    since: datetime
+    released_by: str | None
+    released_at: datetime | None
