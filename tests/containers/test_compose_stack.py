@@ -16,6 +16,8 @@ from tests.support.audit import audit
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import until
 
+pytestmark = pytest.mark.timeout(1500)  # the first test builds the images
+
 WITHOUT_A_WAY_OUT = "inference-cpu"
 WRITE = """
 import os
@@ -37,7 +39,6 @@ def stack() -> Iterator[Composed]:
         yield started
 
 
-@pytest.mark.timeout(900)
 def test_an_experiment_survives_the_end_of_its_inference_worker(stack: Composed) -> None:
     experiment = stack.client.experiments.create("demo")
     until(lambda: int(stack.query("SELECT count(*) FROM fact")[0][0]) >= 64, "64 answers", PATIENCE_S)
