@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
-from sqlalchemy.engine import make_url
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
@@ -64,5 +64,5 @@ def firewall(
 def _port_of_stack() -> int:
     """Return the port at which workers reach the API of the stack of this machine."""
     url = Settings.load().worker_database_url.get_secret_value()
-    port = make_url(url).port if url else None
+    port = urlsplit(url).port
     return port - 1 if port else DEFAULT_PORT
