@@ -87,7 +87,8 @@ def packing_ratios(seed: int, duration: Callable[[random.Random, int], int]) -> 
         for no, item in enumerate(items)
     ]
     needs = {str(no): MemoryNeed(device_bytes=item.size * GIB) for no, item in enumerate(items)}
-    makespans = [plan_on_paper(jobs, two, needs, paces).makespan_s or 0 for paces in (None, {})]
+    known: tuple[dict[str, float] | None, ...] = (None, {})
+    makespans = [plan_on_paper(jobs, two, needs, paces).makespan_s or 0 for paces in known]
     best = best_makespan(items, DEVICE_GIB, at_most=round(min(makespans)))
     return makespans[0] / best, makespans[1] / best
 
