@@ -26,7 +26,7 @@ SECRETS = {
     },
     "redis": {"url": "redis://:three@redis.example:6379/0"},
     "s3": {"access-key-id": KEY, "secret-access-key": SECRET},
-    "keys": {"pepper": "four", "api-key": f"chart_{'k' * 43}"},
+    "keys": {"pepper": "four", "api-key": f"chart_{'k' * 43}", "metrics-key": f"metrics_{'m' * 43}"},
 }
 READ_ELSEWHERE = {"VLMHB_LOG_LEVEL", "VLMHB_LOG_FORM", "VLMHB_METRICS_PORT"}
 """Variables that a service reads beside its settings: at its start, before these are loaded."""
@@ -130,7 +130,7 @@ def test_the_migrations_make_the_tables_the_account_of_workers_and_the_key(
     [pod] = [pod for name, pod in pods(render("gpu")) if name.endswith("-migrations")]
     [container] = pod["spec"]["containers"]
     [keys] = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "keys"]
-    [file] = [volume["secret"]["items"][0]["path"] for volume in pod["spec"]["volumes"] if volume["name"] == "keys"]
+    [items] = [volume["secret"]["items"] for volume in pod["spec"]["volumes"] if volume["name"] == "keys"]
     with serve_bucket(tmp_path / "s3", is_watched=False) as bucket:
         bucket.put("results", {})
         secrets = SECRETS | {"postgres": {"url": empty_database_url, "worker-url": worker_url}}
@@ -138,7 +138,8 @@ def test_the_migrations_make_the_tables_the_account_of_workers_and_the_key(
         home = tmp_path / "home"
         (home / "run").mkdir(parents=True)
         assert keys == f"{given['VLMHB_HOME']}/run"
-        (home / "run" / file).write_text(SECRETS["keys"]["api-key"])
+        for item in items:
+            (home / "run" / item["path"]).write_text(SECRETS["keys"][item["key"]])
         given |= {"VLMHB_HOME": str(home), "HOME": str(home), "VLMHB_STORAGE_S3__ENDPOINT_URL": bucket.url}
         for outside in ("VLMHB_TLS_CA_FILE", "VLMHB_STORAGE_S3__CA_FILE"):
             del given[outside]
@@ -151,9 +152,8 @@ def test_the_migrations_make_the_tables_the_account_of_workers_and_the_key(
             assert not re.search("two|four|secretsecret", done.stdout + done.stderr)
     with psycopg.connect(url.set(drivername="postgresql").render_as_string(hide_password=False)) as connection:
         try:
-            assert connection.execute("SELECT hmac_sha256 FROM api_key").fetchall() == [
-                (hmac_of(SECRETS["keys"]["api-key"], "four"),)
-            ]
+            stored = {row[0] for row in connection.execute("SELECT hmac_sha256 FROM api_key")}
+            assert stored == {hmac_of(SECRETS["keys"][name], "four") for name in ("api-key", "metrics-key")}
             rights = "SELECT has_table_privilege(%s, 'job', 'INSERT'), has_table_privilege(%s, 'api_key', 'SELECT')"
             assert connection.execute(rights, (role, role)).fetchall() == [(True, False)]
         finally:
