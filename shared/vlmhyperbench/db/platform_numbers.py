@@ -70,14 +70,17 @@ async def _jobs(session: AsyncSession) -> list[Number]:
 
 
 async def _queues(session: AsyncSession) -> list[Number]:
-    depth, oldest = dict.fromkeys(QUEUES, 0), dict.fromkeys(QUEUES, 0.0)
+    depth, held, oldest = dict.fromkeys(QUEUES, 0), dict.fromkeys(QUEUES, 0), dict.fromkeys(QUEUES, 0.0)
     early = [kind.value for kind, step in STEPS.items() if step.writes_facts or step.expands]
     for row in await session.execute(text(_WAITING), {"early": early}):
         queue = queue_of(StepKind(row.kind))
         depth[queue] += row.number
         oldest[queue] = max(oldest[queue], float(row.oldest_s))
+    for row in await session.execute(text(_HELD)):
+        held[queue_of(StepKind(row.kind))] += row.number
     return [
         *(Number(name="queue_depth", value=depth[queue], labels={"kind": queue}) for queue in QUEUES),
+        *(Number(name="queue_jobs", value=depth[queue] + held[queue], labels={"kind": queue}) for queue in QUEUES),
         *(Number(name="queue_oldest_seconds", value=oldest[queue], labels={"kind": queue}) for queue in QUEUES),
     ]
 
@@ -148,6 +151,8 @@ UNION ALL
 SELECT kind, state, count(*) AS number FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY kind, state
 """
 
+_HELD = "SELECT kind, count(*) AS number FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY kind"
+
 # The same conditions as those of the scheduler's window, without its limits.
 _WAITING = """
 SELECT j.kind, count(*) AS number,
@@ -184,7 +189,7 @@ WHERE w.state IN ('LIVE', 'DRAINING') GROUP BY 1, 2
 
 _DEVICES = """
 SELECT w.host, w.name AS worker, d.no, d.kind, d.name, d.memory_bytes,
-       lower(COALESCE(to_jsonb(d) ->> 'state', 'ok')) AS state,
+       lower(d.state) AS state,
        COALESCE(sum(r.bytes), 0) AS reserved, count(r.job_id) AS jobs
 FROM worker w
 JOIN device d ON d.worker_id = w.id

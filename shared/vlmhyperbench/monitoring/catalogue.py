@@ -64,8 +64,9 @@ _PLATFORM: Final = (
     _gauge("runs", "Runs by state, those that have ended included.", "state"),
     _gauge("jobs", "Jobs that have not ended, by kind and state.", "kind", "state"),
     _gauge("queue_depth", "Jobs that could run now and wait for a worker.", "kind"),
-    _gauge("queue_oldest_seconds", "Time since the oldest of these jobs was created, its needs were done, or its pause "
-           "ended; 0 where none waits.", "kind"),
+    _gauge("queue_jobs", "These jobs and those that a worker has: as many workers are of use.", "kind"),
+    _gauge("queue_oldest_seconds", "Time since the oldest of those that wait was created, its needs were done, or its "
+           "pause ended; 0 where none waits.", "kind"),
     _gauge("workers", "Workers by kind and state: live, draining, or stale (not seen for a while).", "kind", "state"),
     _gauge("worker_slots", "Jobs that the live workers may have at a time.", "kind"),
     _gauge("worker_slots_busy", "Jobs that the live workers have.", "kind"),
