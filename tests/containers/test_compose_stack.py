@@ -101,7 +101,7 @@ def test_services_are_not_root_and_cannot_write_their_image(stack: Composed) -> 
 
 def test_secrets_are_in_no_environment_and_no_log(stack: Composed) -> None:
     folder = stack.folder / ".compose"
-    names = ("postgres_password", "key_pepper", "api_key")
+    names = ("postgres_password", "key_pepper", "api_key", "metrics_key")
     secrets = [(folder / name).read_text().strip() for name in names]
     secrets.append((folder / "redis_url").read_text().partition("://:")[2].partition("@")[0])
     ids = stack.compose("ps", "--all", "--quiet").split()

@@ -54,11 +54,16 @@ def _secrets(folder: Path) -> Mapping[str, str]:
             "maxmemory 256mb\nmaxmemory-policy noeviction\n"
         ),
         "key_pepper": secrets.token_urlsafe(32),
-        "api_key": f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}",
+        "api_key": _api_key(),
+        "metrics_key": _api_key(),
         "storage_s3": f'{{"access_key_id": "{USER}", "secret_access_key": "{s3}"}}',
         "s3_auth_key": f"{USER},{s3}",
         "grafana_password": secrets.token_urlsafe(16),
     }
+
+
+def _api_key() -> str:
+    return f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}"
 
 
 def _existing(path: Path) -> str | None:
