@@ -149,7 +149,7 @@ def composed(services: Sequence[str] = ()) -> Iterator[Composed]:
     """Start a stack, or only these services of it; at the end, nothing of it is left."""
     build_images()
     with tempfile.TemporaryDirectory(prefix="vlmhb-compose-") as folder:
-        stack = Composed(Path(folder), f"vlmhb-test-{os.getpid()}")
+        stack = Composed(Path(folder), Path(folder).name)
         assert stack.prepare()[0] == 0
         try:
             stack.up(*services)
