@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -116,9 +115,6 @@ def test_the_health_check_of_the_api_asks_it(stack: Composed) -> None:
     assert "Connection refused" in stack.compose(*elsewhere, is_checked=False)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("vlmhyperbench.monitoring") is None, reason="no service serves /healthz yet"
-)
 @pytest.mark.parametrize("service", ["scheduler", "eval-worker", "reporter", WITHOUT_A_WAY_OUT])
 def test_every_service_says_that_it_is_well(stack: Composed, service: str) -> None:
     until(
