@@ -22,7 +22,7 @@ from rich.table import Table
 from sqlalchemy import text
 
 from benchmarks.best_packing import Item, best_makespan
-from vlmhyperbench.db import experiments, memory, migrations, runs, scheduling, workers
+from vlmhyperbench.db import experiments, memory, migrations, platform_numbers, runs, scheduling, workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.needs import MemoryNeed
@@ -32,6 +32,7 @@ from vlmhyperbench.domain.scheduling import Assign, WaitingJob, decide
 from vlmhyperbench.domain.specs import DatasetSpec, ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench.monitoring.numbers import write_text
 from vlmhyperbench_scheduler import window
 from vlmhyperbench_sdk.protocols import MemoryEstimate
 
@@ -94,7 +95,7 @@ def packing_ratios(seed: int, duration: Callable[[random.Random, int], int]) -> 
 
 
 async def tick_times() -> list[tuple[str, str]]:
-    """Measure ticks over `JOBS` READY jobs and `WORKERS` workers with a device each."""
+    """Measure ticks over `JOBS` READY jobs, behind which scores and reports wait, and `WORKERS` devices."""
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
         server = Postgres(Path(folder) / "pg")
         server.start()
@@ -110,6 +111,7 @@ async def tick_times() -> list[tuple[str, str]]:
             for _ in range(ROUNDS):
                 await _free(database, 10)
                 freed.append(await _tick(database))
+            scraped = [await _scrape(database) for _ in range(ROUNDS)]
             await database.close()
         finally:
             server.stop()
@@ -117,6 +119,7 @@ async def tick_times() -> list[tuple[str, str]]:
         ("tick over 100,000 READY jobs, 500 devices full", _shown(steady)),
         ("the same, 10 devices have become free", _shown(freed)),
         ("the ticks in which 500 free devices are filled, one after the other", _shown(filling[:-1])),
+        ("a read of /metrics meanwhile", f"median {statistics.median(scraped):.0f} ms, max {max(scraped):.0f} ms"),
     ]
 
 
@@ -143,6 +146,15 @@ async def _tick(database: Database) -> tuple[float, int, float]:
     return time.perf_counter() - start, count, decided - start
 
 
+async def _scrape(database: Database) -> float:
+    """Read the numbers of `/metrics` and write them as text; return the milliseconds."""
+    start = time.perf_counter()
+    async with database.transaction() as session:
+        numbers = await platform_numbers.read(session, stale_s=3600, lease_s=30)
+    write_text(numbers)
+    return (time.perf_counter() - start) * 1e3
+
+
 async def _free(database: Database, count: int) -> None:
     async with database.transaction() as session:
         await session.execute(text(_END), {"count": count})
@@ -167,6 +179,18 @@ async def _fill(database: Database) -> None:
                 devices=[device],
                 ground=Ground(machine=f"host-{no // 8}", gpus=frozenset({device.uuid}), cores=frozenset({no % 8})),
             )
+        await workers.register(
+            session,
+            worker_id=uuid4(),
+            name="scores",
+            kind="evaluation",
+            queue="evaluation.scores",
+            host="host-0",
+            boot_id=uuid4(),
+            pid=1,
+            slots=4,
+            version="0",
+        )
         experiment = await experiments.add(
             session, project_id="default", created_by="me", name="packed", spec={}, spec_digest="0"
         )
@@ -183,6 +207,8 @@ async def _fill(database: Database) -> None:
             values = {"run": run.id, "target": spec.target_digest, "count": JOBS // TARGETS, "timed": no % 2 == 0}
             values["experiment"] = experiment.id
             await session.execute(text(_ADD), values)
+            for kind in ("SCORE", "SCORE", "REPORT"):
+                await session.execute(text(_ADD_NEEDING), {"run": run.id, "kind": kind})
             estimate = MemoryEstimate(device_bytes=(2 + no % 18) * GIB, host_bytes=0, source="static")
             await memory.write_estimates(session, {spec.target_digest: estimate})
         await session.execute(text("UPDATE run SET state = 'RUNNING', is_dirty = false"))
@@ -197,6 +223,14 @@ INSERT INTO job (id, kind, scope, run_id, project_id, state, needs, needs_state,
 SELECT gen_random_uuid(), 'GENERATE', 'run', :run, 'default', 'READY', '{}', 'DONE', 1, no * 10, no * 10 + 10,
        :target, '{}', :experiment, 0, 0, 0, 0, 0, 1, true, :timed, 1
 FROM generate_series(0, :count - 1) AS numbers (no)
+"""
+
+_ADD_NEEDING = """
+INSERT INTO job (id, kind, scope, run_id, project_id, state, needs, needs_state, params, priority, attempts, fails,
+                 done, failed, step, counts, is_timed, devices)
+SELECT gen_random_uuid(), :kind, 'run', :run, 'default', 'READY', array_agg(id), 'DONE', '{}', 0, 0, 0,
+       0, 0, 2, false, false, 0
+FROM job WHERE run_id = :run AND kind = 'GENERATE'
 """
 
 _END = """

@@ -24,15 +24,17 @@ router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 FRESH_S = 2.0
 """Time for which an answer is given again: no number of scrapers makes the database work more."""
+MAX_SHARE = 0.05
+"""Maximum share of the time in which the numbers are read: an answer that took longer to read is given for longer."""
 
 
 class PlatformMetrics:
-    """The last answer and when it was read; one reader at a time."""
+    """The last answer and until when it is given again; one reader at a time."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._lock = asyncio.Lock()
-        self._read_at = float("-inf")
+        self._fresh_until = float("-inf")
         self._text = b""
 
     async def text(self) -> bytes:
@@ -42,9 +44,11 @@ class PlatformMetrics:
             Unavailable: the database does not answer.
         """
         async with self._lock:
-            if time.monotonic() - self._read_at > FRESH_S:
+            begun = time.monotonic()
+            if begun > self._fresh_until:
                 self._text = await asyncio.to_thread(write_text, await self._numbers())
-                self._read_at = time.monotonic()
+                now = time.monotonic()
+                self._fresh_until = now + max(FRESH_S, (now - begun) / MAX_SHARE)
             return self._text
 
     async def _numbers(self) -> list[Number]:

@@ -153,27 +153,40 @@ SELECT kind, state, count(*) AS number FROM job WHERE state IN ('ASSIGNED', 'RUN
 
 _HELD = "SELECT kind, count(*) AS number FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY kind"
 
-# The same conditions as those of the scheduler's window, without its limits.
+# The same conditions as those of the scheduler's window, without its limits. The jobs without needs, by far the most,
+# are counted for each owner before owners are looked at; a job with needs is left at the first one that is not done.
 _WAITING = """
-SELECT j.kind, count(*) AS number,
-       max(extract(epoch FROM now() - GREATEST(j.created_at, j.not_before, n.done_at))) AS oldest_s
-FROM job j
-LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
-LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'
-LEFT JOIN LATERAL (
-  SELECT max(needed.finished_at) AS done_at,
-         bool_or(needed.state <> 'DONE' AND CASE j.needs_state
-           WHEN 'ENDED' THEN needed.state NOT IN ('FAILED', 'CANCELLED')
-           WHEN 'STARTED' THEN needed.state <> 'RUNNING'
-           ELSE true END) AS is_blocked
-  FROM job needed WHERE needed.id = ANY (j.needs)
-) AS n ON cardinality(j.needs) > 0
-WHERE j.state = 'READY' AND (j.not_before IS NULL OR j.not_before <= now()) AND n.is_blocked IS NOT TRUE
-  AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
-                                  AND NOT r.is_paused
-                                  AND (j.kind = ANY (CAST(:early AS text[])) OR NOT r.is_dirty)))
-  AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
-GROUP BY j.kind
+WITH open_run AS (
+  SELECT id, is_dirty FROM run
+  WHERE finished_at IS NULL AND cancel_requested_at IS NULL AND reason IS NULL AND NOT is_paused
+), open_experiment AS (
+  SELECT e.id, EXISTS (SELECT FROM run o WHERE o.experiment_id = e.id AND o.finished_at IS NULL AND NOT o.is_paused)
+         AS has_active_run
+  FROM experiment e WHERE e.finished_at IS NULL AND e.cancel_requested_at IS NULL
+), due AS (
+  SELECT j.kind, j.scope, j.run_id, j.experiment_id, count(*) AS number,
+         min(GREATEST(j.created_at, j.not_before)) AS since
+  FROM job j
+  WHERE j.state = 'READY' AND (j.not_before IS NULL OR j.not_before <= now()) AND j.needs = '{}'
+  GROUP BY j.kind, j.scope, j.run_id, j.experiment_id
+  UNION ALL
+  SELECT j.kind, j.scope, j.run_id, j.experiment_id, 1,
+         (SELECT GREATEST(j.created_at, j.not_before, max(n.finished_at)) FROM job n WHERE n.id = ANY (j.needs))
+  FROM job j
+  WHERE j.state = 'READY' AND (j.not_before IS NULL OR j.not_before <= now()) AND j.needs <> '{}'
+    AND NOT EXISTS (
+      SELECT FROM job n WHERE n.id = ANY (j.needs) AND n.state <> 'DONE' AND CASE j.needs_state
+        WHEN 'ENDED' THEN n.state NOT IN ('FAILED', 'CANCELLED')
+        WHEN 'STARTED' THEN n.state <> 'RUNNING'
+        ELSE true END)
+)
+SELECT due.kind, CAST(sum(due.number) AS bigint) AS number, extract(epoch FROM now() - min(due.since)) AS oldest_s
+FROM due
+LEFT JOIN open_run r ON due.scope = 'run' AND r.id = due.run_id
+LEFT JOIN open_experiment e ON due.scope = 'experiment' AND e.id = due.experiment_id
+WHERE (r.id IS NOT NULL AND (due.kind = ANY (CAST(:early AS text[])) OR NOT r.is_dirty))
+   OR (e.id IS NOT NULL AND (due.kind <> 'INDEX' OR e.has_active_run))
+GROUP BY due.kind
 """
 
 _WORKERS = """
