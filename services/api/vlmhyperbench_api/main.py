@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
@@ -27,6 +28,7 @@ from vlmhyperbench_api import (
     ids,
     images,
     joining,
+    listings,
     live,
     manifests,
     metrics,
@@ -41,6 +43,7 @@ from vlmhyperbench_api import (
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.attempts import Attempts
+from vlmhyperbench_api.caching import Conditional
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
@@ -49,10 +52,13 @@ from vlmhyperbench_api.security import check_policies
 from vlmhyperbench_api.watching import Watching
 
 PREFIX = "/api/v1"
+MIN_COMPRESSED_BYTES = 2048
+"""A smaller body gains nothing by compression."""
 _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
 
 _ROUTERS = (
     health.router,
+    listings.router,
     runs.router,
     manifests.router,
     images.router,
@@ -113,6 +119,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(metrics.router)
     app.include_router(pages.router)
     errors.install(app)
+    app.add_middleware(Conditional, prefix=PREFIX)
+    app.add_middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=5)
     app.add_middleware(
         Limits, body_s=settings.timers.request_s, larger={f"{PREFIX}{answers.router.prefix}": MAX_ANSWERS_BYTES}
     )

@@ -70,6 +70,8 @@ class Draft:
     """The pickled report; only a child opens it, because that needs libraries which the worker does not import."""
     headline: JsonObject | None = None
     """The scores that are stored with a run, for lists; None for a comparison."""
+    columns: JsonObject = field(default_factory=dict)
+    """The columns of a run's summary, by which lists are filtered and ordered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_stored
 from vlmhyperbench.summaries.codec import NAME as SUMMARY
 from vlmhyperbench.summaries.codec import from_json, to_json
+from vlmhyperbench.summaries.columns import columns_of
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.summaries.headline import scores_of
 from vlmhyperbench.summaries.manifest import NAME as MANIFEST
@@ -60,7 +61,7 @@ def compose_run(bundle: RunBundle) -> Draft:
             _table("metrics_detailed.csv", metrics_detailed_csv(run)),
             _table("metrics_summary.csv", metrics_summary_csv([ReportedRun(summary=summary, evidence=run)])),
         ]
-    return replace(_draft(document, tuple(tables)), headline=scores_of(summary))
+    return replace(_draft(document, tuple(tables)), headline=scores_of(summary), columns=columns_of(summary))
 
 
 def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from uuid import UUID
 
 from vlmhyperbench.data.images import image_key
-from vlmhyperbench.db import artifacts, events, experiments, runs
+from vlmhyperbench.db import artifacts, events, experiments, listings, runs
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import MetricSpec, ReportWriterSpec, RunSpec
 from vlmhyperbench.domain.states import experiment_state
@@ -25,7 +25,6 @@ from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_reporter.plugin_writers import FailedWriter, write_by_plugins
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import as_json, compose_comparison, compose_run, render, warm_up
-from vlmhyperbench_sdk.types import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ async def handle_report(job: ClaimedJob) -> Outcome:
     files = (*await job.run_cpu(render, draft, pages, formats=requested.formats, limitations=limitations), *written)
     await job.progress(done=2, total=_STEPS)
     stored = await asyncio.to_thread(_store, job, files)
-    await _commit(job, list(zip(files, stored, strict=True)), draft.headline, failed)
+    await _commit(job, list(zip(files, stored, strict=True)), draft, failed)
     count("reports_total")
     await job.progress(done=_STEPS, total=_STEPS)
     return Complete(data={"files": [file.name for file in files]})
@@ -157,14 +156,15 @@ def _store(job: ClaimedJob, files: Sequence[ReportFile]) -> list[Stored]:
 async def _commit(
     job: ClaimedJob,
     files: Sequence[tuple[ReportFile, Stored]],
-    headline: JsonObject | None,
+    draft: Draft,
     failed: Sequence[FailedWriter],
 ) -> None:
     """Record the files, which are in storage already, and store a run's scores, in a single fenced transaction."""
     is_run = job.job.scope == "run"
     async with job.transaction() as session:
-        if is_run and headline is not None:
-            await runs.set_headline(session, job.run_id, headline)
+        if is_run and draft.headline is not None:
+            await runs.set_headline(session, job.run_id, draft.headline)
+            await listings.set_columns(session, job.run_id, draft.columns)
         for file, stored in files:
             artifact_id = await artifacts.add(
                 session,

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db import events
+from vlmhyperbench.db import events, listings
 from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_exactly_one, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import RunRow
 from vlmhyperbench.db.views import RunView
@@ -62,6 +62,7 @@ async def add(
             traceparent=incoming.get(),
         )
     )
+    await listings.add(session, new_id, project_id=project_id, spec=spec)
     await events.append(
         session, stream_id=new_id, type=EventType.RUN_QUEUED, data={"name": name, "spec_digest": digest}
     )

@@ -166,3 +166,31 @@ def _reused(url: str, run_id: UUID, name: str) -> tuple[Sequence[tuple[Any, ...]
         "SELECT data FROM event WHERE run_id = :run",
     )
     return tuple(read(url, statement, run_id) for statement in statements)
+
+
+def test_runs_that_ended_before_lists_had_rows_are_listed_with_their_headline(empty_database_url: str) -> None:
+    migrations.upgrade(empty_database_url, "0019")
+    spec = {
+        "target": {"kind": "model", "model": "m", "backend": "llamacpp", "quantization": "Q4"},
+        "task": "t",
+        "dataset": {"name": "d"},
+        "scenario": {"name": "s"},
+    }
+    scores = [
+        {"metric": "anls", "value": 0.5, "ci_low": 0.4, "ci_high": None, "n": 3},
+        {"metric": "cer", "value": None},
+    ]
+    headline = {"latency_p50_ms": 7, "cost_total": None, "validity": "valid", "name": "old", "scores": scores}
+    with connected(empty_database_url) as connection:
+        run_id = add_run(connection)
+        other_id = add_run(connection)
+        connection.execute(
+            text("UPDATE run SET spec = :spec, headline = :headline WHERE id = :run"),
+            {"spec": json.dumps(spec), "headline": json.dumps(headline), "run": run_id},
+        )
+    migrations.upgrade(empty_database_url)
+    query = "SELECT target, model, backend, task, dataset, scenario, columns, tags FROM run_listing WHERE run_id = :run"
+    columns = {"latency_p50_ms": 7, "validity": "valid", "metric": "anls"}
+    columns |= {"metrics.anls": 0.5, "metrics.anls.low": 0.4, "metrics.anls.n_scored": 3}
+    assert read(empty_database_url, query, run_id) == [("m (Q4)", "m", "llamacpp", "t", "d", "s", columns, [])]
+    assert read(empty_database_url, query, other_id) == [("", "", "import", "", "", "", {}, [])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.shared.reports.builders import evidence
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.summaries.columns import MAX_TEXT_CHARACTERS, columns_of
 from vlmhyperbench.summaries.headline import headline_row, scores_of
 from vlmhyperbench.summaries.summarising import summarise_run
 
@@ -28,3 +29,16 @@ def test_a_summary_takes_the_final_state_of_its_run() -> None:
     assert (failed.state, failed.reason, failed.finished_at) == ("FAILED", "no model", "2026-01-02T00:00:00Z")
     assert failed.counts == summary.counts
     assert summary.ended(RunState.FAILED, reason="x", finished_at="").finished_at == summary.finished_at
+
+
+def test_the_columns_of_a_summary_are_plain_values_with_the_primary_metric_and_what_was_used() -> None:
+    summary = summarise_run(evidence())
+    columns = columns_of(summary)
+    score = summary.metrics[0]
+    assert (columns["metric"], columns["metrics.exact_match"]) == ("exact_match", score.value)
+    assert (columns["metrics.exact_match.low"], columns["metrics.exact_match.high"]) == (score.low, score.high)
+    assert columns["latency_ms.p99"] == summary.performance.times["latency_ms"].p99
+    assert columns["manifest.host"] == summary.generating[0].host
+    assert "name" not in columns
+    assert all(isinstance(value, str | int | float | bool) for value in columns.values())
+    assert all(len(value) <= MAX_TEXT_CHARACTERS for value in columns.values() if isinstance(value, str))

@@ -12,6 +12,7 @@ from vlmhyperbench.db.views.facts import (
     ReusedPhaseView,
 )
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
+from vlmhyperbench.db.views.listings import RunListingView
 from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView, QuarantineView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
@@ -45,6 +46,7 @@ __all__ = [
     "ReservationView",
     "ReusedFactView",
     "ReusedPhaseView",
+    "RunListingView",
     "RunView",
     "SampleManifestView",
     "View",
