@@ -9,14 +9,17 @@ reads and writes a Postgres of its own; only the rings are left out.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
@@ -24,6 +27,7 @@ from sqlalchemy import text
 from benchmarks.best_packing import Item, best_makespan
 from vlmhyperbench.db import experiments, memory, migrations, platform_numbers, runs, scheduling, workers
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.owners import Mark
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.paper_plan import PaperJob, plan_on_paper
@@ -103,14 +107,16 @@ async def tick_times() -> list[tuple[str, str]]:
             migrations.upgrade(server.url)
             database = Database(server.url)
             await _fill(database)
-            filling = [await _tick(database)]
-            while filling[-1][1]:
-                filling.append(await _tick(database))
-            steady = [await _tick(database) for _ in range(ROUNDS)]
+            postgres = psutil.Process(int((Path(folder) / "pg" / "data" / "postmaster.pid").read_text().split()[0]))
+            gc.freeze()  # as the scheduler does it
+            filling = [await _tick(database, postgres)]
+            while filling[-1].assigned:
+                filling.append(await _tick(database, postgres))
+            steady = [await _tick(database, postgres) for _ in range(ROUNDS)]
             freed = []
             for _ in range(ROUNDS):
                 await _free(database, 10)
-                freed.append(await _tick(database))
+                freed.append(await _tick(database, postgres))
             scraped = [await _scrape(database) for _ in range(ROUNDS)]
             await database.close()
         finally:
@@ -123,27 +129,52 @@ async def tick_times() -> list[tuple[str, str]]:
     ]
 
 
-def _shown(ticks: list[tuple[float, int, float]]) -> str:
-    durations = [duration * 1e3 for duration, _, _ in ticks]
-    deciding = statistics.median(until * 1e3 for _, _, until in ticks)
-    assigned = sum(count for _, count, _ in ticks)
-    whole = f"median {statistics.median(durations):.0f} ms, max {max(durations):.0f} ms"
-    return f"{whole}, until decided {deciding:.0f} ms; {assigned} jobs assigned in {len(ticks)} ticks"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What a tick took."""
+
+    time_s: float
+    decided_s: float
+    """Time until the writes."""
+    cpu_s: float
+    """Processor time of scheduler and Postgres together, which other work on the machine hardly changes."""
+    assigned: int
 
 
-async def _tick(database: Database) -> tuple[float, int, float]:
-    """Read the window, decide and write; return the time, the number of assignments, and the time until the writes."""
-    start = time.perf_counter()
+def _shown(ticks: list[Tick]) -> str:
+    durations, spent = [tick.time_s * 1e3 for tick in ticks], [tick.cpu_s * 1e3 for tick in ticks]
+    deciding = statistics.median(tick.decided_s * 1e3 for tick in ticks)
+    assigned = sum(tick.assigned for tick in ticks)
+    return (
+        f"median {statistics.median(durations):.0f} ms, max {max(durations):.0f} ms, until decided {deciding:.0f} ms, "
+        f"processor {statistics.median(spent):.0f} ms, max {max(spent):.0f} ms; "
+        f"{assigned} jobs assigned in {len(ticks)} ticks"
+    )
+
+
+def _cpu_of(server: psutil.Process) -> float:
+    """Return the processor time of Postgres and the processes of its connections."""
+    return sum(sum(process.cpu_times()[:2]) for process in (server, *server.children()))
+
+
+async def _tick(database: Database, server: psutil.Process) -> Tick:
+    """Read the window, decide and write."""
+    server_cpu_s, cpu_s, start = _cpu_of(server), time.process_time(), time.perf_counter()
     seen = await window.load(database, stale_s=3600, margin=1.2)
     decisions = decide(seen, unclaimed_s=3600, ring_again_s=3600)
     decided = time.perf_counter()
-    count = 0
-    for decision in decisions:
-        if isinstance(decision, Assign):
-            async with database.transaction() as session:
-                mark = await scheduling.assign(session, decision.job_id, decision.placement, attempt_id=uuid4())
-                count += mark is not None
-    return time.perf_counter() - start, count, decided - start
+    placements = {decision.job_id: decision.placement for decision in decisions if isinstance(decision, Assign)}
+    marks: dict[UUID, Mark | None] = {}
+    if placements:
+        async with database.transaction() as session:
+            marks = await scheduling.assign_together(session, placements)
+    count = sum(mark is not None for mark in marks.values())
+    return Tick(
+        time_s=time.perf_counter() - start,
+        decided_s=decided - start,
+        cpu_s=time.process_time() - cpu_s + _cpu_of(server) - server_cpu_s,
+        assigned=count,
+    )
 
 
 async def _scrape(database: Database) -> float:

@@ -36,6 +36,7 @@ CLAIMS = "tests/shared/db/test_claims.py"
 SCHEDULING = "tests/shared/db/test_scheduling.py"
 APPENDING = "tests/shared/db/test_appending.py"
 DEVICES = "tests/shared/db/test_devices.py"
+EFFECTS = "tests/scheduler/test_effects.py"
 PLACEMENT_ROWS = "tests/shared/db/test_placement_rows.py"
 PLACEMENT = "tests/shared/domain/test_placement.py"
 FAIRNESS = "tests/shared/domain/test_fairness.py"
@@ -160,6 +161,13 @@ MUTANTS = (
         text="WHERE worker_id = :worker AND no = :device FOR NO KEY UPDATE",
         replacement="WHERE worker_id = :worker AND no = :device",
         tests=(PLACEMENT_ROWS,),
+    ),
+    Mutant(
+        name="reservations: assignments that are written together wait for a locked run",
+        file="db/owners.py",
+        text='f"{wanted} FOR NO KEY UPDATE SKIP LOCKED"',
+        replacement='f"{wanted} FOR NO KEY UPDATE"',
+        tests=(EFFECTS,),
     ),
     Mutant(
         name="reservations: a gang keeps the devices that it got",

@@ -1,14 +1,16 @@
-"""Write decisions, each in a transaction of its own, then send rings, then publish the new events."""
+"""Write decisions, the assignments of a tick in one transaction, then send rings, then publish the new events."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from uuid import UUID, uuid4
 
 from vlmhyperbench.db import advancing, finishing, scheduling, traces
 from vlmhyperbench.db.owners import Mark, lock_experiment, lock_run
+from vlmhyperbench.domain.placement import Placement
 from vlmhyperbench.domain.scheduling import Assign, Decision, Refuse, Requeue, Ring
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.logs import get_logger
@@ -73,13 +75,13 @@ class Effects:
 
     async def apply(self, decisions: Iterable[Decision]) -> None:
         """Write the decisions, then ring; a decision that is outdated by now has no effect."""
+        placements: dict[UUID, Placement] = {}
         rings: list[tuple[str, UUID]] = []
         for decision in decisions:
             count("scheduler_decisions_total", decision=type(decision).__name__.lower())
             match decision:
-                case Assign():
-                    if await self._assign(decision):
-                        rings.append((decision.placement.queue, decision.job_id))
+                case Assign(job_id=job_id, placement=placement):
+                    placements[job_id] = placement
                 case Requeue(job_id=job_id, attempt_id=attempt_id):
                     async with self._runtime.database.transaction() as session:
                         mark = await scheduling.requeue(session, job_id, attempt_id=attempt_id)
@@ -90,6 +92,8 @@ class Effects:
                     self._note(mark)
                 case Ring(job_id=job_id, queue=queue):
                     rings.append((queue, job_id))
+        if placements:
+            rings += [(placements[job_id].queue, job_id) for job_id in await self._assign(placements)]
         await self._bell.ring(rings)
 
     async def publish(self) -> None:
@@ -98,18 +102,27 @@ class Effects:
         for stream_id, seq in marks.items():
             await self._runtime.bus.publish(stream_id, seq)
 
-    async def _assign(self, decision: Assign) -> bool:
+    async def _assign(self, placements: Mapping[UUID, Placement]) -> list[UUID]:
+        """Assign jobs in one transaction, those whose owner is locked now alone; return the jobs that were assigned."""
         begun_ns = time.time_ns()
-        try:
+        marks: dict[UUID, Mark | None] = {}
+        with suppress(Conflict):  # a device was reserved meanwhile: each job is tried alone
             async with self._runtime.database.transaction() as session:
-                mark = await scheduling.assign(session, decision.job_id, decision.placement, attempt_id=uuid4())
-                owner = await traces.of_job(session, decision.job_id) if is_tracing() else None
-        except Conflict:
-            return False
-        if mark is not None and owner is not None:
-            record_below(owner, "assign", start_ns=begun_ns, attributes={"job_id": str(decision.job_id)})
-        self._note(mark)
-        return mark is not None
+                marks = await scheduling.assign_together(session, placements)
+        for job_id in [job_id for job_id in placements if job_id not in marks]:
+            with suppress(Conflict):
+                async with self._runtime.database.transaction() as session:
+                    marks[job_id] = await scheduling.assign(session, job_id, placements[job_id], attempt_id=uuid4())
+        for mark in marks.values():
+            self._note(mark)
+        assigned = [job_id for job_id in placements if marks.get(job_id) is not None]
+        if is_tracing():
+            async with self._runtime.database.transaction() as session:
+                owners = {job_id: await traces.of_job(session, job_id) for job_id in assigned}
+            for job_id, owner in owners.items():
+                if owner is not None:
+                    record_below(owner, "assign", start_ns=begun_ns, attributes={"job_id": str(job_id)})
+        return assigned
 
     async def _ended(self, owner_id: UUID, mark: Mark | None) -> None:
         """Export the span of a run or an experiment that this tick has ended, from its submission to now."""
@@ -126,4 +139,4 @@ class Effects:
 
     def _note(self, mark: Mark | None) -> None:
         if mark is not None:
-            self._marks[mark.stream_id] = mark.seq
+            self._marks[mark.stream_id] = max(mark.seq, self._marks.get(mark.stream_id, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.queues.ringing import Bell
@@ -23,5 +24,6 @@ async def serve(settings: Settings) -> None:
     async with open_runtime(settings, name="scheduler") as runtime, open_stop() as stop:
         bell = Bell(settings.redis_url.get_secret_value())
         leadership = Leadership(settings.database_url.get_secret_value())
+        gc.freeze()  # what is there from the start on stays: looking through it now and then would take a tick's time
         await Loop(runtime, bell, leadership).run(stop)
         bell.close()

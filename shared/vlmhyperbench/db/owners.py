@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events
@@ -66,6 +67,22 @@ async def lock_of_job(session: AsyncSession, job_id: UUID, *, skip_locked: bool 
     return await lock_run(session, job.run_id, skip_locked=skip_locked)
 
 
+async def lock_idle_of_jobs(session: AsyncSession, job_ids: Sequence[UUID]) -> dict[UUID, Owner]:
+    """Lock the owners of jobs, and return them by job; those that other transactions have locked are left out.
+
+    It never waits for an owner, so a transaction may lock many of them without a deadlock.
+    """
+    jobs = (await session.execute(text(_OWNERS), {"ids": list(job_ids)})).all()
+    locked: dict[UUID, Owner] = {}
+    for statement, is_experiment in ((_EXPERIMENT, True), (_RUN, False)):
+        ids = {job.owner_id for job in jobs if job.is_of_experiment is is_experiment}
+        if ids:
+            wanted = statement.replace("= :id", "= ANY(CAST(:ids AS uuid[]))")
+            rows = await session.execute(text(f"{wanted} FOR NO KEY UPDATE SKIP LOCKED"), {"ids": list(ids)})
+            locked |= {row.id: _owner(row, is_experiment=is_experiment) for row in rows}
+    return {job.id: locked[job.owner_id] for job in jobs if job.owner_id in locked}
+
+
 async def mark_dirty(session: AsyncSession, owner: Owner) -> None:
     """Make the scheduler advance the run, or every open run of the experiment; the caller has locked the owner."""
     if owner.is_experiment:
@@ -99,8 +116,10 @@ async def _lock(
 ) -> Owner | None:
     locking = f"{statement} FOR NO KEY UPDATE{' SKIP LOCKED' if skip_locked else ''}"
     row = (await session.execute(text(locking), {"id": owner_id})).one_or_none()
-    if row is None:
-        return None
+    return None if row is None else _owner(row, is_experiment=is_experiment)
+
+
+def _owner(row: Row[Any], *, is_experiment: bool) -> Owner:
     return Owner(
         id=row.id,
         is_experiment=is_experiment,
@@ -125,6 +144,12 @@ _EXPERIMENT = """
 SELECT id, state, event_seq, false AS is_paused, NULL::text AS reason, NULL::jsonb AS stop_decision,
        cancel_requested_at IS NOT NULL AS is_cancelled, finished_at IS NOT NULL AS is_ended
 FROM experiment WHERE id = :id
+"""
+
+_OWNERS = """
+SELECT id, scope = 'experiment' AS is_of_experiment, CASE scope WHEN 'experiment' THEN experiment_id ELSE run_id END
+       AS owner_id
+FROM job WHERE id = ANY(CAST(:ids AS uuid[]))
 """
 
 _DIRTY_RUNS = """

@@ -1,20 +1,21 @@
 """What the scheduler reads and writes about jobs: the window of a decision, assignments, requeued jobs, expired leases.
 
-Every write is a compare-and-set in a transaction of its own, so that two leaders do no harm.
+Every write is a compare-and-set under the lock of the job's owner, so that two leaders do no harm.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import jobs
-from vlmhyperbench.db.owners import Mark, job_event, lock_of_job, mark_dirty
+from vlmhyperbench.db.owners import Mark, Owner, job_event, lock_idle_of_jobs, lock_of_job, mark_dirty
 from vlmhyperbench.domain.placement import Placement
 from vlmhyperbench.domain.scheduling import AssignedJob, WaitingJob
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -95,7 +96,29 @@ async def assign(session: AsyncSession, job_id: UUID, placement: Placement, *, a
         Conflict: a device is reserved already; the transaction must be rolled back.
     """
     owner = await lock_of_job(session, job_id)
-    if owner is None or owner.is_closing or owner.is_paused:
+    return None if owner is None else await _assign(session, owner, job_id, placement, attempt_id)
+
+
+async def assign_together(session: AsyncSession, placements: Mapping[UUID, Placement]) -> dict[UUID, Mark | None]:
+    """Assign many jobs as `assign` does, each by its id; those whose owner is locked now are left out.
+
+    Raises:
+        Conflict: a device is reserved already; the transaction must be rolled back.
+    """
+    owners = await lock_idle_of_jobs(session, list(placements))
+    # Devices are locked in one order, so that two schedulers that both believe to lead do not wait for each other.
+    ordered = sorted(owners, key=lambda job_id: _devices_of(placements[job_id]))
+    return {job_id: await _assign(session, owners[job_id], job_id, placements[job_id], uuid4()) for job_id in ordered}
+
+
+def _devices_of(placement: Placement) -> tuple[UUID, list[int]]:
+    return placement.worker_id, [reservation.device for reservation in placement.reservations]
+
+
+async def _assign(
+    session: AsyncSession, owner: Owner, job_id: UUID, placement: Placement, attempt_id: UUID
+) -> Mark | None:
+    if owner.is_closing or owner.is_paused:
         return None
     values = {"job": job_id, "attempt": attempt_id, "worker": placement.worker_id}
     row = (await session.execute(text(_ASSIGN), values)).one_or_none()
