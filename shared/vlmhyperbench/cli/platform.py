@@ -11,6 +11,24 @@ from vlmhyperbench.monitoring.numbers import Number, find, read_text
 _OPEN = ("QUEUED", "INDEXED", "RUNNING")
 
 
+def missing_parts(home: Home) -> list[str]:
+    """Return a sentence on each part of the stack of a home that does not answer, without which nothing goes on."""
+    from vlmhyperbench.client import Client
+
+    url, key = home.api_url(), home.api_key()
+    if url is None or key is None:
+        return []
+    try:
+        with Client(url, key) as client:
+            checks = client.ready().checks
+    except VlmHyperBenchError as error:
+        return [f"{error.message} Its log: {home.log_of('api')}."]
+    if checks.get("database", True):
+        return []
+    log = home.root / "postgres" / "postgres.log"
+    return [f"The database does not answer. Runs wait, and go on by themselves when it is back. Its log: {log}."]
+
+
 def read_numbers(home: Home) -> list[Number]:
     """Return the numbers of the stack of a home; none if its API does not answer."""
     from vlmhyperbench.client import Client

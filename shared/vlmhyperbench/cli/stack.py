@@ -12,7 +12,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.cli.platform import platform_lines, read_numbers
+from vlmhyperbench.cli.platform import missing_parts, platform_lines, read_numbers
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.supervisor import control
@@ -72,27 +72,30 @@ def down(*, output: OutputFlags = TEXT) -> int:
 def status(*, output: OutputFlags = TEXT) -> int:
     """Show the processes of the embedded stack, the devices of its workers, and what is drained, by whom and why.
 
-    The exit code is 3 if the stack is not running.
+    The exit code is 3 if the stack is not running, or if its API or its database does not answer.
     """
     home = Home(Settings.load().home)
     stack = control.status(home)
-    workers = _inference_workers(home) if stack.is_up else []
-    drained = _drained(home) if stack.is_up else []
-    numbers = read_numbers(home) if stack.is_up else []
-    problems = [*_quarantined(workers), *_problems()]
+    missing = missing_parts(home) if stack.is_up else []
+    is_ready = stack.is_up and not missing
+    workers = _inference_workers(home) if is_ready else []
+    drained = _drained(home) if is_ready else []
+    numbers = read_numbers(home) if is_ready else []
+    problems = [*missing, *_quarantined(workers), *_problems()]
     if output.json:
         shown: dict[str, object] = {
             "workers": [worker.model_dump(mode="json") for worker in workers],
             "drained": [drain.model_dump(mode="json") for drain in drained],
             "numbers": [asdict(number) for number in numbers],
         }
-        emit("stack", {**_with_page(home), **shown}, warnings=problems)
-        return exits.OK if stack.is_up else exits.SETUP
+        emit("stack", {**_with_page(home, is_ready=is_ready), **shown}, warnings=problems)
+        return exits.OK if is_ready else exits.SETUP
     if not stack.is_up:
         say(f"No stack is running in {stack.home}. Start one with `vlmhyperbench up`.")
         return exits.SETUP
     say(f"{stack.url}  (home {stack.home})")
-    say_page(home)
+    if is_ready:
+        say_page(home)
     rows = [
         (process.name, process.pid, process.state, process.restarts, _mebibytes(process.pss_bytes))
         for process in stack.processes
@@ -108,7 +111,7 @@ def status(*, output: OutputFlags = TEXT) -> int:
         say(f"drained: the {drain.scope} {drain.name}, by {drain.drained_by}: {drain.reason}")
     for problem in problems:
         note(f"warning: {problem}", output)
-    return exits.OK
+    return exits.OK if is_ready else exits.SETUP
 
 
 def _inference_workers(home: Home) -> list[Worker]:
@@ -220,9 +223,9 @@ def _drained(home: Home) -> Sequence[Drain]:
         return []
 
 
-def _with_page(home: Home) -> dict[str, object]:
+def _with_page(home: Home, *, is_ready: bool = True) -> dict[str, object]:
     stack = control.status(home)
-    return {**asdict(stack), "page": page_link(home) if stack.is_up else None}
+    return {**asdict(stack), "page": page_link(home) if stack.is_up and is_ready else None}
 
 
 def _joining(message: Mapping[str, str]) -> str:

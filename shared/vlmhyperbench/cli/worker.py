@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_warning
 from vlmhyperbench.errors import InvalidInput, NotReady, Unavailable
 from vlmhyperbench.settings import Settings
 
@@ -112,19 +113,14 @@ def _told(shares: Sequence[Share]) -> list[dict[str, object]]:
 
 
 def _join(server: str, kind: Kind, token_file: Path | None, ca_file: Path | None, output: OutputFlags) -> Settings:
-    from vlmhyperbench.client.joining import MAX_CLOCK_DIFFERENCE, join, read_token, utc_now
+    from vlmhyperbench.client.joining import join, read_token, utc_now
     from vlmhyperbench.worker.reachability import check_reachable
 
     token = read_token(token_file)
     membership = join(server, token, kind=kind, settings=Settings.load(), ca_file=ca_file, now=utc_now)
-    if abs(membership.clock_ahead) > MAX_CLOCK_DIFFERENCE:
-        seconds = membership.clock_ahead.total_seconds()
-        note(
-            f"warning: The clock of this machine is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the "
-            "server's. Leases do not depend on it, but the times in reports and logs do, and S3 refuses requests that "
-            "are 15 minutes off. Set it by NTP.",
-            output,
-        )
+    warning = clock_warning(membership.clock_ahead, other="the server")
+    if warning is not None:
+        note(f"warning: {warning} {CLOCK_CURE}", output)
     proof = membership.joined.proof
     asyncio.run(check_reachable(membership.settings, proof=(proof.key, proof.sha256)))
     note(f"This machine has joined {server}.", output)

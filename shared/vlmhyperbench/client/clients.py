@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 _PAUSES_S = (0.2, 0.5, 1.0, None)
 """Pauses between the attempts of a call; None after the last attempt."""
-GIVE_UP_S = 60.0
+GIVE_UP_S = 300.0
 """How long reconnecting to the live feed is attempted before it raises."""
 
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from vlmhyperbench.client.connection import is_loopback_host
 from vlmhyperbench.client.refusals import refusal_of
 from vlmhyperbench.client.trust import trusting
+from vlmhyperbench.domain.clocks import clock_ahead
 from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench.errors import Conflict, InvalidInput, Unavailable
 from vlmhyperbench.files import write_whole
@@ -25,7 +26,6 @@ from vlmhyperbench.settings import Settings, store, stored_path
 from vlmhyperbench.wire.joining import Joined, JoinRequest
 
 TOKEN_VARIABLE = "VLMHB_JOIN_TOKEN"  # noqa: S105 - the name of a variable
-MAX_CLOCK_DIFFERENCE = timedelta(seconds=5)
 _MAX_TOKEN = 1000
 _ANSWER_S = 60.0
 
@@ -87,14 +87,8 @@ def join(
         at=now(),
     )
     joined = _ask(server, asked, ca_file)
-    waited = now() - asked.at
-    ahead = asked.at + waited / 2 - joined.at
-    sure = max(abs(ahead) - abs(waited) / 2, timedelta(0))
-    return Membership(
-        settings=_stored(settings.home, server, joined),
-        joined=joined,
-        clock_ahead=sure if ahead > timedelta(0) else -sure,
-    )
+    ahead = clock_ahead(sent=asked.at, theirs=joined.at, received=now())
+    return Membership(settings=_stored(settings.home, server, joined), joined=joined, clock_ahead=ahead)
 
 
 def _check_server(server: str) -> None:

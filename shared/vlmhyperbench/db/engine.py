@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, TypeVar
 
+import psycopg
+from psycopg.abc import PQGen
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -15,9 +18,15 @@ from vlmhyperbench_sdk.errors import Unavailable
 
 __all__ = ["AsyncSession", "Database"]
 
+T = TypeVar("T")
+
 _CONNECT_TIMEOUT_S = 5
 _POOL_TIMEOUT_S = 10.0
 _IDLE_IN_TRANSACTION_S = 60
+_LATE_S = 5.0
+"""How much later than the limit of a statement, which the server watches, its answer may arrive."""
+_CANCEL_S = 1.0
+"""How long the server may take to accept that a statement is cancelled, before its connection is given up."""
 KEPT_ALIVE: Final[Mapping[str, int]] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -59,6 +68,7 @@ class Database:
                 **KEPT_ALIVE,
                 "options": options,
                 "application_name": name,
+                "async_creator_fn": _connecting(statement_timeout_s + _LATE_S),
             },
         )
 
@@ -89,11 +99,55 @@ class Database:
         async with self.transaction() as session:
             await session.execute(text("SELECT 1 FROM run LIMIT 1"))
 
+    async def time(self) -> datetime:
+        """Return the time of Postgres' clock.
+
+        Raises:
+            Unavailable: Postgres does not answer, as in `transaction`.
+        """
+        async with self.transaction() as session:
+            instant: datetime = (await session.execute(text("SELECT clock_timestamp()"))).scalar_one()
+        return instant
+
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
 
 
+class _Connection(psycopg.AsyncConnection[Any]):
+    """A connection that waits for no answer longer than a limit: a server that hangs cannot end its statements."""
+
+    limit_s = _CONNECT_TIMEOUT_S + _LATE_S
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Wait for an answer.
+
+        Raises:
+            psycopg.OperationalError: none arrived in time; the connection is closed.
+        """
+        try:
+            return await super().wait(gen, interval, timeout=timeout or self.limit_s)
+        except psycopg.errors._WaitTimeout as error:  # noqa: SLF001 - psycopg has no other name for it
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer within {self.limit_s:g} s") from error
+
+    async def cancel_safe(self, *, timeout: float = 30.0) -> None:
+        """Cancel the running statement, at the latest within `_CANCEL_S`: a worker must fence itself in time."""
+        await super().cancel_safe(timeout=min(timeout, _CANCEL_S))
+
+
+def _connecting(limit_s: float) -> Callable[..., Awaitable[_Connection]]:
+    async def connect(*words: Any, **given: Any) -> _Connection:
+        connection = await _Connection.connect(*words, **given)
+        connection.limit_s = limit_s
+        return connection
+
+    return connect
+
+
 def _unavailable(error: Exception) -> Unavailable:
     reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return Unavailable(f"The database is not available: {reason[0] if reason else type(error).__name__}.")
+    return Unavailable(
+        f"The database is not available: {reason[0] if reason else type(error).__name__}.",
+        cure="Try again when it answers: `vlmhyperbench status` and `vlmhyperbench doctor` say what is missing.",
+    )

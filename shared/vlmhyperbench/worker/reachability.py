@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.errors import Damaged, Denied, Unavailable
+from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_ahead, clock_warning
+from vlmhyperbench.errors import Conflict, Damaged, Denied, Unavailable
 from vlmhyperbench.runtime import storage_location
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import open_storage
@@ -26,25 +29,93 @@ async def check_reachable(settings: Settings, *, proof: tuple[str, str] | None =
         InvalidInput: there is no such bucket.
         Unavailable: a part does not answer, or its certificate is not trusted.
     """
+    for check in PARTS.values():
+        await check(settings)
+    if proof is None:
+        return
+    storage = await asyncio.to_thread(open_storage, storage_location(settings))
+    try:
+        await storage.open(*proof)
+    except Damaged as error:
+        raise Unavailable(
+            f"This machine does not see the storage of the stack at {settings.storage_url}: {error.message}",
+            cure="Let the stack store in S3 (VLMHB_STORAGE_URL=s3://BUCKET), or mount its folder here at the same "
+            "path.",
+            code="storage_not_shared",
+        ) from error
+
+
+async def check_database(settings: Settings) -> None:
+    """Check that the database answers and has the tables.
+
+    Raises:
+        Unavailable: it does not.
+    """
+    async with _opened(settings) as database:
+        await database.check()
+
+
+async def check_redis(settings: Settings) -> None:
+    """Check that Redis or Valkey answers.
+
+    Raises:
+        Denied: it refuses the password.
+        Unavailable: it does not answer.
+    """
+    await asyncio.to_thread(_ping, settings.redis_url.get_secret_value())
+
+
+async def check_storage(settings: Settings) -> None:
+    """Check that files can be stored.
+
+    Raises:
+        VlmHyperBenchError: they cannot, see `Storage.check`.
+    """
+    storage = await asyncio.to_thread(open_storage, storage_location(settings))
+    await asyncio.to_thread(storage.check)
+
+
+async def check_clock(settings: Settings) -> None:
+    """Check that the clock of this machine is that of the database.
+
+    Raises:
+        Conflict: they differ by more than a few seconds; code `clock`.
+        Unavailable: the database does not answer.
+    """
+    async with _opened(settings) as database:
+        warning = clock_warning(await clock_ahead_of(database), other="the database")
+    if warning is not None:
+        raise Conflict(warning, cure=CLOCK_CURE, code="clock")
+
+
+PARTS: Final[Mapping[str, Callable[[Settings], Coroutine[None, None, None]]]] = {
+    "database": check_database,
+    "Redis": check_redis,
+    "storage": check_storage,
+}
+"""Part of a stack that a worker needs → its check."""
+
+
+async def clock_ahead_of(database: Database) -> timedelta:
+    """Return how far the clock of this machine is at least ahead of that of the database.
+
+    Raises:
+        Unavailable: the database does not answer.
+    """
+    await database.time()  # opening a connection is no part of the exchange
+    sent = datetime.now(UTC)
+    theirs = await database.time()
+    return clock_ahead(sent=sent, theirs=theirs, received=datetime.now(UTC))
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[Database]:
     database = Database(settings.database_url.get_secret_value(), name="check")
     try:
         with _named("database"):
-            await database.check()
+            yield database
     finally:
         await database.close()
-    await asyncio.to_thread(_ping, settings.redis_url.get_secret_value())
-    storage = await asyncio.to_thread(open_storage, storage_location(settings))
-    await asyncio.to_thread(storage.check)
-    if proof is not None:
-        try:
-            await storage.open(*proof)
-        except Damaged as error:
-            raise Unavailable(
-                f"This machine does not see the storage of the stack at {settings.storage_url}: {error.message}",
-                cure="Let the stack store in S3 (VLMHB_STORAGE_URL=s3://BUCKET), or mount its folder here at the same "
-                "path.",
-                code="storage_not_shared",
-            ) from error
 
 
 def _ping(url: str) -> None:

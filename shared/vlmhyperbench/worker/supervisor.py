@@ -20,6 +20,7 @@ from uuid import UUID, uuid4
 
 from vlmhyperbench.db import claims, finishing, traces, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
+from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_warning
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.errors import Unavailable
@@ -39,6 +40,7 @@ from vlmhyperbench.worker.ground import ground
 from vlmhyperbench.worker.listening import open_ring_socket, run_doorbell
 from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.presence import has_died, hold_presence, remove_presence
+from vlmhyperbench.worker.reachability import clock_ahead_of
 from vlmhyperbench.worker.signals import open_stop
 
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
@@ -150,6 +152,10 @@ class Worker:
             await asyncio.sleep(self._timers.poll_s)
         with suppress(Unavailable):  # otherwise these claims end when their leases expire
             await self._end_claims_of_dead_boots()
+        with suppress(Unavailable):  # it is only a warning
+            warning = clock_warning(await clock_ahead_of(self._runtime.database), other="the database")
+            if warning is not None:
+                _LOG.warning("worker.clock_differs", message=f"{warning} {CLOCK_CURE}")
         _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
         await self._wake()
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from vlmhyperbench.client.joining import MAX_CLOCK_DIFFERENCE, Membership, join, read_token
+from vlmhyperbench.client.joining import Membership, join, read_token
+from vlmhyperbench.domain.clocks import MAX_CLOCK_DIFFERENCE
 from vlmhyperbench.errors import Conflict, Denied, InvalidInput, VlmHyperBenchError
 from vlmhyperbench.settings import Settings, store, stored_path
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 
+import psutil
 import pytest
 from sqlalchemy import text
 
@@ -53,3 +56,30 @@ async def test_the_database_can_be_used_again_after_the_server_was_down(make_pos
     async with database.transaction() as session:
         assert (await session.execute(text("SELECT 2"))).scalar_one() == 2
     await database.close()
+
+
+async def test_a_server_that_hangs_is_not_available_within_a_limit(make_postgres: Callable[[], Postgres]) -> None:
+    server = make_postgres()
+    database = Database(server.start(), statement_timeout_s=0.5)
+    async with database.transaction() as session:
+        await session.execute(text("SELECT 1"))
+    assert server.pid is not None
+    own = psutil.Process(server.pid)
+    stopped = [own.pid, *(child.pid for child in own.children(recursive=True))]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable):  # on the connection that is open, and on a new one
+            await _select(database)
+        with pytest.raises(Unavailable):
+            await _select(database)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    await _select(database)
+    await database.close()
+
+
+async def _select(database: Database) -> None:
+    async with database.transaction() as session:
+        await session.execute(text("SELECT 1"))

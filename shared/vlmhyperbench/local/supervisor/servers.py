@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.server import EmbeddedServer
 from vlmhyperbench.local.supervisor.supervised import FIRST_PAUSE_S, MAX_PAUSE_S
 
@@ -51,8 +51,8 @@ class WatchedServer:
             self._enter("restarting")
             try:
                 await self.start()
-            except Unavailable as error:
-                log.warning("%s", error)
+            except (VlmHyperBenchError, OSError) as error:  # such as a full disk: tried again until it can be started
+                log.warning("%s cannot be started: %s", self.name, error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, MAX_PAUSE_S)
 
