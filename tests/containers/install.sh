@@ -69,11 +69,13 @@ if ! docker compose version >/dev/null 2>&1 || ! docker buildx version >/dev/nul
     cp "$suite"/unpacked/usr/libexec/docker/cli-plugins/* /usr/libexec/docker/cli-plugins/
     rm -rf "$suite"
 fi
-# Servers that speak TLS themselves, which those of the wheels do not; unpacked, so that nothing of them is started.
-if [ ! -e "$room/servers/usr/bin/redis-server" ]; then
+# Servers that speak TLS themselves, which those of the wheels do not, and those of the profiles of compose.yaml; unpacked,
+# so that nothing of them is started.
+if [ ! -e "$room/servers/usr/bin/caddy" ]; then
     apt-get update -qq
     (mkdir -p "$room/debs" && cd "$room/debs" && apt-get -o APT::Sandbox::User=root download -qq \
-        postgresql-15 redis-server redis-tools libjemalloc2 liblzf1 libpq5 libllvm14 libz3-4 libxslt1.1)
+        postgresql-15 redis-server redis-tools libjemalloc2 liblzf1 libpq5 libllvm14 libz3-4 libxslt1.1 \
+        caddy prometheus)
     for package in "$room"/debs/*.deb; do dpkg -x "$package" "$room/servers"; done
     rm -rf "$room/debs"
 fi

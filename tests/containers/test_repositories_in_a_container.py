@@ -1,4 +1,4 @@
-"""The tests of the repositories, against Postgres in a container."""
+"""The tests of repositories, claims and bus, against Postgres and Valkey in containers of testcontainers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import pytest
 
 from tests.containers.composed import ROOT, built
 from tests.containers.room import need
+from tests.support.servers import POSTGRES_IMAGE, VALKEY_IMAGE
+
+TESTS = ("tests/shared/db/test_repositories.py", "tests/shared/db/test_claims.py", "tests/shared/test_bus.py")
 
 
 @pytest.mark.timeout(900)
-def test_the_repositories_work_on_postgres_in_a_container() -> None:
+def test_repositories_claims_and_bus_work_on_servers_in_containers() -> None:
     need("docker")
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/shared/db/test_repositories.py"]
-    environment = {**os.environ, "VLMHB_TEST_POSTGRES_IMAGE": built("postgres")}
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    environment = {**os.environ, POSTGRES_IMAGE: built("postgres"), VALKEY_IMAGE: built("valkey")}
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

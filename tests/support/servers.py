@@ -14,7 +14,7 @@ import pytest
 import redis
 from sqlalchemy.engine import make_url
 
-from tests.support.containers import ServerInContainer, postgres_in_container
+from tests.support.containers import ServerInContainer, postgres_in_container, valkey_in_container
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import migrations
 from vlmhyperbench.db.engine import Database
@@ -23,6 +23,8 @@ from vlmhyperbench.local.valkey import Valkey
 
 POSTGRES_IMAGE = "VLMHB_TEST_POSTGRES_IMAGE"
 """Variable with an image of Postgres: the session's server then runs in a container of Docker."""
+VALKEY_IMAGE = "VLMHB_TEST_VALKEY_IMAGE"
+"""The same for Valkey."""
 _TEMPLATE = "vlmhb_template"
 _NUMBERS = itertools.count(1)
 
@@ -59,8 +61,12 @@ def postgres_server(
 
 
 @pytest.fixture(scope="session")
-def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey | ServerInContainer]:
     """The session's Valkey, shared: a test that stops its server takes `make_valkey`."""
+    if image := os.environ.get(VALKEY_IMAGE):
+        with valkey_in_container(image) as contained:
+            yield contained
+        return
     server = Valkey(tmp_path_factory.mktemp("vk"))
     server.start()
     yield server
@@ -139,7 +145,7 @@ async def fresh_database(fresh_database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def redis_url(valkey_server: Valkey) -> str:
+def redis_url(valkey_server: Valkey | ServerInContainer) -> str:
     """URL of the session's Valkey, emptied for this test."""
     with redis.Redis.from_url(valkey_server.url) as client:
         client.flushall()
