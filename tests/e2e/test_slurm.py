@@ -15,11 +15,11 @@ import pytest
 
 from tests.support.audit import audit
 from tests.support.processes import PATIENCE_S
-from tests.support.stack import Stack, running_stack, until
+from tests.support.slurm import Cluster
+from tests.support.stack import Stack, running_stack
 from vlmhyperbench.registry.schemas import RunEntry
 
 PROGRAM = Path(sys.executable).parent / "vlmhyperbench"
-SBATCH = Path(__file__).parents[1] / "support" / "sbatch.py"
 
 
 @pytest.fixture(scope="module")
@@ -37,43 +37,12 @@ def stack(registries: Path) -> Iterator[Stack]:
         yield found
 
 
-class Cluster:
-    """A file for sbatch, and the tasks that the stand-in for Slurm has started of it."""
-
-    def __init__(self, folder: Path, token: str) -> None:
-        self.folder, self.token = folder, token
-        self.file = folder / "workers.sbatch"
-
-    def submit(self) -> None:
-        """Run `sbatch FILE`, found on the path, with a secret in the submitter's environment."""
-        for old in self.folder.glob("*.code"):
-            old.unlink()
-        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        subprocess.run(
-            ["sbatch", str(self.file)], env=os.environ | {"PATH": path, "HF_TOKEN": "hf_x"}, check=True, timeout=60
-        )
-
-    def logs(self) -> str:
-        return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
-
-    def codes(self, workers: int) -> list[str]:
-        """Wait until all tasks have ended, and return their exit codes."""
-        files = [self.folder / f"{number}.code" for number in range(workers)]
-        until(lambda: all(file.exists() for file in files), "the end of all tasks", PATIENCE_S, last=self.logs)
-        return [file.read_text() for file in files]
-
-
 @pytest.fixture
 def cluster(stack: Stack, tmp_path: Path, command: Callable[..., Any]) -> Callable[..., Cluster]:
     def make(*options: str, uses: int) -> Cluster:
         token = stack.client.create_join_token(kind="inference", max_uses=uses).token
         made = Cluster(tmp_path, token)
-        (tmp_path / "token").write_text(token)
-        (tmp_path / "token").chmod(0o600)
-        (tmp_path / "bin").mkdir()
-        (tmp_path / "bin" / "sbatch").write_text(f'#!/bin/sh\nexec {sys.executable} {SBATCH} {tmp_path} "$@"\n')
-        (tmp_path / "bin" / "sbatch").chmod(0o755)
-        words = ["--server", stack.home.api_url() or "", "--token-file", str(tmp_path / "token")]
+        words = ["--server", stack.home.api_url() or "", "--token-file", str(made.token_file)]
         words += ["--program", str(PROGRAM), "--gpus", "0", "--out", str(made.file), *options]
         command("slurm", *words)
         assert token not in made.file.read_text()
@@ -95,7 +64,7 @@ def test_workers_join_do_a_run_and_leave_when_idle(stack: Stack, cluster: Callab
     assert stack.wait(run.id).state == "SUCCEEDED", slurm.logs()
     assert slurm.codes(2) == ["0", "0"], slurm.logs()
     assert stack.rows(run.id) == 20
-    names = "SELECT name, state FROM worker WHERE kind = 'inference' AND name LIKE 'slurm-%%' ORDER BY name"
+    names = "SELECT DISTINCT name, state FROM worker WHERE name LIKE 'slurm-%%' ORDER BY name"
     assert stack.query(names) == [("slurm-4200", "GONE"), ("slurm-4201", "GONE")]
     options = json.loads((slurm.folder / "options.json").read_text())
     assert options["signal"] == "B:TERM@120"
@@ -119,4 +88,27 @@ def test_a_worker_whose_time_ends_gives_its_job_back_and_goes_on_when_started_ag
     assert stack.wait(run.id).state == "SUCCEEDED", slurm.logs()
     assert slurm.codes(1) == ["0"], slurm.logs()
     assert stack.rows(run.id) == 400
+    audit(stack)
+
+
+def test_the_workers_of_a_machine_with_several_devices_leave_when_all_are_idle(stack: Stack, tmp_path: Path) -> None:
+    joined = Cluster(tmp_path, stack.client.create_join_token(kind="inference", max_uses=1).token)
+    devices = tmp_path / "devices.yaml"
+    devices.write_text("machine: box\ndevices:\n  - {name: GPU of nobody, memory_gib: 24, count: 3}\n")
+    runs = [submit(stack, 20), submit(stack, 20)]
+    words = ["worker", "inference", "--name", "box", "--server", stack.home.api_url() or "", "--until-idle", "20"]
+    own = {"VLMHB_HOME": str(tmp_path / "home"), "VLMHB_INVENTORY": str(devices)}
+    with (tmp_path / "box.log").open("wb") as log:
+        ended = subprocess.run(
+            [PROGRAM, *words, "--token-file", str(joined.token_file)],
+            env={**os.environ, **own},
+            stdout=log,
+            stderr=log,
+            timeout=2 * PATIENCE_S,
+            check=False,
+        )
+    assert ended.returncode == 0, joined.logs()
+    assert [stack.wait(run.id).state for run in runs] == ["SUCCEEDED", "SUCCEEDED"]
+    names = "SELECT name, state FROM worker WHERE kind = 'inference' AND name LIKE 'box%%' ORDER BY name"
+    assert stack.query(names) == [("box-0", "GONE"), ("box-1", "GONE"), ("box-2", "GONE")]
     audit(stack)

@@ -37,6 +37,7 @@ def slurm(
     account: Annotated[str | None, Parameter(group=STACK)] = None,
     home: Annotated[Path | None, Parameter(group=STACK)] = None,
     models: Annotated[Path | None, Parameter(group=STACK)] = None,
+    storage: Annotated[Path | None, Parameter(group=STACK)] = None,
     until_idle: Annotated[int, Parameter(group=STACK)] = 600,
     grace: Annotated[int, Parameter(group=STACK)] = 120,
     out: Annotated[Path, Parameter(group=STACK)] = Path("vlmhyperbench.sbatch"),
@@ -60,6 +61,7 @@ def slurm(
         account: Account that pays; by default that of the site.
         home: Folder in which each task has a home that stays, with its environments; by default one that is removed.
         models: Folder of models that the workers share.
+        storage: With --sif, folder of the stack's storage, which the nodes see at the same path; not for a bucket.
         until_idle: Seconds without a job after which a worker leaves.
         grace: Seconds before the time limit at which a worker stops taking jobs.
         out: File to write.
@@ -99,6 +101,7 @@ def slurm(
         account=account,
         home=home.absolute() if home is not None else None,
         models=models.absolute() if models is not None else None,
+        storage=storage.absolute() if storage is not None else None,
         until_idle_s=until_idle,
         grace_s=grace,
     )

@@ -70,6 +70,8 @@ class Batch:
     """Folder on the nodes in which each array task has a home that stays; None: one that is removed."""
     models: Path | None = None
     """Folder of models that the workers share."""
+    storage: Path | None = None
+    """Folder of the stack's storage, which the nodes see at the same path; None: it is a bucket."""
     until_idle_s: int = 600
     grace_s: int = 120
 
@@ -113,11 +115,13 @@ def _start(batch: Batch) -> str:
         return shlex.quote(batch.program)
     files = [path for path in (batch.token_file, batch.ca_file) if path is not None]
     binds = [f"--bind {_word(path)}:{_word(path)}:ro" for path in files]
-    binds += [f"--bind {_word(batch.models)}"] if batch.models is not None else []
+    binds += [f"--bind {_word(folder)}" for folder in (batch.models, batch.storage) if folder is not None]
     passed = "".join(
         f"export APPTAINERENV_{name}\n"
         for name in (
             'VLMHB_HOME="$VLMHB_HOME"',
+            # Workers of one node would want the same port, which the image opens to every network.
+            'VLMHB_METRICS_PORT="${VLMHB_METRICS_PORT:-0}"',
             *(['VLMHB_MODELS_DIR="$VLMHB_MODELS_DIR"'] if batch.models is not None else []),
             *(['CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-}"'] if batch.gpus else []),
         )
