@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
@@ -100,12 +100,19 @@ def _entry(samples: int) -> RunEntry:
 
 
 def ended(client: Client, run: RunDetail) -> RunDetail:
-    """Poll a run every 50 ms until it has ended, and return it; exit if it did not succeed."""
-    while (now := client.runs.get(run.id)).finished_at is None:
-        time.sleep(0.05)
-    if now.state != "SUCCEEDED":
-        raise SystemExit(f"{now.name} ended {now.state}: {now.reason}")
-    return now
+    """Follow a run until it has ended, and return it; exit if it did not succeed."""
+    return all_ended(client, [run])[0]
+
+
+def all_ended(client: Client, runs: Sequence[RunDetail]) -> list[RunDetail]:
+    """Follow runs by the live feed until all have ended, and return them; exit if one did not succeed."""
+    for _ in client.live([run.id for run in runs]):
+        continue
+    last: list[RunDetail] = [client.runs.get(run.id) for run in runs]
+    for run in last:
+        if run.state != "SUCCEEDED":
+            raise SystemExit(f"{run.name} ended {run.state}: {run.reason}")
+    return last
 
 
 def _finished(client: Client, *, samples: int) -> None:

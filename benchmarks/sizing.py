@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import defaultdict
 from pathlib import Path
 
 import psutil
@@ -19,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy.engine import make_url
 
-from benchmarks.run import _entry, ended, stack
-from vlmhyperbench.local.supervisor import control
+from benchmarks.parts import processes_of_parts
+from benchmarks.run import _entry, all_ended, ended, stack
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
 
@@ -36,8 +35,7 @@ def main() -> None:
         ended(client, client.runs.create(_entry(20)))
         before, idle = _bytes(home), _memory(home)
         started = time.monotonic()
-        for run in [client.runs.create(_entry(SAMPLES)) for _ in range(count)]:
-            ended(client, run)
+        all_ended(client, [client.runs.create(_entry(SAMPLES)) for _ in range(count)])
         taken_s = time.monotonic() - started
         after, used = _bytes(home), _memory(home)
     table = Table(
@@ -65,18 +63,8 @@ def _bytes(home: Home) -> dict[str, int]:
 
 
 def _memory(home: Home) -> dict[str, int]:
-    """Return the proportional memory of each part, with the processes that only it has started."""
-    trees = {
-        part.name: {process.pid: process for process in (root, *root.children(recursive=True))}
-        for part in control.status(home).processes
-        if part.pid is not None
-        for root in [psutil.Process(part.pid)]
-    }
-    held: dict[str, int] = defaultdict(int)
-    for name, tree in trees.items():
-        below = {pid for other in trees.values() if other.keys() < tree.keys() for pid in other}
-        held[name] += sum(_pss(tree[pid]) for pid in tree.keys() - below)
-    return held
+    """Return the proportional memory of each part."""
+    return {name: sum(map(_pss, processes)) for name, processes in processes_of_parts(home).items()}
 
 
 def _pss(process: psutil.Process) -> int:

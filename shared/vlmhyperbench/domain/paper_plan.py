@@ -77,9 +77,10 @@ def plan_on_paper(
         workers: the workers, live or declared; drained ones get nothing.
         memory: digest of a target → what it needs.
         paces: digest of a target → seconds of an answer that the scheduler has measured; those of the jobs if None.
+            Others become known as jobs end.
     """
     by_id = {job.job.id: job for job in jobs}
-    known = _paces(jobs) if paces is None else paces
+    known = dict(_paces(jobs) if paces is None else paces)
     waiting, running, placed = list(by_id), list[_Run](), list[PaperPlacement]()
     refused: list[tuple[str, str]] = []
     resident: dict[UUID, frozenset[str]] = {worker.id: worker.resident for worker in workers}
@@ -114,7 +115,9 @@ def plan_on_paper(
             continue
         now_s = min(run.ends_s for run in running)
         # From here on every start depends on this end.
-        is_exact = is_exact and all(run.is_known for run in running if run.ends_s == now_s)
+        ended = [run for run in running if run.ends_s == now_s]
+        is_exact = is_exact and all(run.is_known for run in ended)
+        known |= _paces([by_id[run.job.id] for run in ended])
         running = [run for run in running if run.ends_s > now_s]
     left = tuple(by_id[job_id].run for job_id in waiting)
     return PaperPlan(placements=tuple(placed), refused=tuple(refused), waiting=left)

@@ -77,3 +77,13 @@ def test_a_run_stays_where_its_target_is_loaded() -> None:
         ("y", "b"),
         ("x", "a"),
     ]
+
+
+def test_the_pace_of_a_model_is_learned_from_its_first_shard() -> None:
+    worker = worker_now(slots=3, devices=(device_now(),))
+    seconds = {"a": 10, "b": 1, "c": 5}
+    jobs = [paper(name, seconds[name], is_timed=False) for name in "aabbcc"]
+    plan = plan_on_paper(jobs, [worker], needs(a=40, b=50, c=60), {})
+    # By their sizes, b would start before the second shard of a; that a is slow is known by then.
+    assert [placed.run for placed in plan.placements] == ["c", "a", "c", "a", "b", "b"]
+    assert plan.makespan_s == 20
