@@ -21,6 +21,7 @@ from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.catalogue import Registries
+from vlmhyperbench_api.sample_tables import SampleTables
 
 Key = TypeVar("Key", bound=BaseModel)
 
@@ -70,6 +71,12 @@ def attempts_of(connection: HTTPConnection) -> Attempts:
     return attempts
 
 
+def sample_tables_of(connection: HTTPConnection) -> SampleTables:
+    """Return the tables of samples that the process keeps."""
+    sample_tables: SampleTables = connection.app.state.sample_tables
+    return sample_tables
+
+
 async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIterator[AsyncSession]:
     async with runtime.database.transaction() as session:
         yield session
@@ -78,6 +85,7 @@ async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIte
 RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
 RegistriesOf = Annotated[Registries, Depends(registries_of)]
 AttemptsOf = Annotated[Attempts, Depends(attempts_of)]
+SampleTablesOf = Annotated[SampleTables, Depends(sample_tables_of)]
 AnswerFilesOf = Annotated[AnswerFiles, Depends(answer_files_of)]
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 """One transaction for the route's function, which ends before the response is sent."""

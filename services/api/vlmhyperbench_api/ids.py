@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db import ids
@@ -82,6 +82,13 @@ async def _run_or_none(connection: HTTPConnection, run_id: str | None = None) ->
     return None if run_id is None else await resolve(connection, run_id, "run")
 
 
+async def _against_or_none(
+    connection: HTTPConnection,
+    against: Annotated[str | None, Query(max_length=100, description="The run whose answers are the baseline.")] = None,
+) -> UUID | None:
+    return None if against is None else await resolve(connection, against, "run")
+
+
 async def _experiment_or_none(connection: HTTPConnection, experiment_id: str | None = None) -> UUID | None:
     return None if experiment_id is None else await resolve(connection, experiment_id, "experiment")
 
@@ -92,3 +99,4 @@ ScopeId = Annotated[UUID, Depends(_scope)]
 ArtifactId = Annotated[UUID, Depends(_artifact)]
 MaybeRunId = Annotated[UUID | None, Depends(_run_or_none)]
 MaybeExperimentId = Annotated[UUID | None, Depends(_experiment_or_none)]
+MaybeAgainstId = Annotated[UUID | None, Depends(_against_or_none)]

@@ -38,6 +38,8 @@ from vlmhyperbench_api import (
     reports,
     results,
     runs,
+    sample_details,
+    sample_rows,
     sessions,
     workers,
 )
@@ -48,6 +50,7 @@ from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
+from vlmhyperbench_api.sample_tables import SampleTables
 from vlmhyperbench_api.security import check_policies
 from vlmhyperbench_api.watching import Watching
 
@@ -62,6 +65,8 @@ _ROUTERS = (
     runs.router,
     manifests.router,
     images.router,
+    sample_rows.router,
+    sample_details.router,
     answers.router,
     experiments.router,
     ids.router,
@@ -95,6 +100,7 @@ def create_app(settings: Settings) -> FastAPI:
                 registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
+            app.state.sample_tables = SampleTables(runtime)
             app.state.attempts = Attempts()
             app.state.metrics = metrics.PlatformMetrics(runtime)
             app.state.answer_files = AnswerFiles(runtime.storage)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal, get_args
 from uuid import UUID
 
@@ -15,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from vlmhyperbench.db import manifests, measures, runs
 from vlmhyperbench.db import results as rows
 from vlmhyperbench.db.results import ResultRow
-from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.errors import Damaged, NotFound
+from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.live import MAX_SEQ
@@ -36,13 +38,13 @@ Reader = Annotated[Principal, requires("run:read")]
 GroupValue = Annotated[str | None, Query(max_length=200)]
 
 
-class _Position(BaseModel):
+class Position(BaseModel):
     """Position of the last row of a page."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     phase: int = Field(ge=0, lt=2**31)
-    ordinal: int = Field(ge=0, le=MAX_SEQ)
+    ordinal: int = Field(ge=-1, le=MAX_SEQ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,34 +71,50 @@ async def list_results(
 
     A result whose answer or scores are in a damaged file is listed without them, and names the file in `damaged`.
     """
-    after = read_cursor(cursor, _Position)
+    after = read_cursor(cursor, Position)
     async with runtime.database.transaction() as session:
         run = await runs.get(session, run_id, project_id=principal.project_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
+    wanted = {"doc_class": doc_class, "question_type": question_type}
+    groups = {name: text for name, text in wanted.items() if text is not None}
+    return await results_page(runtime, run, after=after, limit=limit, status=status, outcome=outcome, groups=groups)
+
+
+async def results_page(
+    runtime: Runtime,
+    run: RunView,
+    *,
+    after: Position | None = None,
+    limit: int,
+    status: FactStatus | None = None,
+    outcome: SampleOutcome | None = None,
+    groups: Mapping[str, str] = MappingProxyType({}),
+) -> Page[Result]:
+    """Read a page of a run's results, in their order."""
+    async with runtime.database.transaction() as session:
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
     samples_path = await runtime.storage.open(manifest.storage_key, manifest.id) if manifest else None
-    wanted = {"doc_class": doc_class, "question_type": question_type}
-    samples = await _samples(samples_path, {name: text for name, text in wanted.items() if text is not None})
+    samples = await _samples(samples_path, groups)
     async with runtime.database.transaction() as session:
         page = await rows.page(
             session,
-            run_id,
+            run.id,
             after=(after.phase, after.ordinal) if after else None,
             limit=limit,
             status=status,
             outcome=outcome,
             samples=samples,
         )
-        files = await measures.of_run(session, run_id) if page else []
-    items = await _joined(runtime.storage, run_id, page, samples_path, files) if page else []
+        files = await measures.of_run(session, run.id) if page else []
+    items = await _joined(runtime.storage, run.id, page, samples_path, files) if page else []
     last = page[-1] if len(page) == limit else None
     return Page[Result](
-        items=items, next=write_cursor(_Position(phase=last.phase, ordinal=last.ordinal)) if last else None
+        items=items, next=write_cursor(Position(phase=last.phase, ordinal=last.ordinal)) if last else None
     )
 
 
-async def _samples(samples_path: Path | None, filters: dict[str, str]) -> list[int] | None:
+async def _samples(samples_path: Path | None, filters: Mapping[str, str]) -> list[int] | None:
     """Return the indices of samples that pass the filters, or None without filters."""
     if not filters:
         return None

@@ -1,0 +1,244 @@
+"""`/runs/{run_id}/samples`: the samples of a run in small rows, filtered, searched, ordered, and against a baseline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from vlmhyperbench.db import runs, tallies
+from vlmhyperbench.db.tallies import Tally
+from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.filters import Condition, Order, read_filter, read_order
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.results import Result
+from vlmhyperbench.wire.samples import PREVIEW_CHARACTERS, SampleFacet, SamplePage, SampleRow
+from vlmhyperbench_api.bodies import StrictRoute, check_text
+from vlmhyperbench_api.dependencies import (
+    CursorText,
+    PageLimit,
+    RuntimeOf,
+    SampleTablesOf,
+    read_cursor,
+    write_cursor,
+)
+from vlmhyperbench_api.ids import MaybeAgainstId, RunId
+from vlmhyperbench_api.listings import Filters, SearchText
+from vlmhyperbench_api.results import Position, results_page
+from vlmhyperbench_api.security import Principal, requires
+
+if TYPE_CHECKING:
+    from vlmhyperbench_api.sample_table import SampleTable, SampleTables
+
+router = APIRouter(prefix="/runs", tags=["results"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("run:read")]
+
+MAX_FACET_VALUES = 200
+_GROUP_CHARACTERS = 40
+_MAX_WORDS = 10
+_SHOWN = (
+    *("id", "key", "repeat", "status", "outcome", "error_code"),
+    *("value", "is_wrong", "flip", "latency_ms", "completion_tokens", "image", "images"),
+)
+
+
+class _Offset(BaseModel):
+    """Number of rows before the next page, of the rows that pass the same filters in the same order."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    offset: int = Field(ge=0, lt=2**31)
+    order: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which samples are asked for."""
+
+    conditions: tuple[Condition, ...] = ()
+    words: tuple[str, ...] = ()
+    order: Order | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is all samples in the order of the run."""
+        return not self.conditions and not self.words and self.order is None
+
+
+@router.get("/{run_id}/samples")
+async def list_samples(
+    run_id: RunId,
+    principal: Reader,
+    runtime: RuntimeOf,
+    tables: SampleTablesOf,
+    against: MaybeAgainstId,
+    where: Filters = None,
+    q: SearchText = None,
+    order: Annotated[str | None, Query(max_length=200, description="A column; `-` before it for descending.")] = None,
+    limit: PageLimit = 50,
+    cursor: CursorText = None,
+) -> SamplePage:
+    """List the counted requests of a run in small rows.
+
+    `where=outcome=model_failure`, `where=is_wrong=true`, `where=group.doc_class=receipt`, `where=latency_ms>500`,
+    `q=words`; with `against=RUN` also `where=flip=broke,mended`. `columns` of the response lists the columns.
+    """
+    run = await run_of(runtime, run_id, principal)
+    selection = selection_of(where, q, order)
+    baseline = None if against is None else await run_of(runtime, against, principal)
+    table = None
+    if not selection.is_plain or baseline is not None or tables.has(run_id):
+        table = await table_of(tables, run, baseline)
+    if table is None:
+        return await _in_order(runtime, run, limit=limit, cursor=cursor)
+    rows = await asyncio.to_thread(select, table, selection)
+    name = selection.order.text if selection.order else ""
+    after = read_cursor(cursor, _Offset)
+    if after is not None and after.order != name:
+        raise InvalidInput("The cursor is of a list in another order.", cure="Begin without a cursor.")
+    first = after.offset if after else 0
+    page = rows.slice(first, limit)
+    is_last = first + page.height >= rows.height
+    return SamplePage(
+        items=[_row(row, table.groups) for row in page.iter_rows(named=True)],
+        next=None if is_last else write_cursor(_Offset(offset=first + page.height, order=name)),
+        matching=rows.height,
+        total=table.frame.height,
+        columns=table.columns,
+    )
+
+
+@router.get("/{run_id}/sample-groups")
+async def list_sample_groups(
+    run_id: RunId, principal: Reader, runtime: RuntimeOf, tables: SampleTablesOf
+) -> list[SampleFacet]:
+    """Count the samples of a run by outcome, and by the values of each group column."""
+    table = await table_of(tables, await run_of(runtime, run_id, principal))
+    return [] if table is None else await asyncio.to_thread(_facets, table)
+
+
+async def run_of(runtime: Runtime, run_id: UUID, principal: Principal) -> RunView:
+    """Read a run of the sender's project.
+
+    Raises:
+        NotFound: there is none.
+    """
+    async with runtime.database.transaction() as session:
+        run = await runs.get(session, run_id, project_id=principal.project_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
+    return run
+
+
+async def table_of(tables: SampleTables, run: RunView, baseline: RunView | None = None) -> SampleTable | None:
+    """Return the samples of a run as a table, with its flips against a baseline.
+
+    Raises:
+        InvalidInput: a run has too many samples to be filtered.
+    """
+    table = await tables.of_run(run)
+    if table is None:
+        raise InvalidInput(
+            f"The run {run.id} has too many samples to be filtered, searched or ordered here.",
+            cure="List them in their order, or open its samples.parquet.",
+            code="too_many_samples",
+        )
+    if baseline is None:
+        return table
+    other = await table_of(tables, baseline)
+    return None if other is None else await asyncio.to_thread(table.against, other)
+
+
+def selection_of(where: list[str] | None, words: str | None, order: str | None) -> Selection:
+    """Return the selection that the parameters of a request ask for.
+
+    Raises:
+        InvalidInput: a filter cannot be read.
+    """
+    for text in (*(where or ()), words or "", order or ""):
+        check_text(text, "The query")
+    return Selection(
+        conditions=tuple(read_filter(text) for text in where or ()),
+        words=tuple((words or "").split()[:_MAX_WORDS]),
+        order=read_order(order) if order else None,
+    )
+
+
+def select(table: SampleTable, selection: Selection) -> Any:
+    """Return the rows of a selection, in its order."""
+    return table.ordered(table.matching(selection.conditions, selection.words), selection.order)
+
+
+def _row(row: Mapping[str, Any], groups: Sequence[str]) -> SampleRow:
+    return SampleRow(
+        **{name: row[name] for name in _SHOWN},
+        question=_cut(row["question"], PREVIEW_CHARACTERS),
+        text=_cut(row["text"], PREVIEW_CHARACTERS),
+        group={name.partition(".")[2]: _cut(row[name], _GROUP_CHARACTERS) for name in groups},
+    )
+
+
+async def _in_order(runtime: Runtime, run: RunView, *, limit: int, cursor: str | None) -> SamplePage:
+    """Return a page in the order of the run, from the database alone: it costs the same in a run of any length."""
+    after = read_cursor(cursor, Position)
+    page = await results_page(runtime, run, after=after, limit=limit)
+    async with runtime.database.transaction() as session:
+        tally = (await tallies.of_runs(session, [run.id])).get(run.id, Tally())
+    return SamplePage(
+        items=[_row_of_result(run, result) for result in page.items],
+        next=page.next,
+        matching=None,
+        total=tally.done,
+        columns=[],
+    )
+
+
+def _row_of_result(run: RunView, result: Result) -> SampleRow:
+    from vlmhyperbench_api.sample_table import right_value_of  # imports polars on first use
+
+    key, perfect = right_value_of(run)
+    values = [
+        measure.value
+        for measure in result.measures
+        if measure.field is None and key is not None and (measure.metric, measure.profile) == key
+    ]
+    value = values[0] if values else None
+    return SampleRow(
+        id=f"{result.phase}.{result.ordinal}",
+        key=result.key,
+        repeat=result.repeat,
+        question=_cut(result.question, PREVIEW_CHARACTERS),
+        text=_cut(result.text, PREVIEW_CHARACTERS),
+        group={name: _cut(str(value), _GROUP_CHARACTERS) for name, value in result.group.items() if value is not None},
+        image=result.images[0] if result.images else None,
+        images=len(result.images),
+        status=result.status,
+        outcome=result.outcome,
+        error_code=result.error_code,
+        value=value,
+        is_wrong=None if value is None or perfect is None else value != perfect,
+        flip=None,
+        latency_ms=result.latency_ms,
+        completion_tokens=result.completion_tokens,
+    )
+
+
+def _facets(table: SampleTable) -> list[SampleFacet]:
+    facets = []
+    for column in ("outcome", "error_code", *table.groups):
+        counts = table.frame[column].drop_nulls().value_counts(sort=True)
+        values = dict(counts.head(MAX_FACET_VALUES).iter_rows())
+        if values:
+            facets.append(SampleFacet(column=column, values=values, is_cut=counts.height > MAX_FACET_VALUES))
+    return facets
+
+
+def _cut(text: str | None, characters: int) -> str | None:
+    return text if text is None or len(text) <= characters else f"{text[: characters - 1]}…"

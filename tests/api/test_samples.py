@@ -1,0 +1,119 @@
+"""The samples of a run in lists, and everything about one of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.api.conftest import Served
+from tests.api.sample_runs import IMAGE, answered_run
+
+pytestmark = pytest.mark.anyio
+
+MARKUP = "<script>alert(1)</script> \u05d0\u05d1 \U0001f600 " + "x" * 1_000_000
+
+
+@pytest.fixture
+async def run_id(api: Served, tmp_path: Path) -> UUID:
+    """A run of six samples: 0 and 3 are right, 1 and 2 wrong, 4 has an answer of a megabyte, 5 failed."""
+    answers = ["zero", "one", "two", "three", MARKUP, None]
+    return await answered_run(api, tmp_path, answers, right=[True, False, False, True, True, False])
+
+
+async def _ids(api: Served, run_id: UUID, **params: Any) -> list[str]:
+    response = await api.http.get(f"/runs/{run_id}/samples", params=params)
+    assert response.status_code == 200, response.text
+    return [row["id"] for row in response.json()["items"]]
+
+
+async def test_samples_are_listed_in_small_rows_with_and_without_filters(api: Served, run_id: UUID) -> None:
+    plain = (await api.http.get(f"/runs/{run_id}/samples")).json()
+    assert [row["id"] for row in plain["items"]] == [f"1.{number}" for number in range(6)]
+    filtered = (await api.http.get(f"/runs/{run_id}/samples", params={"where": "id=*"})).json()
+    assert filtered["items"] == plain["items"]
+    assert (filtered["matching"], filtered["total"], plain["total"]) == (6, 6, 6)
+    first = plain["items"][0]
+    assert (first["value"], first["is_wrong"], first["outcome"], first["group"]) == (
+        1.0, False, "answered", {"doc_class": "receipt"},
+    )  # fmt: skip
+    assert (first["image"], first["images"], first["latency_ms"]) == (IMAGE.sha256, 1, 20.0)
+    assert all(len(json.dumps(row)) <= 1024 for row in plain["items"])
+
+
+@pytest.mark.parametrize("path", ["plain", "filtered"])
+async def test_pages_of_samples_hold_each_once(api: Served, run_id: UUID, path: str) -> None:
+    params: dict[str, Any] = {"limit": 4, **({"where": "status=ok,error"} if path == "filtered" else {})}
+    first = (await api.http.get(f"/runs/{run_id}/samples", params=params)).json()
+    second = (await api.http.get(f"/runs/{run_id}/samples", params={**params, "cursor": first["next"]})).json()
+    rows = [*first["items"], *second["items"]]
+    assert ([row["id"] for row in rows], second["next"]) == ([f"1.{number}" for number in range(6)], None)
+
+
+async def test_samples_are_filtered_searched_and_ordered(api: Served, run_id: UUID) -> None:
+    assert await _ids(api, run_id, where=["is_wrong=true"]) == ["1.1", "1.2"]
+    assert await _ids(api, run_id, where=["outcome!=answered"]) == ["1.5"]
+    assert await _ids(api, run_id, where=["group.doc_class=invoice", "value<1"]) == ["1.1"]
+    assert await _ids(api, run_id, where=["metrics.exact_match!=*"]) == ["1.5"]
+    assert await _ids(api, run_id, q="THREE") == ["1.3"]
+    assert await _ids(api, run_id, q="question 4 <script>") == ["1.4"]
+    assert (await _ids(api, run_id, order="value"))[:2] == ["1.1", "1.2"]
+    assert (await _ids(api, run_id, order="-value"))[-1] == "1.5"
+    for wrong in ("nothing=1", "key<1", "value<x"):
+        assert (await api.http.get(f"/runs/{run_id}/samples", params={"where": wrong})).status_code == 422
+    groups = (await api.http.get(f"/runs/{run_id}/sample-groups")).json()
+    assert {group["column"]: group["values"] for group in groups}["group.doc_class"] == dict.fromkeys(
+        ("receipt", "invoice", "passport"), 2
+    )
+
+
+async def test_flips_are_listed_against_a_baseline(api: Served, run_id: UUID, tmp_path: Path) -> None:
+    answers = ["zero", "one", "two", "three", "four", "five"]
+    other = await answered_run(api, tmp_path, answers, right=[False, True, False, True, True, True])
+    assert await _ids(api, other, against=run_id, where="flip=broke") == ["1.0"]
+    assert await _ids(api, other, against=run_id, where="flip=broke,mended") == ["1.0", "1.1"]
+    assert await _ids(api, run_id, against=other, where="flip=mended") == ["1.0"]
+    stranger = await answered_run(api, tmp_path, answers, right=[True] * 6, project="other")
+    response = await api.http.get(f"/runs/{other}/samples", params={"against": str(stranger)})
+    assert response.status_code == 404
+
+
+async def test_a_sample_has_its_prompt_answer_traces_timing_and_neighbours(api: Served, run_id: UUID) -> None:
+    response = await api.http.get(f"/runs/{run_id}/samples/1.1", params={"where": "is_wrong=true"})
+    sample = response.json()
+    assert sample["result"]["text"] == "one"
+    assert sample["metadata"] == {"doc_class": "invoice", "boxes": [[0, 0, 1, 1]]}
+    assert sample["parsed"] == [{"extractor": "text@1", "text": "one", "reason": None}]
+    (trace,) = sample["traces"]
+    assert (trace["metric"], trace["value"], trace["low"], trace["high"]) == ("exact_match", 0.0, 0.0, 1.0)
+    assert trace["formula"]
+    assert (sample["timing"]["latency_ms"], sample["timing"]["ttft_ms"], sample["tries"]) == (20.0, 10.0, 1)
+    assert sample["measured_by"] == str(run_id)
+    assert sample["neighbours"] == {
+        "previous": None, "next": "1.2", "next_error": None, "next_wrong": "1.2", "next_flip": None,
+    }  # fmt: skip
+    whole = (await api.http.get(f"/runs/{run_id}/samples/1.3")).json()
+    assert (whole["neighbours"]["previous"], whole["neighbours"]["next_error"]) == ("1.2", "1.5")
+
+
+async def test_an_answer_of_a_megabyte_with_markup_is_whole_in_its_sample(api: Served, run_id: UUID) -> None:
+    sample = (await api.http.get(f"/runs/{run_id}/samples/1.4")).json()
+    assert sample["result"]["text"] == MARKUP
+    (row,) = (await api.http.get(f"/runs/{run_id}/samples", params={"q": "alert"})).json()["items"]
+    assert row["text"].startswith("<script>")
+    assert len(row["text"]) <= 140
+
+
+@pytest.mark.parametrize("sample_id", ["1.6", "2.0", "x", "1", "1.-1"])
+async def test_an_unknown_sample_is_not_found(api: Served, run_id: UUID, sample_id: str) -> None:
+    assert (await api.http.get(f"/runs/{run_id}/samples/{sample_id}")).status_code in (404, 422)
+
+
+async def test_the_list_of_an_open_run_follows_its_answers(api: Served, tmp_path: Path) -> None:
+    run_id = await answered_run(api, tmp_path, ["a"], right=[True])
+    assert await _ids(api, run_id, where="id=*") == ["1.0"]
+    missing = await api.http.get("/runs/00000000-0000-0000-0000-000000000000/samples")
+    assert missing.status_code == 404
