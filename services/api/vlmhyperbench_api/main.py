@@ -20,6 +20,7 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import (
     answers,
     artifacts,
+    comparisons,
     drains,
     errors,
     evaluations,
@@ -65,6 +66,7 @@ _ROUTERS = (
     runs.router,
     manifests.router,
     images.router,
+    comparisons.router,
     sample_rows.router,
     sample_details.router,
     answers.router,

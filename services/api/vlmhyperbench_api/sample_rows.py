@@ -31,10 +31,12 @@ from vlmhyperbench_api.dependencies import (
 from vlmhyperbench_api.ids import MaybeAgainstId, RunId
 from vlmhyperbench_api.listings import Filters, SearchText
 from vlmhyperbench_api.results import Position, results_page
+from vlmhyperbench_api.sample_tables import stored_perfect
 from vlmhyperbench_api.security import Principal, requires
 
 if TYPE_CHECKING:
-    from vlmhyperbench_api.sample_table import SampleTable, SampleTables
+    from vlmhyperbench_api.sample_table import SampleTable
+    from vlmhyperbench_api.sample_tables import SampleTables
 
 router = APIRouter(prefix="/runs", tags=["results"], route_class=StrictRoute)
 
@@ -191,8 +193,9 @@ async def _in_order(runtime: Runtime, run: RunView, *, limit: int, cursor: str |
     page = await results_page(runtime, run, after=after, limit=limit)
     async with runtime.database.transaction() as session:
         tally = (await tallies.of_runs(session, [run.id])).get(run.id, Tally())
+        perfect = await stored_perfect(session, run.id)
     return SamplePage(
-        items=[_row_of_result(run, result) for result in page.items],
+        items=[_row_of_result(run, result, perfect) for result in page.items],
         next=page.next,
         matching=None,
         total=tally.done,
@@ -200,10 +203,10 @@ async def _in_order(runtime: Runtime, run: RunView, *, limit: int, cursor: str |
     )
 
 
-def _row_of_result(run: RunView, result: Result) -> SampleRow:
+def _row_of_result(run: RunView, result: Result, stored: float | None) -> SampleRow:
     from vlmhyperbench_api.sample_table import right_value_of  # imports polars on first use
 
-    key, perfect = right_value_of(run)
+    key, perfect = right_value_of(run, stored)
     values = [
         measure.value
         for measure in result.measures

@@ -136,13 +136,13 @@ def description_of(spec: RunSpec, metric: MetricSpec, stored: object) -> MetricD
         return None
 
 
-def right_value_of(run: RunView) -> tuple[tuple[str, str] | None, float | None]:
-    """Return name and profile of a run's primary metric, and the value of a right answer where it is known."""
+def right_value_of(run: RunView, stored: float | None) -> tuple[tuple[str, str] | None, float | None]:
+    """Return name and profile of a run's primary metric, and the value of a right answer: stored, or of its code."""
     spec = run.pinned_spec()
     if not spec.metrics:
         return None, None
     metric = spec.metrics[0]
-    return (metric.name, metric.profile), _perfect(description_of(spec, metric, None))
+    return (metric.name, metric.profile), stored if stored is not None else _perfect(description_of(spec, metric, None))
 
 
 def files_of_metrics(
@@ -164,14 +164,17 @@ def files_of_metrics(
     return grouped
 
 
-def table_from(spec: RunSpec, facts: pl.DataFrame, files: Sequence[tuple[MeasureManifestView, Path]]) -> SampleTable:
-    """Join the facts of a run with the values of its metrics."""
+def table_from(
+    run: RunView,
+    facts: pl.DataFrame,
+    files: Sequence[tuple[MeasureManifestView, Path]],
+    stored: float | None,
+) -> SampleTable:
+    """Join the facts of a run with the values of its metrics; `stored` is the value of a right answer, if stored."""
     frame = facts.select(*_columns(facts))
-    metrics = files_of_metrics(spec, files)
-    perfect = None
-    for no, (key, (metric, own)) in enumerate(metrics.items()):
-        if no == 0:
-            perfect = _perfect(description_of(spec, metric, own[0][0].metrics[0].get("description") if own else None))
+    metrics = files_of_metrics(run.pinned_spec(), files)
+    _, perfect = right_value_of(run, stored)
+    for key, (_, own) in metrics.items():
         frame = frame.join(_values(f"metrics.{key}", own), on=["phase", "ordinal"], how="left", maintain_order="left")
     first = next(iter(metrics), None)
     value = pl.col(f"metrics.{first}") if first is not None else pl.lit(None, dtype=pl.Float64)

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from vlmhyperbench.db import measures, tallies
+from vlmhyperbench.db import listings, measures, tallies
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.summaries.columns import PERFECT
 
 if TYPE_CHECKING:
     from vlmhyperbench_api.sample_table import SampleTable
@@ -63,11 +65,20 @@ class SampleTables:
         from vlmhyperbench_api.sample_table import table_from
 
         facts = await read_facts(self._runtime.database, self._runtime.storage, run.id, payload=("text",))
+        async with self._runtime.database.transaction() as session:
+            perfect = await stored_perfect(session, run.id)
         paths = await self._runtime.storage.open_all([(file.storage_key, file.sha256) for file in files])
-        return await asyncio.to_thread(table_from, run.pinned_spec(), facts, list(zip(files, paths, strict=True)))
+        return await asyncio.to_thread(table_from, run, facts, list(zip(files, paths, strict=True)), perfect)
 
     def _drop_oldest(self) -> None:
         sizes = [int(table.frame.estimated_size()) for _, table in self._kept.values()]
         while len(sizes) > 1 and sum(sizes) > MAX_KEPT_BYTES:
             self._kept.popitem(last=False)
             sizes.pop(0)
+
+
+async def stored_perfect(session: AsyncSession, run_id: UUID) -> float | None:
+    """Return the value of a right answer by a run's primary metric, as its summary states it; None without one."""
+    listing = await listings.of_run(session, run_id)
+    value = listing.columns.get(PERFECT) if listing is not None else None
+    return float(value) if isinstance(value, int | float) else None

@@ -132,6 +132,46 @@ async def page(
     return [ListedRun(run=runs[row.id], listing=listings[row.id], value=row.ordered_by) for row in ordered]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A run with its values in some columns."""
+
+    id: UUID
+    name: str
+    target: str
+    task: str
+    state: str
+    values: tuple[float | None, ...]
+
+
+async def points(session: AsyncSession, query: Query, columns: Sequence[str], *, limit: int) -> list[Point]:
+    """Read the values of numeric columns for the newest runs of a query that have at least one of them.
+
+    Raises:
+        InvalidInput: no run has a column, or it holds no numbers.
+    """
+    wanted = [await _known(session, query.project_id, name) for name in columns]
+    for column in wanted:
+        if column.kind not in ("number", "value"):
+            message = f"{column.name} holds no numbers."
+            raise InvalidInput(message, cure="Choose a column of numbers.", code="bad_filter")
+    values = [column.sortable.label(f"value_{no}") for no, column in enumerate(wanted)]
+    conditions = [(await _known(session, query.project_id, given.column)).where(given) for given in query.conditions]
+    conditions += [contains_word(word) for word in query.words]
+    statement = (
+        select(RUN.c.id, RUN.c.name, LISTING.c.target, LISTING.c.task, RUN.c.state, *values)
+        .select_from(RUN.join(LISTING, LISTING.c.run_id == RUN.c.id))
+        .where(RUN.c.project_id == query.project_id, all_of(conditions))
+        .where(or_(*(column.sortable.is_not(None) for column in wanted)))
+        .order_by(RUN.c.created_at.desc(), RUN.c.id.desc())
+        .limit(limit)
+    )
+    return [
+        Point(id=row[0], name=row[1], target=row[2], task=row[3], state=row[4], values=tuple(row[5:]))
+        for row in await session.execute(statement)
+    ]
+
+
 async def names(session: AsyncSession, project_id: str) -> dict[str, str]:
     """Return the names of all columns of a project's summaries, each with its type in JSON."""
     rows = await session.execute(text(_NAMES), {"project": project_id, "limit": _MAX_NAMES})

@@ -275,7 +275,7 @@ def _known_costs(comparison: Comparison) -> list[tuple[str, float | None, float 
     return [(name, first, second) for name, first, second in costs if first is not None or second is not None]
 
 
-def _is_one_measurement(comparison: Comparison) -> bool:
+def is_one_measurement(comparison: Comparison) -> bool:
     """Whether both runs are complete, valid and measured with equal settings: only then are their speeds compared."""
     sides = (comparison.baseline, comparison.other)
     is_void = any(samples.side.is_interrupted or _validity(samples) == "invalid" for samples in sides)
@@ -296,7 +296,7 @@ def _costs(comparison: Comparison) -> list[Table]:
     sides = (comparison.baseline, comparison.other)
     hourly = [samples for samples in sides if _is_by_the_hour(samples)]
     invalid = [samples.name for samples in hourly if _validity(samples) == "invalid"]
-    is_measure = _is_one_measurement(comparison)
+    is_measure = is_one_measurement(comparison)
     why = why_costs_differ_in_kind(*headlines)
     columns = (Column(title="cost"), *(Column(title=title, kind="number") for title in ("baseline", "other", "change")))
     rows = []
@@ -332,7 +332,7 @@ def _speeds(comparison: Comparison) -> Table:
     broken = any(samples.side.is_interrupted for samples in sides)
     invalid = [samples.name for samples in sides if _validity(samples) == "invalid"]
     differing = _measured_apart(*sides)
-    is_one = _is_one_measurement(comparison)
+    is_one = is_one_measurement(comparison)
     of_memory = two_kinds_of_memory(*(samples.side.headline for samples in sides))
     compared: list[tuple[Cell, ...]] = []
     for name, before, after in _measured_speeds(comparison):

@@ -12,6 +12,8 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MAX_COLUMNS = 400
 MAX_TEXT_CHARACTERS = 120
+PERFECT = "metric_perfect"
+"""Value of a right answer by the primary metric."""
 _ELSEWHERE = frozenset({"run", "name", "target", "task", "state", "metrics"})
 """Values of the headline that a run has as columns of its own."""
 _TIMES = ("mean", "p50", "p90", "p99", "max")
@@ -34,7 +36,9 @@ def _columns(summary: RunSummary) -> Iterator[tuple[str, JsonValue]]:
     if summary.primary is not None:
         yield "metric", summary.primary.key
         yield "metric_label", summary.primary.label
+        yield PERFECT, summary.primary.perfect
         yield "metric_direction", summary.primary.description.direction
+    yield from ((f"metrics.{metric.key}.direction", metric.description.direction) for metric in summary.described)
     yield "requests_missing", summary.counts.missing
     yield "truncation_rate", summary.counts.truncation_rate
     for score in summary.metrics:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy
-import polars
-
 from vlmhyperbench.analysis import stats
-from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured, statistics_of, with_statistics
+from vlmhyperbench.analysis.comparison import Measured
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure, stacked_figure
-from vlmhyperbench.analysis.ranks import RankSpread, rank_spread
+from vlmhyperbench.analysis.ranking import common_answers, rank_measured
+from vlmhyperbench.analysis.ranks import RankSpread
 from vlmhyperbench.reports.document import Block, Section, write_number
 from vlmhyperbench.reports.sections.answers import measured
 from vlmhyperbench.reports.sections.differences import Paired
@@ -18,7 +16,6 @@ from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural
 from vlmhyperbench.summaries.evidence import RunEvidence
 
 MAX_BARS = 24
-_STATISTIC = "stat."
 MAX_RANKED = 40
 MAX_RANKS = 12
 """The ranks of more runs are drawn as intervals instead of shares."""
@@ -61,22 +58,13 @@ def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
     compared = _compared(runs)
     if len(compared) < 2 or (direction := compared[0][1].description.direction) is None:
         return None
-    first = compared[0][1]
-    common = _common([metric.frame for _, metric in compared])
-    names = statistics_of(*(metric.frame for _, metric in compared))
-    is_pooled = first.description.aggregation == "pooled" and bool(names)
-    keys = [name.removeprefix(_STATISTIC) for name in names]
-    estimator = stats.pooled(first.combine, keys) if is_pooled else stats.mean_of
-    documents = numpy.array(common["document"].to_list())
-    units = [
-        stats.by_unit(_sums(common, metric.frame, names if is_pooled else []), documents) for _, metric in compared
-    ]
-    spread = rank_spread(units, estimator, direction=direction, seed=seed)
-    if spread is None:
+    order = rank_measured([metric for _, metric in compared], direction=direction, seed=seed)
+    if order is None:
         return None
-    ranked = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda pair: pair[1].rank)
+    ranked = sorted(zip((run.name for run, _ in compared), order.spreads, strict=True), key=lambda pair: pair[1].rank)
     note = (
-        f"By {in_sentence(first.label)}, on {plural(common.height, 'answer')} on {plural(len(units[0]), 'document')}, "
+        f"By {in_sentence(compared[0][1].label)}, on {plural(order.answers, 'answer')} on "
+        f"{plural(order.documents, 'document')}, "
         f"that all of these runs have; {write_number(stats.RESAMPLES, 0)} resamples of documents, seed {seed}. Equal "
         "runs share the better rank."
     )
@@ -91,25 +79,9 @@ def _compared(runs: Sequence[RunEvidence]) -> list[tuple[RunEvidence, Measured]]
             continue
         metric = measured(run, run.primary)
         is_alike = not compared or (metric.is_same(compared[0][1]) and run.may_be_paired_with(compared[0][0]))
-        if is_alike and _common([*(other.frame for _, other in compared[:1]), metric.frame]).height:
+        if is_alike and common_answers([*(other.frame for _, other in compared[:1]), metric.frame]).height:
             compared.append((run, metric))
     return compared
-
-
-def _common(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
-    """Return the answers for which every frame has a value, with the documents of the first frame."""
-    first, *others = [frame.filter(polars.col("value").is_not_null()) for frame in frames]
-    common = first.select(*PAIR_KEY, polars.col("cluster").alias("document"))
-    for other in others:
-        common = common.join(other.select(PAIR_KEY), on=list(PAIR_KEY), how="semi")
-    return common
-
-
-def _sums(common: polars.DataFrame, frame: polars.DataFrame, names: Sequence[str]) -> stats.FloatArray:
-    """Return statistics of the common answers, or value and count without names. Shape: (answers, statistics)."""
-    rows = common.join(with_statistics(frame, names), on=list(PAIR_KEY), how="left", maintain_order="left")
-    columns = [rows[name].fill_null(0.0).to_numpy() for name in names]
-    return numpy.column_stack(columns or [rows["value"].to_numpy(), numpy.ones(rows.height)]).astype(numpy.float64)
 
 
 def _matrix(ranked: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:

@@ -1,0 +1,248 @@
+"""`/comparisons`, `/leaderboard` and `/points`: runs against a baseline, ranked, and as points over all runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.requests import HTTPConnection
+
+from vlmhyperbench.analysis.gate_policy import GatePolicy
+from vlmhyperbench.db import listings
+from vlmhyperbench.domain.filters import Condition, Order
+from vlmhyperbench.errors import Damaged, InvalidInput, NotFound, NotReady, VlmHyperBenchError
+from vlmhyperbench.extras import needed_for
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.comparisons import (
+    MAX_COMPARED,
+    CompareRequest,
+    Leaderboard,
+    LeaderboardEntry,
+    RunPoint,
+    RunPoints,
+    RunsComparison,
+)
+from vlmhyperbench_api import comparing
+from vlmhyperbench_api.bodies import StrictRoute, check_text
+from vlmhyperbench_api.compared_files import ComparedFile, open_compared
+from vlmhyperbench_api.dependencies import RuntimeOf, Session, WholeNumber
+from vlmhyperbench_api.ids import resolve
+from vlmhyperbench_api.listings import Filters, SearchText, query_of
+from vlmhyperbench_api.security import Principal, requires
+from vlmhyperbench_sdk.suggestions import did_you_mean
+
+router = APIRouter(tags=["comparisons"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("run:read")]
+
+MAX_COLUMNS = 8
+MAX_POINTS = 5_000
+MAX_RANKED = 40
+_KEPT = 32
+_computing = asyncio.Semaphore(2)
+"""Comparisons at the same time: each uses a core."""
+_results: OrderedDict[tuple[str, ...], RunsComparison] = OrderedDict()
+"""Comparisons by the content of their files: equal files give equal results."""
+
+
+@router.get("/comparisons")
+async def compare_runs(
+    principal: Reader,
+    connection: HTTPConnection,
+    runtime: RuntimeOf,
+    runs: Annotated[str, Query(max_length=2000, description="Ids of runs separated by commas, the baseline first.")],
+) -> RunsComparison:
+    """Compare runs with a baseline: paired differences, flips, speeds, and in what the runs differ."""
+    given = [part.strip() for part in runs.split(",") if part.strip()]
+    return await _compare(connection, runtime, principal, given, None)
+
+
+@router.post("/comparisons")
+async def compare_runs_by_gate(
+    body: CompareRequest, principal: Reader, connection: HTTPConnection, runtime: RuntimeOf
+) -> RunsComparison:
+    """Compare runs with a baseline, and check each by the policy of a gate; nothing is stored."""
+    return await _compare(connection, runtime, principal, body.runs, body.gate)
+
+
+@router.get("/leaderboard")
+async def get_leaderboard(
+    principal: Reader,
+    session: Session,
+    runtime: RuntimeOf,
+    task: Annotated[str, Query(min_length=1, max_length=200)],
+    metric: Annotated[str | None, Query(max_length=200, description="By default the primary metric.")] = None,
+    where: Filters = None,
+) -> Leaderboard:
+    """Rank the targets of a task by the newest run of each, with the interval of every rank."""
+    query = query_of(principal, where, None, "-created_at")
+    of_task = Condition(column="task", operator="=", values=(task,))
+    ended = Condition(column="state", operator="=", values=("SUCCEEDED",))
+    query = listings.Query(project_id=query.project_id, conditions=(*query.conditions, of_task, ended))
+    newest: dict[str, listings.ListedRun] = {}
+    for listed in await listings.page(session, query, limit=1000):
+        newest.setdefault(f"{listed.listing.target}\n{listed.listing.dataset}", listed)
+    if not newest:
+        raise NotFound(f"No run of the task {task!r} has succeeded.", cure="Choose another task, or run it first.")
+    first = next(iter(newest.values())).listing.columns
+    known = sorted(
+        {
+            name.removeprefix("metrics.")
+            for listed in newest.values()
+            for name in listed.listing.columns
+            if name.startswith("metrics.") and f"{name}.n_scored" in listed.listing.columns
+        }
+    )
+    chosen = metric or str(first.get("metric", ""))
+    if chosen not in known:
+        raise InvalidInput(f"No run of the task {task!r} has the metric {chosen!r}.", cure=did_you_mean(chosen, known))
+    scored = [listed for listed in newest.values() if f"metrics.{chosen}" in listed.listing.columns][:MAX_RANKED]
+    return await _ranked(runtime, principal, task, chosen, known, scored)
+
+
+@router.get("/points")
+async def list_run_points(
+    principal: Reader,
+    session: Session,
+    columns: Annotated[str, Query(max_length=1000, description="Names of numeric columns, separated by commas.")],
+    where: Filters = None,
+    q: SearchText = None,
+    limit: Annotated[WholeNumber, Query(ge=1, le=MAX_POINTS)] = 1000,
+) -> RunPoints:
+    """Return the values of up to eight columns for the newest runs that pass the filters, for plots over all runs."""
+    check_text(columns, "The query")
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    if not 1 <= len(names) <= MAX_COLUMNS:
+        raise InvalidInput(f"Points have one to {MAX_COLUMNS} columns.", cure="Name columns, separated by commas.")
+    query = query_of(principal, where, q, "-created_at")
+    rows = await listings.points(session, query, names, limit=limit + 1)
+    return RunPoints(
+        columns=names,
+        points=[RunPoint.model_validate(row, from_attributes=True) for row in rows[:limit]],
+        is_cut=len(rows) > limit,
+    )
+
+
+async def _compare(
+    connection: HTTPConnection,
+    runtime: Runtime,
+    principal: Principal,
+    given: Sequence[str],
+    policy: GatePolicy | None,
+) -> RunsComparison:
+    if not 2 <= len(given) <= MAX_COMPARED:
+        raise InvalidInput(f"{len(given)} runs are to be compared.", cure=f"Give 2 to {MAX_COMPARED} runs.")
+    ids: list[UUID] = [await resolve(connection, text, "run") for text in given]
+    files = [await open_compared(runtime, run_id, project_id=principal.project_id) for run_id in ids]
+    key = (*(f"{file.run.id}{file.run.state}{file.run.name}{file.sha256}" for file in files), repr(policy))
+    if key not in _results:
+        async with _computing:
+            _results[key] = await asyncio.to_thread(_compute, files, policy)
+    _results.move_to_end(key)
+    while len(_results) > _KEPT:
+        _results.popitem(last=False)
+    return _results[key]
+
+
+def _compute(files: Sequence[ComparedFile], policy: GatePolicy | None) -> RunsComparison:
+    baseline, *others = files
+    with needed_for("A comparison of runs", extra="reports"):
+        compared = comparing.compare_files(baseline, others, policy)
+    return RunsComparison(baseline=comparing.side_of(baseline), others=compared)
+
+
+async def _ranked(
+    runtime: Runtime,
+    principal: Principal,
+    task: str,
+    metric: str,
+    known: list[str],
+    scored: Sequence[listings.ListedRun],
+) -> Leaderboard:
+    is_primary = {listed.listing.columns.get("metric") for listed in scored} == {metric}
+    stated = {listed.listing.columns.get(f"metrics.{metric}.direction") for listed in scored}
+    if is_primary:
+        stated |= {listed.listing.columns.get("metric_direction") for listed in scored}
+    directions = stated - {None}
+    if len(directions) != 1:
+        raise InvalidInput(
+            f"The metric {metric} has no one direction in the runs of {task!r}.", cure="Choose another metric."
+        )
+    direction = Order(column=metric, is_descending=directions == {"higher"})
+    by_value = sorted(scored, key=lambda listed: _value(listed, metric), reverse=direction.is_descending)
+    intervals, answers, note = await _intervals(runtime, principal, metric, by_value, direction)
+    values = [_value(listed, metric) for listed in by_value]
+    return Leaderboard(
+        task=task,
+        metric=metric,
+        direction="higher" if direction.is_descending else "lower",
+        metrics=known,
+        entries=[
+            LeaderboardEntry.model_validate(
+                {
+                    "run_id": listed.run.id,
+                    "name": listed.run.name,
+                    "target": listed.listing.target,
+                    "dataset": listed.listing.dataset,
+                    "value": values[no],
+                    "low": listed.listing.columns.get(f"metrics.{metric}.low"),
+                    "high": listed.listing.columns.get(f"metrics.{metric}.high"),
+                    "n": listed.listing.columns.get(f"metrics.{metric}.n_scored"),
+                    "rank": 1 + values.index(values[no]),
+                    "rank_low": intervals.get(str(listed.run.id), (None, None))[0],
+                    "rank_high": intervals.get(str(listed.run.id), (None, None))[1],
+                    "latency_p50_ms": listed.listing.columns.get("latency_p50_ms"),
+                    "peak_memory_bytes": listed.listing.columns.get("peak_memory_bytes"),
+                }
+            )
+            for no, listed in enumerate(by_value)
+        ],
+        ranked_on=answers,
+        note=note,
+    )
+
+
+async def _intervals(
+    runtime: Runtime, principal: Principal, metric: str, ranked: Sequence[listings.ListedRun], order: Order
+) -> tuple[dict[str, tuple[int, int]], int | None, str]:
+    """Return the rank intervals by run; why there are none, or which runs have none."""
+    files = []
+    for listed in ranked:
+        file = await _open_or_none(runtime, listed.run.id, principal)
+        if file is not None:
+            files.append(file)
+
+    def rank() -> tuple[dict[str, tuple[int, int]], int | None]:
+        with needed_for("A rank interval", extra="reports"):
+            found, ranking = comparing.rank_files(files, metric, "higher" if order.is_descending else "lower")
+        return found, ranking.answers if ranking is not None else None
+
+    if len(files) < 2:
+        return {}, None, "Fewer than two runs have stored scores, so no ranks are compared."
+    try:
+        async with _computing:
+            intervals, answers = await asyncio.to_thread(rank)
+    except VlmHyperBenchError as error:
+        return {}, None, f"There are no rank intervals: {error.message}"
+    if answers is None:
+        return {}, None, "The runs have no answers in common, so no ranks are compared."
+    names = ", ".join(dict.fromkeys(listed.run.name for listed in ranked if str(listed.run.id) not in intervals))
+    note = f"Without a rank interval, because they share no scores with the first: {names}." if names else ""
+    return intervals, answers, note
+
+
+async def _open_or_none(runtime: Runtime, run_id: UUID, principal: Principal) -> ComparedFile | None:
+    """Open what a comparison reads of a run; None if it has no scores, or a damaged file."""
+    try:
+        return await open_compared(runtime, run_id, project_id=principal.project_id)
+    except (Damaged, NotFound, NotReady):
+        return None
+
+
+def _value(listed: listings.ListedRun, metric: str) -> float:
+    value = listed.listing.columns[f"metrics.{metric}"]
+    return float(value) if isinstance(value, int | float) else float("nan")

@@ -1,0 +1,137 @@
+"""Runs compared with a baseline, ranked, and as points over all runs, by the API."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import update
+
+from tests.api.conftest import Served
+from tests.shared.reports.builders import evidence, fact, samples_of
+from tests.support.builders import add_run
+from vlmhyperbench.db import artifacts, listings
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import RunRow
+from vlmhyperbench.reports.comparing import compare, rows
+from vlmhyperbench.reports.samples import read_samples
+from vlmhyperbench.summaries.columns import columns_of
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
+
+pytestmark = pytest.mark.anyio
+
+BASELINE = ["yes", "yes", "yes", "no", "yez", None]
+BETTER = ["yes", "yes", "no", "yes", "yes", "yes"]
+
+
+def _evidence(name: str, answers: Sequence[str | None]) -> RunEvidence:
+    found = [fact(i, answer, "yes", images=[f"{i:064x}"]) for i, answer in enumerate(answers)]
+    return evidence(found, name=name, metrics=(ExactMatch(), Cer()))
+
+
+@pytest.fixture
+async def project(api: Served) -> str:
+    name = f"p{secrets.token_hex(6)}"
+    api.http.headers["X-API-Key"] = await api.add_key(project=name)
+    return name
+
+
+async def _reported(api: Served, project: str, run: RunEvidence) -> UUID:
+    """Store a run that succeeded with its samples file, as the reporter does."""
+    spec = run.spec.model_copy(update={"target": run.spec.target.model_copy(update={"model": run.name})})
+    async with api.database.transaction() as session:
+        view = await add_run(session, name=run.name, spec=spec, project_id=project)
+        stored = api.storage.put(f"runs/{view.id}/reports/1/samples.parquet", samples_of(run))
+        await artifacts.add(
+            session,
+            project_id=project,
+            claim_id=uuid4(),
+            kind="table",
+            name="samples.parquet",
+            media_type="application/vnd.apache.parquet",
+            storage_key=stored.key,
+            sha256=stored.sha256,
+            size_bytes=stored.size_bytes,
+            run_id=view.id,
+        )
+        await listings.set_columns(session, view.id, columns_of(summarise_run(run)))
+        table = table_of(RunRow)
+        await session.execute(update(table).where(table.c.id == view.id).values(state="SUCCEEDED"))
+    return view.id
+
+
+async def test_a_comparison_has_the_numbers_of_the_command_line(api: Served, project: str) -> None:
+    first, second = _evidence("first", BASELINE), _evidence("second", BETTER)
+    ids = [await _reported(api, project, run) for run in (first, second)]
+    response = await api.http.get("/comparisons", params={"runs": ",".join(map(str, ids))})
+    compared = response.json()
+    (other,) = compared["others"]
+    expected: dict[str, Any] = rows(compare(*(read_samples(samples_of(run), what=run.name) for run in (first, second))))
+    assert {delta["metric"]: delta["difference"] for delta in other["metrics"]} == {
+        key: delta["difference"] for key, delta in expected["metrics"].items()
+    }
+    assert {delta["metric"]: (delta["p_adjusted"], delta["low"]) for delta in other["metrics"]} == {
+        key: (delta["p_adjusted"], delta["low"]) for key, delta in expected["metrics"].items()
+    }
+    assert other["flips"] == {"both_right": 2, "broke": 1, "mended": 2, "both_wrong": 0}
+    assert (compared["baseline"]["name"], other["run"]["name"]) == ("first", "second")
+    assert [difference["path"] for difference in other["configuration"]] == ["target.model"]
+    assert (other["is_paired"], other["is_same_samples"], other["is_gate_met"]) == (True, True, None)
+
+
+async def test_a_gate_is_checked_against_each_run(api: Served, project: str) -> None:
+    ids = [await _reported(api, project, _evidence(name, BASELINE)) for name in ("first", "second")]
+    rules = [{"metric": "exact_match", "min_value": 0.9}]
+    body = {"runs": [str(run_id) for run_id in ids], "gate": {"rules": rules}}
+    (other,) = (await api.http.post("/comparisons", json=body)).json()["others"]
+    assert (other["is_gate_met"], [check["status"] for check in other["checks"]]) == (False, ["failed"])
+
+
+async def test_runs_that_cannot_be_compared_are_refused(api: Served, project: str) -> None:
+    run_id = await _reported(api, project, _evidence("one", BASELINE))
+    async with api.database.transaction() as session:
+        waiting = (await add_run(session, project_id=project)).id
+        stranger = (await add_run(session, project_id="other")).id
+    for ids, status in (([run_id], 422), ([run_id, waiting], 409), ([run_id, stranger], 404), ([run_id, uuid4()], 404)):
+        response = await api.http.get("/comparisons", params={"runs": ",".join(map(str, ids))})
+        assert (response.status_code, bool(response.json()["cure"])) == (status, True)
+
+
+async def test_a_leaderboard_ranks_the_newest_run_of_each_target_with_intervals(api: Served, project: str) -> None:
+    await _reported(api, project, _evidence("good", BASELINE))
+    for name, answers in (("poor", ["no"] * 6), ("good", BETTER)):
+        await _reported(api, project, _evidence(name, answers))
+    task = _evidence("good", BETTER).spec.task
+    board = (await api.http.get("/leaderboard", params={"task": task})).json()
+    assert (board["metric"], board["direction"], sorted(board["metrics"])) == (
+        "exact_match", "higher", ["cer", "exact_match"],
+    )  # fmt: skip
+    assert [(entry["name"], entry["rank"], entry["n"]) for entry in board["entries"]] == [
+        ("good", 1, 6),
+        ("poor", 2, 6),
+    ]
+    assert [(entry["rank_low"], entry["rank_high"]) for entry in board["entries"]] == [(1, 1), (2, 2)]
+    assert board["ranked_on"] == 6
+    assert board["entries"][0]["value"] == pytest.approx(5 / 6)
+    lower = (await api.http.get("/leaderboard", params={"task": task, "metric": "cer"})).json()
+    assert (lower["direction"], lower["entries"][0]["name"]) == ("lower", "good")
+    assert (await api.http.get("/leaderboard", params={"task": "nothing"})).status_code == 404
+    assert (await api.http.get("/leaderboard", params={"task": task, "metric": "x"})).status_code == 422
+
+
+async def test_points_have_two_columns_over_all_runs(api: Served, project: str) -> None:
+    run_id = await _reported(api, project, _evidence("good", BETTER))
+    async with api.database.transaction() as session:
+        await add_run(session, project_id=project)
+    params = {"columns": "metrics.exact_match, latency_p50_ms", "where": "state=SUCCEEDED"}
+    points = (await api.http.get("/points", params=params)).json()
+    (point,) = points["points"]
+    assert (point["id"], point["values"][0], points["is_cut"]) == (str(run_id), pytest.approx(5 / 6), False)
+    assert (await api.http.get("/points", params={"columns": "name"})).status_code == 422
+    assert (await api.http.get("/points", params={"columns": ""})).status_code == 422
