@@ -14,6 +14,7 @@ from sqlalchemy import update
 
 from tests.api.conftest import Served
 from tests.support.builders import add_run, run_spec
+from vlmhyperbench.client import AsyncClient
 from vlmhyperbench.db import listings
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
@@ -178,3 +179,16 @@ async def test_a_large_body_is_compressed(api: Served, project: str) -> None:
     assert (packed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
     assert int(packed.headers["content-length"]) < len(plain.content)
     assert packed.json() == plain.json()
+
+
+async def test_the_client_queries_labels_and_reads_runs(api: Served, three: dict[str, UUID]) -> None:
+    async with AsyncClient(api.url, api.http.headers["X-API-Key"]) as client:
+        best = await client.runs.rows("metrics.anls>=0.5", "latency_p99_ms<1000", order="-metrics.anls")
+        assert [row.name for row in best.items] == ["slow", "fast"]
+        labels = await client.runs.label(three["slow"], add_tags=["best"], note="look here")
+        assert (labels.tags, (await client.runs.labels(three["slow"])).note) == (["best"], "look here")
+        assert (await client.runs.columns()).tags == {"best": 1}
+        points = await client.runs.points(["metrics.anls", "latency_p99_ms"], "tags=best")
+        assert [point.values for point in points.points] == [[0.9, 900.0]]
+        assert (await client.runs.logs(three["slow"]), (await client.runs.resources(three["slow"])).series) == ([], [])
+        assert (await client.runs.samples(three["slow"], "outcome=answered")).items == []

@@ -7,7 +7,7 @@ import pytest
 from tests.support.audit import audit
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
-from vlmhyperbench.client.calls import Call
+from vlmhyperbench.client.call import Call
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.registry.schemas import RunEntry

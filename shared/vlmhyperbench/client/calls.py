@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
-from uuid import UUID
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import JsonValue
 
-from vlmhyperbench.client.refusals import checked, refusal_of
-from vlmhyperbench.domain.short_ids import ids_from
+from vlmhyperbench.client.call import Call, Id, get_call, id_text, page_call, post_call
+from vlmhyperbench.client.refusals import checked
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.artifacts import Artifact, Report
@@ -38,50 +34,15 @@ from vlmhyperbench.wire.runs import (
 from vlmhyperbench.wire.tickets import BrowserTicket
 from vlmhyperbench.wire.workers import DeviceRelease, Quarantine, Worker
 
-T = TypeVar("T")
-Model = TypeVar("Model", bound=BaseModel)
-Id = UUID | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[T]):
-    """One request; `read` parses the body of a successful response."""
-
-    method: str
-    path: str
-    read: Callable[[bytes], T]
-    params: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    good: tuple[int, ...] = (200, 201)
-    prefix: str = "/api/v1"
-
-    def answer(self, status: int, body: bytes) -> T:
-        """Parse a response.
-
-        Raises:
-            VlmHyperBenchError: the API refused the request; the class says what can be done about it.
-        """
-        if status not in self.good:
-            raise refusal_of(status, body)
-        return self.read(body)
-
-
-def _id(value: Id) -> str:
-    """Check an id, or the first digits of an id, before the request is sent."""
-    text = str(value).strip()
-    ids_from(text)
-    return text
-
 
 def identify(given: Id) -> Call[Identified]:
     """Look up the run, experiment or artifact that a full id, or its first digits, stands for."""
-    return _get(f"/ids/{_id(given)}", Identified)
+    return get_call(f"/ids/{id_text(given)}", Identified)
 
 
 def health() -> Call[Health]:
     """Check that the API process responds."""
-    return _get("/health", Health)
+    return get_call("/health", Health)
 
 
 def ready() -> Call[Ready]:
@@ -107,19 +68,19 @@ def create_run(
     located = {"origins": dict(origins)} if origins else {}
     given = {"run": run, "name": name, "priority": priority, **located}
     body = checked(RunCreate, given)
-    return _post("/runs", RunDetail, body, idempotency_key)
+    return post_call("/runs", RunDetail, body, idempotency_key)
 
 
 def rescore_run(
     run_id: Id, choices: RunRescore | None = None, *, idempotency_key: str | None = None
 ) -> Call[RunDetail]:
     """Re-score a finished run: a new run evaluates its stored answers and sends no requests to a model."""
-    return _post(f"/runs/{_id(run_id)}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
+    return post_call(f"/runs/{id_text(run_id)}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
 
 
 def rerun_run(run_id: Id, choices: RunRerun | None = None, *, idempotency_key: str | None = None) -> Call[RunDetail]:
     """Repeat a run in a new run that reuses what has not changed."""
-    return _post(f"/runs/{_id(run_id)}/rerun", RunDetail, choices or RunRerun(), idempotency_key)
+    return post_call(f"/runs/{id_text(run_id)}/rerun", RunDetail, choices or RunRerun(), idempotency_key)
 
 
 def upload_answers(content: bytes) -> Call[Answers]:
@@ -130,40 +91,40 @@ def upload_answers(content: bytes) -> Call[Answers]:
 
 def import_run(choices: RunImport, *, idempotency_key: str | None = None) -> Call[RunDetail]:
     """Submit a run that evaluates the answers of an uploaded file."""
-    return _post("/runs/import", RunDetail, choices, idempotency_key)
+    return post_call("/runs/import", RunDetail, choices, idempotency_key)
 
 
 def get_run(run_id: Id) -> Call[RunDetail]:
     """Return one run with its spec, phases and jobs."""
-    return _get(f"/runs/{_id(run_id)}", RunDetail)
+    return get_call(f"/runs/{id_text(run_id)}", RunDetail)
 
 
 def get_manifest(run_id: Id) -> Call[RunManifest]:
     """Return what a run really used, and where each value of its configuration was written."""
-    return _get(f"/runs/{_id(run_id)}/manifest", RunManifest)
+    return get_call(f"/runs/{id_text(run_id)}/manifest", RunManifest)
 
 
 def list_runs(
     *, state: str | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
 ) -> Call[Page[Run]]:
     """List runs, newest first."""
-    experiment = _id(experiment_id) if experiment_id is not None else None
-    return _page("/runs", Page[Run], state=state, experiment_id=experiment, limit=limit, cursor=cursor)
+    experiment = id_text(experiment_id) if experiment_id is not None else None
+    return page_call("/runs", Page[Run], state=state, experiment_id=experiment, limit=limit, cursor=cursor)
 
 
 def cancel_run(run_id: Id) -> Call[RunDetail]:
     """Request the cancellation of a run; its stored rows are kept."""
-    return _post(f"/runs/{_id(run_id)}/cancel", RunDetail)
+    return post_call(f"/runs/{id_text(run_id)}/cancel", RunDetail)
 
 
 def pause_run(run_id: Id) -> Call[RunDetail]:
     """Pause a run: no more of its jobs are assigned, and running jobs drain."""
-    return _post(f"/runs/{_id(run_id)}/pause", RunDetail)
+    return post_call(f"/runs/{id_text(run_id)}/pause", RunDetail)
 
 
 def resume_run(run_id: Id) -> Call[RunDetail]:
     """Resume a paused run."""
-    return _post(f"/runs/{_id(run_id)}/resume", RunDetail)
+    return post_call(f"/runs/{id_text(run_id)}/resume", RunDetail)
 
 
 def create_experiment(
@@ -184,32 +145,32 @@ def create_experiment(
     located = {"origins": dict(origins)} if origins else {}
     given = {"experiment": experiment, "name": name, "priority": priority, **located}
     body = checked(ExperimentCreate, given)
-    return _post("/experiments", ExperimentDetail, body, idempotency_key)
+    return post_call("/experiments", ExperimentDetail, body, idempotency_key)
 
 
 def get_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Return one experiment with its runs."""
-    return _get(f"/experiments/{_id(experiment_id)}", ExperimentDetail)
+    return get_call(f"/experiments/{id_text(experiment_id)}", ExperimentDetail)
 
 
 def list_experiments(*, state: str | None = None, limit: int = 50, cursor: str | None = None) -> Call[Page[Experiment]]:
     """List experiments, newest first."""
-    return _page("/experiments", Page[Experiment], state=state, limit=limit, cursor=cursor)
+    return page_call("/experiments", Page[Experiment], state=state, limit=limit, cursor=cursor)
 
 
 def cancel_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Request the cancellation of an experiment and its open runs."""
-    return _post(f"/experiments/{_id(experiment_id)}/cancel", ExperimentDetail)
+    return post_call(f"/experiments/{id_text(experiment_id)}/cancel", ExperimentDetail)
 
 
 def pause_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Pause the open runs of an experiment: no more of their jobs are assigned, and running jobs drain."""
-    return _post(f"/experiments/{_id(experiment_id)}/pause", ExperimentDetail)
+    return post_call(f"/experiments/{id_text(experiment_id)}/pause", ExperimentDetail)
 
 
 def resume_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Resume the paused runs of an experiment."""
-    return _post(f"/experiments/{_id(experiment_id)}/resume", ExperimentDetail)
+    return post_call(f"/experiments/{id_text(experiment_id)}/resume", ExperimentDetail)
 
 
 def list_results(
@@ -223,10 +184,10 @@ def list_results(
     cursor: str | None = None,
 ) -> Call[Page[Result]]:
     """List the results of a run (request records with answers and scores), in their order."""
-    return _page(
+    return page_call(
         "/results",
         Page[Result],
-        run_id=_id(run_id),
+        run_id=id_text(run_id),
         status=status,
         outcome=outcome,
         doc_class=doc_class,
@@ -238,91 +199,93 @@ def list_results(
 
 def get_evaluation(evaluation_id: str) -> Call[Evaluation]:
     """Return an evaluation identity (everything that determines a quality number) by its short id."""
-    return _get(f"/evaluations/{evaluation_id}", Evaluation)
+    return get_call(f"/evaluations/{evaluation_id}", Evaluation)
 
 
 def create_join_token(**choices: JsonValue) -> Call[JoinTokenCreated]:
     """Make a token by which workers of other machines join; it is shown only in this response."""
-    return _post("/join-tokens", JoinTokenCreated, checked(JoinTokenCreate, choices))
+    return post_call("/join-tokens", JoinTokenCreated, checked(JoinTokenCreate, choices))
 
 
 def list_join_tokens() -> Call[Page[JoinToken]]:
     """List the join tokens, newest first."""
-    return _page("/join-tokens", Page[JoinToken])
+    return page_call("/join-tokens", Page[JoinToken])
 
 
 def revoke_join_token(prefix: str) -> Call[JoinToken]:
     """Revoke a join token by its prefix."""
-    return _post(f"/join-tokens/{quote(prefix, safe='')}/revoke", JoinToken)
+    return post_call(f"/join-tokens/{quote(prefix, safe='')}/revoke", JoinToken)
 
 
 def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
     """List workers."""
-    return _page("/workers", Page[Worker], include_gone="true" if include_gone else None)
+    return page_call("/workers", Page[Worker], include_gone="true" if include_gone else None)
 
 
 def release_device(uuid: str) -> Call[DeviceRelease]:
     """Let a device that is in quarantine get jobs again."""
-    return _post(f"/workers/devices/{quote(uuid, safe='')}/release", DeviceRelease)
+    return post_call(f"/workers/devices/{quote(uuid, safe='')}/release", DeviceRelease)
 
 
 def list_drains(*, include_resumed: bool = False) -> Call[Page[Drain]]:
     """List what is drained."""
-    return _page("/workers/drains", Page[Drain], include_resumed="true" if include_resumed else None)
+    return page_call("/workers/drains", Page[Drain], include_resumed="true" if include_resumed else None)
 
 
 def list_quarantines(*, include_released: bool = False) -> Call[Page[Quarantine]]:
     """List the devices in quarantine."""
-    return _page("/workers/quarantines", Page[Quarantine], include_released="true" if include_released else None)
+    return page_call("/workers/quarantines", Page[Quarantine], include_released="true" if include_released else None)
 
 
 def drain(scope: Scope, name: str, *, reason: str) -> Call[Drain]:
     """Drain a worker, a device or a machine: it finishes what runs and gets nothing new."""
-    return _post("/workers/drains", Drain, checked(DrainRequest, {"scope": scope, "name": name, "reason": reason}))
+    return post_call("/workers/drains", Drain, checked(DrainRequest, {"scope": scope, "name": name, "reason": reason}))
 
 
 def undrain(scope: Scope, name: str) -> Call[Drain]:
     """Resume a drained worker, device or machine."""
-    return _post("/workers/drains/resume", Drain, checked(ResumeRequest, {"scope": scope, "name": name}))
+    return post_call("/workers/drains/resume", Drain, checked(ResumeRequest, {"scope": scope, "name": name}))
 
 
 def plan(
     experiment: str | ExperimentEntry | Mapping[str, JsonValue], *, workers: Sequence[Mapping[str, JsonValue]] = ()
 ) -> Call[Plan]:
     """Say on paper where an experiment would run, on the live workers or on declared ones; nothing is created."""
-    return _post("/workers/plan", Plan, checked(PlanRequest, {"experiment": experiment, "workers": list(workers)}))
+    return post_call("/workers/plan", Plan, checked(PlanRequest, {"experiment": experiment, "workers": list(workers)}))
 
 
 def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:
     """List the registry entries of one kind, or of all kinds."""
-    return _page("/registry", Page[RegistrySummary], kind=kind)
+    return page_call("/registry", Page[RegistrySummary], kind=kind)
 
 
 def get_registry_entry(kind: str, name: str) -> Call[RegistryEntry]:
     """Return one registry entry."""
-    return _get(f"/registry/{kind}/{name}", RegistryEntry)
+    return get_call(f"/registry/{kind}/{name}", RegistryEntry)
 
 
 def list_artifacts(
     *, run_id: Id | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
 ) -> Call[Page[Artifact]]:
     """List the files of a run or experiment in one page, or those of the project in several pages."""
-    return _page("/artifacts", Page[Artifact], run_id=run_id, experiment_id=experiment_id, limit=limit, cursor=cursor)
+    return page_call(
+        "/artifacts", Page[Artifact], run_id=run_id, experiment_id=experiment_id, limit=limit, cursor=cursor
+    )
 
 
 def artifact_content(artifact_id: Id) -> Call[bytes]:
     """Download one file."""
-    return Call(method="GET", path=f"/artifacts/{_id(artifact_id)}/content", read=bytes)
+    return Call(method="GET", path=f"/artifacts/{id_text(artifact_id)}/content", read=bytes)
 
 
 def get_image(run_id: Id, sha256: str) -> Call[bytes]:
     """Download an image of a run's samples."""
-    return Call(method="GET", path=f"/runs/{_id(run_id)}/images/{sha256}", read=bytes)
+    return Call(method="GET", path=f"/runs/{id_text(run_id)}/images/{sha256}", read=bytes)
 
 
 def get_report(scope_id: Id) -> Call[Report]:
     """Return the newest report of a run or experiment."""
-    return _get(f"/reports/{_id(scope_id)}", Report)
+    return get_call(f"/reports/{id_text(scope_id)}", Report)
 
 
 def metrics() -> Call[str]:
@@ -332,21 +295,4 @@ def metrics() -> Call[str]:
 
 def create_ticket() -> Call[BrowserTicket]:
     """Create a one-time URL that opens the stack's web page in one browser."""
-    return _post("/tickets", BrowserTicket)
-
-
-def _get(path: str, model: type[Model]) -> Call[Model]:
-    return Call(method="GET", path=path, read=model.model_validate_json)
-
-
-def _page(path: str, model: type[Model], **params: object) -> Call[Model]:
-    given = {name: str(value) for name, value in params.items() if value is not None}
-    return Call(method="GET", path=path, read=TypeAdapter(model).validate_json, params=given)
-
-
-def _post(
-    path: str, model: type[Model], body: BaseModel | None = None, idempotency_key: str | None = None
-) -> Call[Model]:
-    headers = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-    content = body.model_dump_json(exclude_unset=True).encode() if body is not None else None
-    return Call(method="POST", path=path, read=model.model_validate_json, body=content, headers=headers)
+    return post_call("/tickets", BrowserTicket)

@@ -13,10 +13,8 @@ import httpx2
 import websockets.asyncio.client
 import websockets.sync.client
 
-from vlmhyperbench.client import calls
-from vlmhyperbench.client.calls import Call
+from vlmhyperbench.client.call import Call
 from vlmhyperbench.client.connection import Connection, resolve
-from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, ExperimentHandle, RunHandle
 from vlmhyperbench.client.live import (
     CONNECTION_ERRORS,
     FIRST_PAUSE_S,
@@ -28,7 +26,7 @@ from vlmhyperbench.client.live import (
     fatal_of,
     given_up,
 )
-from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
+from vlmhyperbench.client.resources import Api, AsyncApi, AsyncExperiments, AsyncRuns, Experiments, Runs
 from vlmhyperbench.client.steps import Steps, whole_id
 from vlmhyperbench.client.trust import trusting, trusting_live
 from vlmhyperbench.errors import Unavailable
@@ -39,116 +37,6 @@ _PAUSES_S = (0.2, 0.5, 1.0, None)
 """Pauses between the attempts of a call; None after the last attempt."""
 GIVE_UP_S = 300.0
 """How long reconnecting to the live feed is attempted before it raises."""
-
-
-class Runs(Resource):
-    """Runs."""
-
-    create = HandleNow(calls.create_run, RunHandle.bind)
-    rescore = HandleNow(calls.rescore_run, RunHandle.bind)
-    rerun = HandleNow(calls.rerun_run, RunHandle.bind)
-    import_ = HandleNow(calls.import_run, RunHandle.bind)
-    get = HandleNow(calls.get_run, RunHandle.bind)
-    manifest = Now(calls.get_manifest)
-    list = Now(calls.list_runs)
-    cancel = Now(calls.cancel_run)
-    pause = Now(calls.pause_run)
-    resume = Now(calls.resume_run)
-
-
-class AsyncRuns(AsyncResource):
-    """Runs."""
-
-    create = HandleLater(calls.create_run, AsyncRunHandle.bind)
-    rescore = HandleLater(calls.rescore_run, AsyncRunHandle.bind)
-    rerun = HandleLater(calls.rerun_run, AsyncRunHandle.bind)
-    import_ = HandleLater(calls.import_run, AsyncRunHandle.bind)
-    get = HandleLater(calls.get_run, AsyncRunHandle.bind)
-    manifest = Later(calls.get_manifest)
-    list = Later(calls.list_runs)
-    cancel = Later(calls.cancel_run)
-    pause = Later(calls.pause_run)
-    resume = Later(calls.resume_run)
-
-
-class Experiments(Resource):
-    """Experiments."""
-
-    create = HandleNow(calls.create_experiment, ExperimentHandle.bind)
-    get = HandleNow(calls.get_experiment, ExperimentHandle.bind)
-    list = Now(calls.list_experiments)
-    cancel = Now(calls.cancel_experiment)
-    pause = Now(calls.pause_experiment)
-    resume = Now(calls.resume_experiment)
-
-
-class AsyncExperiments(AsyncResource):
-    """Experiments."""
-
-    create = HandleLater(calls.create_experiment, AsyncExperimentHandle.bind)
-    get = HandleLater(calls.get_experiment, AsyncExperimentHandle.bind)
-    list = Later(calls.list_experiments)
-    cancel = Later(calls.cancel_experiment)
-    pause = Later(calls.pause_experiment)
-    resume = Later(calls.resume_experiment)
-
-
-class Api(Resource):
-    """Resources that have only one or two calls."""
-
-    health = Now(calls.health)
-    ready = Now(calls.ready)
-    identify = Now(calls.identify)
-    results = Now(calls.list_results)
-    evaluation = Now(calls.get_evaluation)
-    workers = Now(calls.list_workers)
-    release_device = Now(calls.release_device)
-    quarantines = Now(calls.list_quarantines)
-    drains = Now(calls.list_drains)
-    drain = Now(calls.drain)
-    undrain = Now(calls.undrain)
-    plan = Now(calls.plan)
-    create_join_token = Now(calls.create_join_token)
-    join_tokens = Now(calls.list_join_tokens)
-    revoke_join_token = Now(calls.revoke_join_token)
-    registry = Now(calls.list_registry)
-    registry_entry = Now(calls.get_registry_entry)
-    upload_answers = Now(calls.upload_answers)
-    artifacts = Now(calls.list_artifacts)
-    artifact_content = Now(calls.artifact_content)
-    image = Now(calls.get_image)
-    report = Now(calls.get_report)
-    browser_ticket = Now(calls.create_ticket)
-    metrics = Now(calls.metrics)
-
-
-class AsyncApi(AsyncResource):
-    """Resources that have only one or two calls."""
-
-    health = Later(calls.health)
-    ready = Later(calls.ready)
-    identify = Later(calls.identify)
-    results = Later(calls.list_results)
-    evaluation = Later(calls.get_evaluation)
-    workers = Later(calls.list_workers)
-    release_device = Later(calls.release_device)
-    quarantines = Later(calls.list_quarantines)
-    drains = Later(calls.list_drains)
-    drain = Later(calls.drain)
-    undrain = Later(calls.undrain)
-    plan = Later(calls.plan)
-    create_join_token = Later(calls.create_join_token)
-    join_tokens = Later(calls.list_join_tokens)
-    revoke_join_token = Later(calls.revoke_join_token)
-    registry = Later(calls.list_registry)
-    registry_entry = Later(calls.get_registry_entry)
-    upload_answers = Later(calls.upload_answers)
-    artifacts = Later(calls.list_artifacts)
-    artifact_content = Later(calls.artifact_content)
-    image = Later(calls.get_image)
-    report = Later(calls.get_report)
-    browser_ticket = Later(calls.create_ticket)
-    metrics = Later(calls.metrics)
 
 
 class Client(Api):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
-from vlmhyperbench.client.calls import Call
+from vlmhyperbench.client.call import Call
 from vlmhyperbench.client.steps import Steps
 
 P = ParamSpec("P")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from vlmhyperbench.client import calls
-from vlmhyperbench.client.calls import Call
+from vlmhyperbench.client.call import Call
 from vlmhyperbench.client.tables import MetricRow, Rows, SampleRows
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
