@@ -109,6 +109,13 @@ def redis_url(url: str, ca_file: Path | None, *, is_ours: bool = True) -> str:
     return _joined(parts, parts.scheme, query)
 
 
+def with_account(url: str, name: str, password: str) -> str:
+    """Return the URL of a server with another account."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{quote(name, safe='')}:{quote(password, safe='')}@{place}").geturl()
+
+
 def is_local(url: str) -> bool:
     """Return whether only processes of this machine can use the URL of a server: a socket, or a loopback address."""
     parts = urlsplit(url)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -19,8 +19,10 @@ from vlmhyperbench.monitoring.recording import count
 
 T = TypeVar("T")
 
-_CHANNEL = "vlmhb:live"
-_WAKE = "vlmhb:scheduler.wake"
+CHANNEL: Final = "vlmhb:live"
+WAKE: Final = "vlmhb:scheduler.wake"
+PROGRESS: Final = "vlmhb:progress:"
+"""Beginning of the key of a run's progress."""
 _WAKE_LENGTH = 64
 _PROGRESS_TTL_S = 60
 _CALL_S = 1.0
@@ -151,8 +153,8 @@ class Bus:
 
         async def push() -> None:
             async with self._redis.pipeline(transaction=False) as pipe:
-                pipe.lpush(_WAKE, "1")
-                pipe.ltrim(_WAKE, 0, _WAKE_LENGTH - 1)
+                pipe.lpush(WAKE, "1")
+                pipe.ltrim(WAKE, 0, _WAKE_LENGTH - 1)
                 await pipe.execute()
 
         await self._call(push(), None)
@@ -162,9 +164,9 @@ class Bus:
         deadline = time.monotonic() + timeout_s
 
         async def pop() -> bool:
-            woken = await self._waiting.blpop([_WAKE], timeout=timeout_s)
+            woken = await self._waiting.blpop([WAKE], timeout=timeout_s)
             if woken is not None:
-                await self._waiting.delete(_WAKE)
+                await self._waiting.delete(WAKE)
             return woken is not None
 
         if await self._call(pop(), False, limit_s=timeout_s + _CALL_S):
@@ -180,7 +182,7 @@ class Bus:
         while True:
             try:
                 async with self._waiting.pubsub(ignore_subscribe_messages=True) as channel:
-                    await channel.subscribe(_CHANNEL)
+                    await channel.subscribe(CHANNEL)
                     self._answered()
                     while True:
                         message = await channel.get_message(timeout=_RESUBSCRIBE_S)
@@ -207,7 +209,7 @@ class Bus:
                 if snapshot is not None:
                     key, value, ttl_s = snapshot
                     pipe.set(key, value, ex=ttl_s)
-                pipe.publish(_CHANNEL, message.model_dump_json())
+                pipe.publish(CHANNEL, message.model_dump_json())
                 await pipe.execute()
 
         await self._call(send(), None)
@@ -254,4 +256,4 @@ def _parse(data: object) -> BusMessage | None:
 
 
 def _progress_key(run_id: UUID) -> str:
-    return f"vlmhb:progress:{run_id}"
+    return f"{PROGRESS}{run_id}"

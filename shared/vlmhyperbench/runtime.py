@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from vlmhyperbench.bus import Bus
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.refusals import ACCOUNT_REFUSED
 from vlmhyperbench.errors import NotReady, VlmHyperBenchError
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.monitoring.exporting import beating, exporting
@@ -21,6 +22,8 @@ from vlmhyperbench.storage import Storage, StorageLocation, open_storage
 
 CANNOT_START = 3
 """Exit code of a service that failed for a reason that its operator can fix."""
+REFUSED = 7
+"""Exit code of a worker whose account was refused: starting it again is in vain."""
 
 
 @contextmanager
@@ -49,7 +52,7 @@ def service(name: str, about: str | None) -> Iterator[Settings]:
             yield settings
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)
-        sys.exit(CANNOT_START)
+        sys.exit(REFUSED if error.code == ACCOUNT_REFUSED else CANNOT_START)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,9 +166,13 @@ class Settings(BaseSettings):
     redis_url: SecretStr = SecretStr("")
     """`redis://…`, or `rediss://…` with TLS."""
     worker_database_url: SecretStr = SecretStr("")
-    """URL, with an account of fewer rights, that workers of other machines get; empty: they get `database_url`."""
+    """URL by which workers of other machines reach the database; empty: that of `database_url`. An account in it is
+    made, with fewer rights, for workers that share one."""
     worker_redis_url: SecretStr = SecretStr("")
-    """URL that workers of other machines get; empty: they get `redis_url`."""
+    """URL by which workers of other machines reach Redis; empty: that of `redis_url`."""
+    worker_accounts: Literal["own", "shared"] = "own"
+    """Whether the workers that join by a token get accounts of their own in Postgres and Redis, which end when the
+    token is revoked, or share the accounts of the two URLs above."""
     tls_ca_file: Path | None = None
     """Certificate authority of Postgres (with `sslmode=verify-full`) and Redis (with `rediss://`), in PEM; None: those
     of the system."""

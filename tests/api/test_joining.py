@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import SecretStr
@@ -57,8 +58,11 @@ async def test_a_token_is_exchanged_for_what_a_worker_needs_and_nothing_else(api
     response = await join(api, made["token"])
     assert response.status_code == 200, response.text
     given = response.json()["settings"]
-    assert given["database_url"] == settings.database_url.get_secret_value()
-    assert given["redis_url"] == settings.redis_url.get_secret_value()
+    for name in ("database_url", "redis_url"):
+        own, workers = urlsplit(getattr(settings, name).get_secret_value()), urlsplit(given[name])
+        assert (workers.scheme, workers.path, workers.query) == (own.scheme, own.path, own.query)
+        assert workers.username == made["prefix"]
+        assert workers.password not in (None, own.password)
     assert given["storage_url"] == settings.storage_url
     assert given["timers"]["lease_s"] == settings.timers.lease_s
     assert PEPPER not in response.text
@@ -161,8 +165,9 @@ async def test_an_unknown_token_cannot_be_revoked(api: Served) -> None:
 
 @pytest.fixture
 async def elsewhere(settings: Settings, database: Database) -> AsyncIterator[Served]:
-    """An API whose workers have addresses of their own."""
+    """An API whose workers have addresses of their own, and share an account."""
     urls = {
+        "worker_accounts": "shared",
         "worker_database_url": SecretStr("postgresql+psycopg://worker:secret@10.0.0.1:5433/db?sslmode=verify-full"),
         "worker_redis_url": SecretStr("rediss://:secret@10.0.0.1:6380/0"),
     }
@@ -174,6 +179,17 @@ async def test_workers_get_the_addresses_that_are_meant_for_them(elsewhere: Serv
     given = (await join(elsewhere, (await make(elsewhere))["token"])).json()["settings"]
     assert given["database_url"].startswith("postgresql+psycopg://worker:secret@10.0.0.1:5433/")
     assert given["redis_url"].startswith("rediss://:secret@10.0.0.1:6380/")
+
+
+async def test_workers_share_an_account_only_where_the_settings_say_so(elsewhere: Served, settings: Settings) -> None:
+    made = await make(elsewhere)
+    await join(elsewhere, made["token"])
+    revoked = await elsewhere.http.post(f"/join-tokens/{made['prefix']}/revoke")
+    assert (revoked.json()["state"], revoked.json()["account"]) == ("revoked", "shared")
+    without = {"worker_accounts": "shared", "worker_database_url": SecretStr("postgresql+psycopg://10.0.0.1/db")}
+    async with serving(settings.model_copy(update=without), elsewhere.database) as api:
+        refused = await join(api, (await make(api))["token"])
+        assert (refused.status_code, refused.json()["code"]) == (409, "no_shared_account")
 
 
 async def test_the_api_speaks_tls_by_the_certificate_of_its_settings(

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import redis
 
 from tests.support.audit import audit
 from tests.support.bucket import KEY, SECRET, serve_bucket
@@ -83,20 +85,28 @@ def token_of(stack: Stack, folder: Path, **choices: Any) -> Path:
 
 
 def url_of(stack: Stack) -> str:
-    name = json.loads(stack.home.settings_file.read_text())["worker_redis_url"].rpartition("@")[2]
-    host, _, port = name.partition("/")[0].rpartition(":")
-    return f"https://{host}:{int(port) - 2}"
+    redis_url = urlsplit(stack.setting("worker_redis_url"))
+    return f"https://{redis_url.hostname}:{(redis_url.port or 0) - 2}"
 
 
-def start(stack: Stack, machine: Machine, home: Path, token: Path, **changed: str) -> subprocess.Popen[bytes]:
+def start(
+    stack: Stack,
+    machine: Machine,
+    home: Path,
+    token: Path,
+    *,
+    kind: str = "inference",
+    name: str = "far",
+    **changed: str,
+) -> subprocess.Popen[bytes]:
     """Start a worker on the other machine, as its user does there."""
     words = {"--server": url_of(stack), "--token-file": str(token), "--ca-file": str(stack.home.root / "tls/ca.pem")}
     options = [word for pair in (words | changed).items() for word in pair if word]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
     with (home.parent / "worker.log").open("ab") as log:
         return subprocess.Popen(
-            machine.argv([sys.executable, "-m", "vlmhyperbench.cli.main", "worker", "inference", *options]),
-            env={**environment, "VLMHB_HOME": str(home), "VLMHB_WORKER_NAME": "far"},
+            machine.argv([sys.executable, "-m", "vlmhyperbench.cli.main", "worker", kind, *options]),
+            env={**environment, "VLMHB_HOME": str(home), "VLMHB_WORKER_NAME": name},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -175,16 +185,76 @@ def test_what_the_worker_got_is_private_and_of_few_rights(stack: Stack, far: Pat
     assert stored.stat().st_mode & 0o777 == 0o600
     given = json.loads(stored.read_text())
     assert "key_pepper" not in given
-    assert given["database_url"].startswith("postgresql+psycopg://vlmhyperbench_worker:")
-    assert given["redis_url"].startswith("rediss://")
-    rights = "SELECT has_table_privilege('vlmhyperbench_worker', %s, 'SELECT')"
-    assert [stack.query(rights, table) for table in ("api_key", "join_token", "job")] == [
+    accounts = [urlsplit(given[name]) for name in ("database_url", "redis_url")]
+    (token,) = [item for item in stack.client.join_tokens().items if item.prefix == accounts[0].username]
+    assert (token.account, accounts[1].username, accounts[1].scheme) == ("own", token.prefix, "rediss")
+    rights = "SELECT has_table_privilege(%s, %s, 'SELECT')"
+    assert [stack.query(rights, token.prefix, table) for table in ("api_key", "join_token", "job")] == [
         [(False,)],
         [(False,)],
         [(True,)],
     ]
-    secrets = (given["database_url"].split(":")[2].split("@")[0], SECRET)
+    denied = [entry for entry in redis_of(stack).acl_log() if entry["username"] == token.prefix]
+    assert not denied, denied
+    secrets = (*(str(account.password) for account in accounts), SECRET)
     assert not any(secret in log_of(far) for secret in secrets)
+
+
+def redis_of(stack: Stack) -> redis.Redis:
+    return redis.Redis.from_url(stack.setting("redis_url"), decode_responses=True)
+
+
+def test_workers_of_every_kind_do_their_work_by_accounts_of_few_rights(
+    stack: Stack, far: Path, machine: Machine, tmp_path: Path
+) -> None:
+    """The stack's own evaluation and reporting workers rest, so that those that have joined do all of the work."""
+    own = [stack.pid_of(name) for name in ("evaluation", "reporting")]
+    for pid in own:
+        os.kill(pid, signal.SIGSTOP)
+    workers = []
+    try:
+        for kind in ("evaluation", "reporting"):
+            home = tmp_path / kind / "home"
+            home.mkdir(parents=True)
+            token = token_of(stack, tmp_path / kind, kind=kind)
+            workers.append(start(stack, machine, home, token, kind=kind))
+        ended = stack.wait(submit(stack, 20).id, timeout_s=2 * PATIENCE_S)
+        assert ended.state == "SUCCEEDED", stack.logs() + log_of(far)
+        assert stack.client.report(ended.id)
+        denied = redis_of(stack).acl_log()
+        assert not denied, denied
+    finally:
+        for worker in workers:
+            worker.send_signal(signal.SIGTERM)
+        for worker in workers:
+            worker.wait(PATIENCE_S)
+        for pid in own:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_revoking_the_token_ends_the_worker_and_its_job_goes_on_elsewhere(
+    stack: Stack, far: Path, machine: Machine, tmp_path: Path
+) -> None:
+    """`far` rests, so that the worker whose token is revoked has the job, and takes it over afterwards."""
+    resting = machine.pids()
+    for pid in resting:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        token = token_of(stack, tmp_path, kind="inference")
+        process = start(stack, machine, tmp_path / "home", token, name="guest")
+        run = submit(stack, SAMPLES)
+        stack.wait_done(run.id, 40, timeout_s=PATIENCE_S)
+        stack.client.revoke_join_token(token.read_text().partition("_")[0])
+        code = process.wait(PATIENCE_S)
+        said = (tmp_path / "worker.log").read_text()
+        assert (code, "its join token was revoked" in said, "Traceback" in said) == (7, True, False), said
+    finally:
+        for pid in resting:
+            os.kill(pid, signal.SIGCONT)
+    ended = stack.wait_without_pauses(run.id)
+    assert ended.state == "SUCCEEDED", stack.logs() + log_of(far)
+    assert stack.rows(run.id) == SAMPLES
+    audit(stack)
 
 
 def test_a_machine_that_is_cut_off_comes_back_and_no_sample_is_lost_or_doubled(

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Request
 
+from vlmhyperbench.accounts.keeping import account_of, make, revoke
 from vlmhyperbench.db import join_tokens as rows
 from vlmhyperbench.db.views import JoinTokenView
 from vlmhyperbench.domain.api_keys import hmac_of, prefix_of
@@ -64,9 +65,11 @@ async def list_join_tokens(_: Reader, session: Session, limit: PageLimit = 100) 
 
 
 @router.post("/join-tokens/{prefix}/revoke")
-async def revoke_join_token(prefix: str, principal: Writer, session: Session) -> JoinToken:
-    """Revoke a token: no worker joins with it any more. Workers that have joined keep their settings."""
-    revoked = await rows.revoke(session, prefix, revoked_by=principal.name)
+async def revoke_join_token(prefix: str, principal: Writer, runtime: RuntimeOf, session: Session) -> JoinToken:
+    """Revoke a token: no worker joins with it any more, and the accounts of those that have joined by it end."""
+    revoked = await revoke(
+        runtime.database, prefix, revoked_by=principal.name, redis_url=runtime.settings.redis_url.get_secret_value()
+    )
     if revoked is None:
         raise NotFound(f"There is no join token {prefix[:40]!r}.", cure="List them: vlmhyperbench workers token ls.")
     return _shown(revoked, await rows.now(session))
@@ -81,7 +84,7 @@ async def join(asked: JoinRequest, request: Request, runtime: RuntimeOf, attempt
     address = request.client.host if request.client is not None else ""
     attempts.check(address)
     try:
-        prefix = await _validated(asked, runtime)
+        token = await _validated(asked, runtime)
     except Denied:
         attempts.failed(address)
         raise
@@ -92,12 +95,20 @@ async def join(asked: JoinRequest, request: Request, runtime: RuntimeOf, attempt
             cure=f"Install the server's version on the worker's machine: pip install 'vlmhyperbench=={own}'.",
             code="version_differs",
         )
-    settings = worker_settings(runtime.settings, address)
+    has_own = runtime.settings.worker_accounts == "own"
+    pepper = runtime.settings.key_pepper.get_secret_value()
+    account = account_of(asked.token, token.prefix, pepper) if has_own else None
+    settings = worker_settings(runtime.settings, address, account)
+    prefix = token.prefix
     content = hashlib.sha256(f"join {prefix}".encode()).hexdigest().encode()
     stored = await asyncio.to_thread(runtime.storage.put, f"joins/{prefix}", content, media_type="text/plain")
     async with runtime.database.transaction() as session:
         if not await rows.use(session, prefix):  # another worker was faster
             raise Denied(_ENDED["used"], cure=_NEW, code="token_used")
+        if account is not None:
+            await make(session, token, account, redis_url=runtime.settings.redis_url.get_secret_value())
+        else:
+            await rows.set_account(session, prefix, "shared")
     log.info("The %s worker %s of %s has joined by the token %s.", asked.kind, asked.name, asked.host, prefix)
     return Joined(
         version=own,
@@ -109,8 +120,8 @@ async def join(asked: JoinRequest, request: Request, runtime: RuntimeOf, attempt
     )
 
 
-async def _validated(asked: JoinRequest, runtime: RuntimeOf) -> str:
-    """Return the prefix of a valid token.
+async def _validated(asked: JoinRequest, runtime: RuntimeOf) -> JoinTokenView:
+    """Return a valid token, without its secret.
 
     Raises:
         Denied: the token is wrong, or no longer valid, or for another kind of workers.
@@ -131,7 +142,7 @@ async def _validated(asked: JoinRequest, runtime: RuntimeOf) -> str:
     if token.kind not in (None, asked.kind):
         message = f"This join token is for workers of the kind {token.kind}, and not for {asked.kind}."
         raise Denied(message, cure=_NEW, code="token_kind")
-    return prefix
+    return token
 
 
 def _shown(token: JoinTokenView, now: datetime) -> JoinToken:
@@ -146,4 +157,5 @@ def _shown(token: JoinTokenView, now: datetime) -> JoinToken:
         uses=token.uses,
         revoked_at=token.revoked_at,
         revoked_by=token.revoked_by,
+        account=token.account,
     )

@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
+from vlmhyperbench.accounts.keeping import keep
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
 from vlmhyperbench.registry.roots import registry_roots
@@ -109,9 +110,13 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.metrics = metrics.PlatformMetrics(runtime)
             app.state.answer_files = AnswerFiles(runtime.storage)
             async with asyncio.TaskGroup() as group:
-                hearing = group.create_task(app.state.feed.run())
+                tasks = [
+                    group.create_task(app.state.feed.run()),
+                    group.create_task(keep(runtime.database, redis_url=settings.redis_url.get_secret_value())),
+                ]
                 yield
-                hearing.cancel()
+                for task in tasks:
+                    task.cancel()
 
     check_policies((*_ROUTERS, metrics.router, pages.router))
     app = FastAPI(

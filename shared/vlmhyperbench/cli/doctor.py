@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import locale
 import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.checks import Check, stack_checks
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.data.model_cache import ModelCache
@@ -27,29 +26,19 @@ from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.registry.sources import GitSource
-from vlmhyperbench.settings import Settings, stored_path
+from vlmhyperbench.settings import Settings
 
 _COMFORTABLE_BYTES = 2 * 1024**3
 _SERVICES = ("api", "scheduler", "inference_worker", "eval_worker", "reporter", "gateway", "loadgen")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """The result of one check."""
-
-    name: str
-    is_ok: bool
-    detail: str
-    cure: str = ""
 
 
 def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
-    devices, the parts of the stack that is up here or that this machine has joined, and its clock, registries, git,
-    Docker, Apptainer, and programs for rented machines, model files. The exit code is 3 if
-    one fails.
+    devices, the parts of the stack that is up here or that this machine has joined, its clock, and the accounts of
+    workers that join, registries, git, Docker, Apptainer, and programs for rented machines, model files. The exit code
+    is 3 if one fails.
     """
     checks = list(_checks())
     if output.json:
@@ -78,7 +67,7 @@ def _checks() -> Iterator[Check]:
     yield _home(home)
     yield _port(settings, home)
     yield _devices(settings, home)
-    yield from _stack(settings, home)
+    yield from stack_checks(settings, home)
     try:
         catalogue = read_catalogue(registry_roots(settings.registries, settings.home), settings.run_mode)
     except VlmHyperBenchError as error:
@@ -148,31 +137,6 @@ def _devices(settings: Settings, home: Home) -> Check:
     named = [f"{share.name}: {', '.join(device.uuid for device in share.devices)}" for share in shares]
     declared = " (declared)" if shares[0].devices[0].is_declared else ""
     return Check(name="devices", is_ok=True, detail="; ".join(named) + declared)
-
-
-def _stack(settings: Settings, home: Home) -> Iterator[Check]:
-    """Ask each part of the stack that this machine uses; of an own stack that is down, nothing is asked."""
-    has_none = not settings.database_url.get_secret_value() or not settings.redis_url.get_secret_value()
-    is_own_and_down = stored_path(settings.home).exists() and not settings.server_url and not control.is_up(home)
-    if has_none or is_own_and_down or importlib.util.find_spec("sqlalchemy") is None:
-        return
-    from vlmhyperbench.worker.reachability import PARTS, check_clock
-
-    is_database_there = True
-    for name, check in PARTS.items():
-        answer = _asked(name, check(settings), "answers")
-        is_database_there = is_database_there and (answer.is_ok or name != "database")
-        yield answer
-    if is_database_there:
-        yield _asked("clock", check_clock(settings), "that of the database")
-
-
-def _asked(name: str, asking: Coroutine[None, None, None], good: str) -> Check:
-    try:
-        asyncio.run(asking)
-    except VlmHyperBenchError as error:
-        return Check(name=name, is_ok=False, detail=error.message, cure=error.cure)
-    return Check(name=name, is_ok=True, detail=good)
 
 
 def _git(catalogue: Catalogue) -> Check:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 
@@ -20,6 +21,12 @@ from vlmhyperbench.wire.joining import JoinToken
 app = App(name="token", help="Make, list and revoke join tokens.")
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ENDED: Final[Mapping[str | None, str]] = {
+    None: "No worker has joined with it.",
+    "ended": "The accounts of its workers are removed, and their connections closed.",
+    "own": "A server did not answer: the accounts of its workers end as soon as it does.",
+    "shared": "Its workers share an account with others (VLMHB_WORKER_ACCOUNTS=shared), so they go on: stop them.",
+}
 
 
 @app.command
@@ -77,7 +84,7 @@ def list_(*, output: OutputFlags = TEXT) -> int:
 
 @app.command
 def revoke(prefix: str, /, *, output: OutputFlags = TEXT) -> int:
-    """Revoke a join token: no worker joins with it any more. Workers that have joined go on.
+    """Revoke a join token: no worker joins with it any more, and the access of those that have joined ends.
 
     Args:
         prefix: Its public part, as `workers token ls` shows it.
@@ -90,7 +97,7 @@ def revoke(prefix: str, /, *, output: OutputFlags = TEXT) -> int:
     if output.json:
         emit("join_token", revoked.model_dump(mode="json"))
     else:
-        say(f"The token {revoked.prefix} is revoked.")
+        say(f"The token {revoked.prefix} is revoked. {_ENDED[revoked.account]}")
     return exits.OK
 
 

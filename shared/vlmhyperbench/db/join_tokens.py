@@ -69,6 +69,19 @@ async def use(session: AsyncSession, prefix: str) -> bool:
     return used.one_or_none() is not None
 
 
+async def set_account(
+    session: AsyncSession, prefix: str, account: str, *, redis_sha256: str | None = None
+) -> JoinTokenView | None:
+    """Record which account the workers of a token have."""
+    changed = update(_TOKEN).where(_TOKEN.c.prefix == prefix).values(account=account, redis_sha256=redis_sha256)
+    return await fetch_one(session, JoinTokenView, changed.returning(*_TOKEN.c))
+
+
+async def with_accounts(session: AsyncSession) -> list[JoinTokenView]:
+    """Read the tokens that have accounts of their own, revoked ones among them."""
+    return await fetch_all(session, JoinTokenView, select(_TOKEN).where(_TOKEN.c.account == "own"))
+
+
 async def page(session: AsyncSession, *, limit: int = 100) -> list[JoinTokenView]:
     """Read the newest tokens."""
     statement = select(_TOKEN).order_by(_TOKEN.c.created_at.desc(), _TOKEN.c.prefix).limit(page_size(limit))

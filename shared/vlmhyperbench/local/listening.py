@@ -68,14 +68,13 @@ class Listening:
     def redis_port(self) -> int:
         return self.port + 2
 
-    def postgres_url(self, user: str, password: str, database: str) -> str:
-        """Return the URL of the database for workers of other machines."""
-        host = f"{self._bracketed}:{self.postgres_port}"
-        return f"postgresql+psycopg://{user}:{password}@{host}/{database}?sslmode=verify-full"
+    def postgres_url(self, database: str) -> str:
+        """Return the URL of the database for workers of other machines, without an account."""
+        return f"postgresql+psycopg://{self._bracketed}:{self.postgres_port}/{database}?sslmode=verify-full"
 
-    def redis_url(self, password: str) -> str:
-        """Return the URL of Redis for workers of other machines."""
-        return f"rediss://:{password}@{self._bracketed}:{self.redis_port}/0"
+    def redis_url(self) -> str:
+        """Return the URL of Redis for workers of other machines, without an account."""
+        return f"rediss://{self._bracketed}:{self.redis_port}/0"
 
     @property
     def _bracketed(self) -> str:

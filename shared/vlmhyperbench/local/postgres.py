@@ -29,8 +29,6 @@ from vlmhyperbench.processes import child_environment, tied
 from vlmhyperbench_sdk.errors import Conflict, NotFound, Unavailable
 
 USER = "vlmhyperbench"
-WORKER_USER = "vlmhyperbench_worker"
-"""Account of workers of other machines."""
 DATABASE = "vlmhyperbench"
 
 _PORT = 5432

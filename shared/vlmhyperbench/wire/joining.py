@@ -39,6 +39,8 @@ class JoinToken(Output):
     uses: int
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    account: str | None = None
+    """Account of the workers that have joined with it: `own` (revoking ends it), `ended`, or `shared`."""
 
 
 class JoinTokenCreated(JoinToken):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from vlmhyperbench.db import claims, finishing, runs
+from vlmhyperbench.db.refusals import ACCOUNT_REFUSED
 from vlmhyperbench.db.views import JobView
 from vlmhyperbench.domain.graph import STOPPABLE
 from vlmhyperbench.domain.outcomes import Cancelled, Failed, Outcome, Preempted, cause_of, outcome_of
@@ -93,6 +94,10 @@ class ClaimRunner:
     def preempt(self) -> None:
         """Cancel the handler, since the worker ends and the time for draining is over."""
         self._end_with(Preempted(reason="drain"))
+
+    def lose_access(self) -> None:
+        """End at once and write nothing: the database refuses this worker, and its lease will expire."""
+        self._fence("the account of this worker is refused", ACCOUNT_REFUSED)
 
     def lose_device(self, failed: Failed) -> None:
         """Cancel the handler, since a device that it uses was quarantined."""

@@ -12,6 +12,7 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.refusals import is_refused, refusal
 from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_ahead, clock_warning
 from vlmhyperbench.errors import Conflict, Damaged, Denied, Unavailable
 from vlmhyperbench.runtime import storage_location
@@ -114,6 +115,11 @@ async def _opened(settings: Settings) -> AsyncIterator[Database]:
     try:
         with _named("database"):
             yield database
+    except Unavailable:
+        url = settings.database_url.get_secret_value()
+        if await asyncio.to_thread(is_refused, url):
+            raise refusal(url) from None
+        raise
     finally:
         await database.close()
 

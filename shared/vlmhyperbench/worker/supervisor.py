@@ -20,6 +20,7 @@ from uuid import UUID, uuid4
 
 from vlmhyperbench.db import claims, finishing, traces, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
+from vlmhyperbench.db.refusals import is_refused, refusal
 from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_warning
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import StepKind, WorkerKind
@@ -70,6 +71,7 @@ async def run_worker(
 
     Raises:
         Conflict: another worker holds one of the devices (code `device_in_use`).
+        Denied: the database refuses the account of a worker that has joined (code `account_refused`).
         NotReady: no stack is known.
         Unavailable: the storage cannot be used.
     """
@@ -102,6 +104,7 @@ async def run_worker(
                 if on_stop is not None:
                     await on_stop(context)
                 await worker.leave()
+            worker.check_access()
 
 
 class Worker:
@@ -134,6 +137,7 @@ class Worker:
         self._attempts: set[UUID] = set()
         self._runners: dict[UUID, ClaimRunner] = {}
         self._is_leaving = False
+        self._is_refused = False
         self._busy_at = time.monotonic()
         """When this worker last had a job; at first, when it began."""
         self._claimant = Claimant(
@@ -147,8 +151,14 @@ class Worker:
         self._watch = DeviceWatch(context, devices, self._lose_device)
 
     async def register(self) -> None:
-        """Register this boot and end the claims of dead earlier boots; waits while the database is not available."""
-        while not await self._try_register():  # noqa: ASYNC110 - the database sends no event when it is back
+        """Register this boot and end the claims of dead earlier boots; waits while the database is not available.
+
+        Raises:
+            Denied: the database refuses the account of this worker.
+        """
+        while not await self._try_register():
+            await self._ask_for_refusal()
+            self.check_access()
             await asyncio.sleep(self._timers.poll_s)
         with suppress(Unavailable):  # otherwise these claims end when their leases expire
             await self._end_claims_of_dead_boots()
@@ -237,6 +247,21 @@ class Worker:
                 loop.cancel()
         self._cpu.close()
 
+    def check_access(self) -> None:
+        """Check that the database has not refused the account of this worker.
+
+        Raises:
+            Denied: it has, so every further attempt is in vain (code `account_refused`).
+        """
+        if self._is_refused:
+            raise refusal(self._context.settings.database_url.get_secret_value())
+
+    async def _ask_for_refusal(self) -> None:
+        """Ask the database, which is not available, whether it refuses the account of a worker that has joined."""
+        settings = self._context.settings
+        if settings.server_url:
+            self._is_refused = await asyncio.to_thread(is_refused, settings.database_url.get_secret_value())
+
     async def leave(self) -> None:
         """Record that this boot is GONE."""
         await self._set_state("GONE")
@@ -301,6 +326,8 @@ class Worker:
                     )
                     owner = await traces.of_job(session, assigned.job_id)
             except Unavailable:
+                if self._is_refused:
+                    return None
                 await asyncio.sleep(RETRY_S)
                 continue
             if result is None or owner is None:
@@ -333,20 +360,29 @@ class Worker:
         stop.set()
 
     async def _beat(self, stop: asyncio.Event) -> None:
-        """Send heartbeats, and stop the worker if a newer boot has replaced it."""
+        """Send heartbeats, and stop the worker if a newer boot has replaced it, or if its account has ended."""
         while True:
             await asyncio.sleep(self._timers.heartbeat_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
-            with suppress(Unavailable):
+            try:
                 async with self._runtime.database.transaction() as session:
                     state = await workers.heartbeat(session, self._context.worker_id)
-                if state not in {"LIVE", "DRAINING"}:
-                    _LOG.warning("worker.replaced", worker_id=str(self._context.worker_id))
+            except Unavailable:
+                await self._ask_for_refusal()
+                if self._is_refused:
+                    _LOG.error("worker.refused", jobs=len(self._runners))
                     stop.set()
+                continue
+            if state not in {"LIVE", "DRAINING"}:
+                _LOG.warning("worker.replaced", worker_id=str(self._context.worker_id))
+                stop.set()
 
     async def _drain(self) -> None:
         """Claim no more jobs, let the running ones finish their chunk, and cancel those that do not end in time."""
         self._is_leaving = True
         _LOG.info("worker.drains", jobs=len(self._runners))
+        if self._is_refused:
+            for runner in self._runners.values():
+                runner.lose_access()
         await self._set_state("DRAINING")
         for runner in self._runners.values():
             runner.job.draining.set()

@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
-import psycopg
 import pytest
 import redis
 from pydantic import SecretStr
 
+from vlmhyperbench.addresses import with_account
 from vlmhyperbench.bus import Bus
 from vlmhyperbench.db import migrations
 from vlmhyperbench.db.engine import Database
@@ -50,14 +50,16 @@ async def remote(tmp_path: Path, database_url: str, redis_url: str) -> AsyncIter
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificates.cert_file, certificates.key_file)
     listening = Listening(host="127.0.0.1", port=free_port())
-    database = urlsplit(database_url)
+    database, redis_account = urlsplit(database_url), urlsplit(redis_url)
     async with relays(listening, own, tls):
         yield Settings(
             home=tmp_path / "worker",
             database_url=SecretStr(
-                listening.postgres_url(str(database.username), str(database.password), database.path.strip("/"))
+                with_account(
+                    listening.postgres_url(database.path.strip("/")), str(database.username), str(database.password)
+                )
             ),
-            redis_url=SecretStr(listening.redis_url(str(urlsplit(redis_url).password))),
+            redis_url=SecretStr(with_account(listening.redis_url(), "", str(redis_account.password))),
             storage_url=str(tmp_path / "storage"),
             tls_ca_file=certificates.ca_file,
         )
@@ -128,7 +130,7 @@ async def test_a_wrong_password_is_refused_and_not_shown(remote: Settings) -> No
     password = str(urlsplit(remote.database_url.get_secret_value()).password)
     wrong = remote.database_url.get_secret_value().replace(password, "wrong-password")
     error = await refusal(changed(remote, database_url=SecretStr(wrong)))
-    assert (error.code, "wrong-password" in str(error)) == ("database_unreachable", False)
+    assert (error.code, "wrong-password" in str(error)) == ("account_refused", False)
     password = str(urlsplit(remote.redis_url.get_secret_value()).password)
     wrong = remote.redis_url.get_secret_value().replace(password, "wrong-password")
     assert isinstance(await refusal(changed(remote, redis_url=SecretStr(wrong))), Denied)
@@ -161,31 +163,6 @@ def test_a_certificate_is_made_anew_only_for_another_name(tmp_path: Path) -> Non
         False,
     ]
     assert certificates.key_file.stat().st_mode & 0o777 == 0o600
-
-
-def test_the_account_of_workers_sees_no_secret_and_changes_no_table(fresh_database_url: str) -> None:
-    from sqlalchemy.engine import make_url
-
-    from vlmhyperbench.db import worker_role
-
-    url = make_url(fresh_database_url)
-    name = f"worker_{url.database}"
-    worker = url.set(username=name, password='it\'s-"100%"-secret')
-    try:
-        for _ in range(2):
-            worker_role.ensure(fresh_database_url, worker.render_as_string(hide_password=False))
-        as_worker = worker.set(drivername="postgresql").render_as_string(hide_password=False)
-        with psycopg.connect(as_worker, autocommit=True) as connection:
-            assert connection.execute("SELECT count(*) FROM job").fetchone() == (0,)
-            for refused in ("SELECT * FROM api_key", "SELECT * FROM join_token", "DROP TABLE job", "CREATE ROLE x"):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    connection.execute(refused.encode())
-    finally:
-        with psycopg.connect(
-            url.set(drivername="postgresql").render_as_string(hide_password=False), autocommit=True
-        ) as connection:
-            connection.execute(f'DROP OWNED BY "{name}"'.encode())
-            connection.execute(f'DROP ROLE "{name}"'.encode())
 
 
 def test_redis_itself_still_asks_for_the_password(redis_url: str) -> None:

@@ -26,3 +26,7 @@ class JoinTokenRow(SQLModel, table=True):
     uses: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     revoked_at: datetime | None = instant_column()
     revoked_by: str | None = None
+    account: str | None = None
+    """Account of the workers that have joined with it: `own`, until it is `ended`, or `shared`; None: none has."""
+    redis_sha256: str | None = None
+    """Hash of the password of its user in Redis, which may lose its users."""

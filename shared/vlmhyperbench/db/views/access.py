@@ -27,6 +27,8 @@ class JoinTokenView:
     uses: int
     revoked_at: datetime | None
     revoked_by: str | None
+    account: str | None
+    redis_sha256: str | None
 
     def state(self, now: datetime) -> str:
         """Return `valid`, or why it is no longer: `revoked`, `expired` or `used`."""

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vlmhyperbench.db.refusals import refusal
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.services import Service, inference_service
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
+from vlmhyperbench.runtime import REFUSED
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.shares import free_shares
 from vlmhyperbench.worker.signals import open_stop
@@ -39,14 +41,16 @@ def main() -> int:
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)
         return SETUP
-    is_done = settings.until_idle_s is not None
-    services = [replace(inference_service(share.name, share.variables), is_done_at_zero=is_done) for share in shares]
-    asyncio.run(keep(home, services))
-    return 0
+    ends_with = frozenset({REFUSED} if settings.until_idle_s is None else {REFUSED, 0})
+    services = [replace(inference_service(share.name, share.variables), ends_with=ends_with) for share in shares]
+    if REFUSED not in asyncio.run(keep(home, services)):
+        return 0
+    print(refusal(settings.database_url.get_secret_value()), file=sys.stderr)
+    return REFUSED
 
 
-async def keep(home: Home, services: Sequence[Service]) -> None:
-    """Keep services running until SIGTERM or SIGINT."""
+async def keep(home: Home, services: Sequence[Service]) -> set[int | None]:
+    """Keep services running until SIGTERM or SIGINT, or until all have ended; return their last exit codes."""
     # The settings of a machine that joins are in its environment; each goes to the workers through a pipe.
     settings = {name: value for name, value in os.environ.items() if name.upper().startswith("VLMHB_")}
     fork_server = ForkServer(home.log_of("fork-server"))
@@ -70,6 +74,7 @@ async def keep(home: Home, services: Sequence[Service]) -> None:
         await asyncio.gather(*(worker.stop() for worker in workers))
         await kept
     await fork_server.stop()
+    return {worker.status for worker in workers}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from vlmhyperbench.addresses import S3
-from vlmhyperbench.db import api_keys, migrations, worker_role
+from vlmhyperbench.db import api_keys, migrations, worker_accounts
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
@@ -25,9 +25,9 @@ def main() -> int:
     try:
         settings = Settings.load()
         migrations.upgrade(settings.database_url.get_secret_value())
-        worker_url = settings.worker_database_url.get_secret_value()
-        if worker_url:
-            worker_role.ensure(settings.database_url.get_secret_value(), worker_url)
+        worker_accounts.prepare(
+            settings.database_url.get_secret_value(), settings.worker_database_url.get_secret_value()
+        )
         if settings.storage_url.startswith(S3):
             open_storage(storage_location(settings)).check()
         asyncio.run(_register(settings))

@@ -30,8 +30,8 @@ class Service:
     name: str
     module: str
     env: Mapping[str, str] = field(default_factory=dict)
-    is_done_at_zero: bool = False
-    """Whether it may end by itself, with exit code 0, and is not started again then."""
+    ends_with: frozenset[int] = frozenset()
+    """Exit codes with which it may end by itself, and is not started again then."""
     stop_s: float = 10.0
     """Time between SIGTERM and SIGKILL; a worker drains in it."""
 

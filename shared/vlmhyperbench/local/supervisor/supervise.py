@@ -12,14 +12,13 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from urllib.parse import urlsplit
 
 import psutil
 
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.local.listening import Listening
-from vlmhyperbench.local.postgres import DATABASE, WORKER_USER, Postgres
+from vlmhyperbench.local.postgres import DATABASE, Postgres
 from vlmhyperbench.local.server import EmbeddedServer, read_or_make_password, tail, write_private
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
@@ -158,10 +157,8 @@ class Stack:
             **chosen_storage(self._home),
         }
         if self._listening is not None:
-            password = read_or_make_password(self._home.run / "worker-password")
-            redis_password = urlsplit(redis_url).password or ""
-            values["worker_database_url"] = self._listening.postgres_url(WORKER_USER, password, DATABASE)
-            values["worker_redis_url"] = self._listening.redis_url(redis_password)
+            values["worker_database_url"] = self._listening.postgres_url(DATABASE)
+            values["worker_redis_url"] = self._listening.redis_url()
             values["tls_ca_file"] = str(self._certificates.ca_file)
         store(self._home.root, values)
         keys = {self._home.api_key_file: self._home.api_key(), self._home.metrics_key_file: self._home.metrics_key()}

@@ -38,6 +38,8 @@ class SupervisedService:
         self.name = service.name
         self.restarts = 0
         self.state = "starting"
+        self.status: int | None = None
+        """Exit code of the last child that has ended."""
         self.since = datetime.now(UTC)
         self._fork_server = fork_server
         self._env = {**env, **service.env}
@@ -57,7 +59,8 @@ class SupervisedService:
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
             status = await self._run_once()
-            if self._stopping.is_set() or (status == 0 and self.service.is_done_at_zero):
+            self.status = status
+            if self._stopping.is_set() or status in self.service.ends_with:
                 break
             if asyncio.get_running_loop().time() - began >= HEALTHY_S:
                 pause = FIRST_PAUSE_S
