@@ -185,7 +185,7 @@ class Settings(BaseSettings):
     storage_cache_dir: Path = Field(default_factory=lambda data: data["home"] / "storage-cache")
     """Folder of the local copies of files in S3, which all processes of a machine share."""
     storage_cache_max_bytes: int = Field(default=20 * 1024**3, ge=0)
-    """Bound of that folder; the least recently used copies are removed for new ones, but none of the last six hours."""
+    """Bound of that folder; the least recently used copies are removed for new ones, but none that is read."""
     registries: Path | None = None
     """Folder of registry files; None: those shipped with the product."""
     models_dir: Path = Field(default_factory=lambda data: data["home"] / "models")

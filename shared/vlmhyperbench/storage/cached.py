@@ -16,11 +16,12 @@ from typing import Final, Protocol
 
 from vlmhyperbench.files import replace, temporary_sibling
 from vlmhyperbench.storage.hashing import content_hash
+from vlmhyperbench.storage.holds import holds_of
 from vlmhyperbench.storage.stores import Stored
 
 DEFAULT_MAX_BYTES: Final = 20 * 1024**3
-IN_USE_S: Final = 6 * 3600.0
-"""A copy used within this time is not evicted, even over the limit: a worker may still hold its path."""
+IN_USE_S: Final = 600.0
+"""A copy used within this time is not evicted, even over the limit: who holds none may be about to open its path."""
 _DOWNLOADS: Final = 2
 """Downloads of a file until its content counts as damaged: it may have been damaged on its way."""
 
@@ -68,6 +69,7 @@ class CachedStore:
         self._max_bytes = max_bytes
         self._in_use_s = in_use_s
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._holds = holds_of(folder.resolve())
         self._size_bytes = sum(copy.size_bytes for copy in self._copies())
 
     def put(self, key: str, data: bytes | Path, media_type: str, /) -> Stored:
@@ -80,6 +82,10 @@ class CachedStore:
         self._remote.check()
 
     def local(self, key: str, sha256: str, /) -> Path | None:
+        with self._holds.held(sha256):
+            return self._local(key, sha256)
+
+    def _local(self, key: str, sha256: str) -> Path | None:
         path = self._folder / sha256[:2] / sha256
         if not _has_content(path, sha256) and not self._copied(key, path, sha256):
             return None
@@ -112,7 +118,7 @@ class CachedStore:
         return True
 
     def _make_room(self, size_bytes: int) -> None:
-        """Evict the least recently used copies until this many bytes fit, but no copy that may be in use."""
+        """Evict the least recently used copies until this many bytes fit, but none that a process reads or may read."""
         if self._size_bytes + size_bytes <= self._max_bytes:
             return
         with _locked(self._folder / "lock"):
@@ -122,8 +128,10 @@ class CachedStore:
             for copy in copies:
                 if total + size_bytes <= self._max_bytes or copy.used_at > newest:
                     break
-                copy.path.unlink(missing_ok=True)
-                total -= copy.size_bytes
+                with self._holds.unused(copy.path.name) as is_unused:
+                    if is_unused:
+                        copy.path.unlink(missing_ok=True)
+                        total -= copy.size_bytes
             self._size_bytes = total
 
     def _copies(self) -> Iterator[_Copy]:

@@ -25,6 +25,7 @@ from vlmhyperbench.logs import get_logger, process_masker
 from vlmhyperbench.monitoring.recording import count, observe
 from vlmhyperbench.monitoring.trace_context import span_id_of
 from vlmhyperbench.monitoring.tracing import record_below, span
+from vlmhyperbench.storage import holding
 from vlmhyperbench.worker.children import STALLED
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
@@ -127,7 +128,8 @@ class ClaimRunner:
     async def _handle(self) -> Outcome | None:
         """Run the handler and map any error of its code, or of the plugins that it calls, to an outcome."""
         try:
-            outcome = await self._handler(self.job)
+            with holding():  # what the job opens is not evicted until it ends
+                outcome = await self._handler(self.job)
             json.dumps(asdict(outcome), allow_nan=False)
         except Exception as error:  # noqa: BLE001 - the code of plugins may raise anything
             return self._explain(error)
