@@ -45,7 +45,7 @@ def test_an_account_that_may_make_no_others_is_named_with_what_to_grant(settings
         assert (all(check.is_ok for check in answers), accounts.is_ok, grant in accounts.cure) == (True, False, True)
         assert all(check.is_ok for check in checked(settings, **account, server_url="https://server"))
     asyncio.run(redis_users.remove(redis_url, name))
-    (refused,) = checked(
+    refused, *_ = checked(
         settings, database_url=SecretStr(with_account(own, name, "wrong")), server_url="https://server"
     )
     assert (refused.is_ok, "token create" in refused.cure) == (False, True)
