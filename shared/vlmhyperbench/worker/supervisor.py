@@ -138,6 +138,7 @@ class Worker:
         self._runners: dict[UUID, ClaimRunner] = {}
         self._is_leaving = False
         self._is_refused = False
+        self._database_url = context.settings.database_url.get_secret_value()
         self._busy_at = time.monotonic()
         """When this worker last had a job; at first, when it began."""
         self._claimant = Claimant(
@@ -151,11 +152,7 @@ class Worker:
         self._watch = DeviceWatch(context, devices, self._lose_device)
 
     async def register(self) -> None:
-        """Register this boot and end the claims of dead earlier boots; waits while the database is not available.
-
-        Raises:
-            Denied: the database refuses the account of this worker.
-        """
+        """Register this boot and end the claims of dead earlier boots; waits while the database is not available."""
         while not await self._try_register():
             await self._ask_for_refusal()
             self.check_access()
@@ -248,19 +245,14 @@ class Worker:
         self._cpu.close()
 
     def check_access(self) -> None:
-        """Check that the database has not refused the account of this worker.
-
-        Raises:
-            Denied: it has, so every further attempt is in vain (code `account_refused`).
-        """
+        """Raise `Denied` (code `account_refused`) if the database has refused the account of this worker."""
         if self._is_refused:
-            raise refusal(self._context.settings.database_url.get_secret_value())
+            raise refusal(self._database_url)
 
     async def _ask_for_refusal(self) -> None:
         """Ask the database, which is not available, whether it refuses the account of a worker that has joined."""
-        settings = self._context.settings
-        if settings.server_url:
-            self._is_refused = await asyncio.to_thread(is_refused, settings.database_url.get_secret_value())
+        if self._context.settings.server_url:
+            self._is_refused = await asyncio.to_thread(is_refused, self._database_url)
 
     async def leave(self) -> None:
         """Record that this boot is GONE."""

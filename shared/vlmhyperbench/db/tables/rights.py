@@ -37,6 +37,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "reused_fact": _APPEND,
     "reused_phase": _APPEND,
     "run": _CHANGE,
+    "run_listing": _CHANGE,
     "sample_manifest": _WRITE,
     "worker": _WRITE,
 }
