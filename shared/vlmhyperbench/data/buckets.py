@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from vlmhyperbench.data.licences import MAX_BYTES, licence_among
 from vlmhyperbench.data.repositories import OnBytes, Repository, RepositoryFile, offline
+from vlmhyperbench.data.small_objects import SmallObjects
 from vlmhyperbench.domain.cached_files import S3, CachedFile
 from vlmhyperbench.errors import Conflict, Denied, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.extras import needed_for
@@ -64,6 +65,7 @@ class Bucket:
         self._is_deep = is_deep
         self._lock = threading.Lock()
         self._made: Any = None
+        self._small: SmallObjects | None = None
         self._listed: dict[tuple[str, str], tuple[str, int]] = {}
         """Entity tag and length of each object that was listed, so that downloading it takes one request less."""
 
@@ -127,6 +129,12 @@ class Bucket:
             target = folder / name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             part, state = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.ranges")
+            content = self._small_objects().read(bucket, prefix + name, etag=etag, size_bytes=size)
+            if content is not None:
+                part.write_bytes(content)
+                part.replace(target)
+                on_bytes(size)
+                return
             done = _read_state(state, etag) if part.exists() else set()
             if not done:
                 state.write_text(f"{etag}\n", encoding="utf-8")
@@ -184,6 +192,13 @@ class Bucket:
             if self._made is None:
                 self._made = connect(self._options, tries=_REQUESTS)
             return self._made
+
+    def _small_objects(self) -> SmallObjects:
+        client = self._client()
+        with self._lock:
+            if self._small is None:
+                self._small = SmallObjects(client, ca_file=self._options.get("verify"))
+            return self._small
 
     @contextmanager
     def _errors_of(self, repo: str) -> Iterator[None]:
