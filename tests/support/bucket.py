@@ -103,7 +103,7 @@ def serve_bucket(root: Path, address: str = "127.0.0.1", *, is_watched: bool = T
     bucket = LoopbackBucket(root)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [RCLONE, "serve", "s3", root, "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
+    command = [str(RCLONE), "serve", "s3", str(root), "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
     with (
         subprocess.Popen(
             [*command, "--config", "", *(["--dir-cache-time", "0"] if is_watched else [])],
