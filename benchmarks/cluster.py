@@ -74,10 +74,10 @@ def measure(workers: int, answers: int) -> Measured:
     with _site(workers) as registries, stack(registries) as (home, client):
         while sum(bool(worker.devices) for worker in client.workers().items) < workers:
             time.sleep(0.1)
-        all_ended(client, [client.runs.create(_entry(no, 1)) for no in range(workers)])
+        all_ended(client, [client.runs.create(_entry(no, 1)).id for no in range(workers)])
         before, started = _cpu_s(home), time.monotonic()
         runs = [client.runs.create(_entry(no, answers)) for _ in range(RUNS_EACH) for no in range(workers)]
-        done = sum(run.done for run in all_ended(client, runs))
+        done = sum(run.done for run in all_ended(client, [run.id for run in runs]))
         taken_s, after = time.monotonic() - started, _cpu_s(home)
     spent = {part: (after[part] - before[part]) / done * 1e3 for part in after}
     return Measured(workers=workers, answers_per_s=done / taken_s, load=os.getloadavg()[0], cpu_ms=spent)

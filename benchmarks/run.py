@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from uuid import UUID
 
 from rich.console import Console
 from rich.table import Table
@@ -101,14 +102,14 @@ def _entry(samples: int) -> RunEntry:
 
 def ended(client: Client, run: RunDetail) -> RunDetail:
     """Follow a run until it has ended, and return it; exit if it did not succeed."""
-    return all_ended(client, [run])[0]
+    return all_ended(client, [run.id])[0]
 
 
-def all_ended(client: Client, runs: Sequence[RunDetail]) -> list[RunDetail]:
+def all_ended(client: Client, run_ids: Sequence[UUID]) -> list[RunDetail]:
     """Follow runs by the live feed until all have ended, and return them; exit if one did not succeed."""
-    for _ in client.live([run.id for run in runs]):
+    for _ in client.live(run_ids):
         continue
-    last: list[RunDetail] = [client.runs.get(run.id) for run in runs]
+    last: list[RunDetail] = [client.runs.get(run_id) for run_id in run_ids]
     for run in last:
         if run.state != "SUCCEEDED":
             raise SystemExit(f"{run.name} ended {run.state}: {run.reason}")

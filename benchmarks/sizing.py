@@ -35,7 +35,7 @@ def main() -> None:
         ended(client, client.runs.create(_entry(20)))
         before, idle = _bytes(home), _memory(home)
         started = time.monotonic()
-        all_ended(client, [client.runs.create(_entry(SAMPLES)) for _ in range(count)])
+        all_ended(client, [client.runs.create(_entry(SAMPLES)).id for _ in range(count)])
         taken_s = time.monotonic() - started
         after, used = _bytes(home), _memory(home)
     table = Table(

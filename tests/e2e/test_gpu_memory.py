@@ -8,7 +8,7 @@ import io
 
 import pytest
 
-from tests.support.nvml import GIB, fake_driver
+from tests.support.nvml import GIB, RESERVED, fake_driver
 from tests.support.stack import running_stack
 from vlmhyperbench.registry.schemas import RunEntry
 
@@ -55,7 +55,9 @@ def test_the_claim_has_the_memory_before_the_load_and_its_peak(stack, run, drive
     assert GIB <= resources["accelerator_memory_before_load_bytes"] < resources["accelerator_memory_used_bytes_peak"]
     assert resources["power_accelerator_w_mean"] == pytest.approx(300)
     assert (machine["driver"], machine["cuda"]) == ("570.86.10", "12.8")
-    assert machine["devices"] == [{"kind": "gpu", "name": "Stand-in", "memory_bytes": 80 * GIB, "uuid": driver.gpus[0]}]
+    assert machine["devices"] == [
+        {"kind": "gpu", "name": "Stand-in", "memory_bytes": 80 * GIB - RESERVED, "uuid": driver.gpus[0]}
+    ]
 
 
 def test_the_manifest_names_driver_and_gpu(stack, run, driver):

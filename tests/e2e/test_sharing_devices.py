@@ -102,4 +102,6 @@ def test_a_plan_knows_how_long_the_same_took_before(stack):
     assert len(plan.placements) == 3
     assert (plan.is_declared, plan.unknown, plan.refused, plan.waiting) == (False, [], [], [])
     assert plan.makespan_s is not None
-    assert plan.makespan_s > 0
+    assert plan.shortest_s is not None
+    assert plan.longest_s is not None
+    assert 0 < plan.shortest_s <= plan.makespan_s <= plan.longest_s

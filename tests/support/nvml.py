@@ -18,13 +18,17 @@ import pytest
 from vlmhyperbench.files import write_whole
 
 GIB = 2**30
+RESERVED = 2**29
+"""What the driver keeps of the memory of a GPU."""
 _SOURCE = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+static const unsigned long long RESERVED = 512ULL << 20;
 enum { SUCCESS = 0, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TIMEOUT = 10, LOST = 15, MAX = 32 };
 typedef struct { unsigned long long total, free, used; } memory_t;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 typedef struct { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } event_t;
 typedef struct { char uuid[96]; unsigned gib; int parent, is_lost; unsigned instance; } device_t;
@@ -42,7 +46,10 @@ static void look(void) {
     while (file && fscanf(file, "%15s %95s %u %u %u", kind, uuid, &a, &b, &c) == 5) {
         if (!strcmp(kind, "gpu")) {
             strcpy(devices[gpus].uuid, uuid);
-            devices[gpus].gib = a; devices[gpus].is_lost = b; devices[gpus].parent = -1; gpus++;
+            devices[gpus].gib = a; devices[gpus].is_lost = b; devices[gpus].parent = -1;
+            devices[gpus].instance = c;  // of a whole GPU: the number of its model
+            if (b) registered[gpus] = 0;
+            gpus++;
         } else if (!strcmp(kind, "slice")) {
             device_t *slice = &devices[MAX / 2 + slices++];
             strcpy(slice->uuid, uuid);
@@ -84,13 +91,27 @@ int nvmlDeviceGetUUID(void *handle, char *text, unsigned length) {
     strncpy(text, device->uuid, length);
     return status;
 }
-int nvmlDeviceGetName(void *handle, char *text, unsigned length) { strncpy(text, "Stand-in", length); return SUCCESS; }
+int nvmlDeviceGetName(void *handle, char *text, unsigned length) {
+    device_t *device;
+    int status = of(handle, &device);
+    int is_other = device->parent < 0 && device->instance;
+    strncpy(text, is_other ? "Other stand-in" : "Stand-in", length);
+    return status;
+}
 int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
     device_t *device;
     int status = of(handle, &device);
     memory->total = (unsigned long long)device->gib << 30;
     memory->used = (1ULL << 30) + 1048576ULL * readings++;
     memory->free = memory->total - memory->used;
+    return status;
+}
+int nvmlDeviceGetMemoryInfo_v2(void *handle, memory_v2_t *memory) {
+    device_t *device;
+    int status = of(handle, &device);
+    memory->total = (unsigned long long)device->gib << 30;
+    memory->reserved = device->parent < 0 ? RESERVED : 0; memory->used = 1ULL << 30;
+    memory->free = memory->total - memory->reserved - memory->used;
     return status;
 }
 int nvmlDeviceGetUtilizationRates(void *handle, utilization_t *rates) { rates->gpu = 50; return SUCCESS; }
@@ -123,6 +144,7 @@ int nvmlEventSetCreate(void **set) { look(); delivered = number_of_errors; *set 
 int nvmlEventSetFree(void *set) { return SUCCESS; }
 int nvmlDeviceRegisterEvents(void *handle, unsigned long long types, void *set) {
     if (types != 8) return INVALID;
+    if (devices[(long)handle - 1].instance) return UNSUPPORTED;
     registered[(long)handle - 1] = 1;
     return SUCCESS;
 }
@@ -155,8 +177,12 @@ class FakeDriver:
     """UUIDs, unique to the test, because locks of GPUs are those of the machine."""
     gib: int = 80
     lost: set[int] = field(default_factory=set)
+    others: set[int] = field(default_factory=set)
+    """Numbers of the GPUs that are of another model, which sends no events."""
     slices: list[tuple[int, str]] = field(default_factory=list)
     """Number of the GPU and UUID of each MIG slice."""
+    is_one_instance: bool = False
+    """Whether all slices are compute instances of one GPU instance, whose memory they share."""
     errors: list[tuple[int, int, int]] = field(default_factory=list)
     """Number of the GPU, Xid, and the instance of the slice that it concerns."""
 
@@ -177,8 +203,14 @@ class FakeDriver:
 
     def write(self) -> None:
         """Write the state that the library reads."""
-        lines = [f"gpu {uuid} {self.gib} {int(no in self.lost)} 0" for no, uuid in enumerate(self.gpus)]
-        lines += [f"slice {uuid} {self.gib // 8} {gpu} {no + 1}" for no, (gpu, uuid) in enumerate(self.slices)]
+        lines = [
+            f"gpu {uuid} {self.gib} {int(no in self.lost)} {int(no in self.others)}"
+            for no, uuid in enumerate(self.gpus)
+        ]
+        lines += [
+            f"slice {uuid} {self.gib // 8} {gpu} {1 if self.is_one_instance else no + 1}"
+            for no, (gpu, uuid) in enumerate(self.slices)
+        ]
         lines += [f"xid - {gpu} {xid} {instance}" for gpu, xid, instance in self.errors]
         write_whole(self.folder / "state", ("\n".join(lines) + "\n").encode(), mode=0o644)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter
 
 from vlmhyperbench.db import capacity, durations, manifests, memory
+from vlmhyperbench.db.durations import Pace
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.paper_plan import PaperJob, PaperPlacement, plan_on_paper
@@ -49,7 +51,7 @@ async def plan(body: PlanRequest, principal: Reader, runtime: RuntimeOf, registr
     async with runtime.database.transaction() as session:
         known = await memory.needs_of(session, digests, margin=settings.memory_margin)
         seen = await capacity.workers(session, stale_s=settings.timers.stale_worker_s)
-        seconds = await durations.seconds_per_answer(session, sorted(digests), project_id=principal.project_id)
+        paces = await durations.measured_paces(session, sorted(digests), project_id=principal.project_id)
         counts = [await _samples(session, spec) for spec in specs]
     estimated = {
         digest: memory.need_of(estimate, margin=settings.memory_margin) for digest, estimate in estimates.items()
@@ -60,21 +62,42 @@ async def plan(body: PlanRequest, principal: Reader, runtime: RuntimeOf, registr
     jobs = [
         job
         for name, spec, count in zip(names, specs, counts, strict=True)
-        for job in _jobs(name, spec, count, seconds.get((spec.target_digest, spec.task)))
+        for job in _jobs(name, spec, count, _pace_of(spec, paces))
     ]
-    paper = plan_on_paper(jobs, workers, estimated | known)
+    known_here = estimated | known
+    measured = {name: pace for name, spec in zip(names, specs, strict=True) if (pace := _pace_of(spec, paces))}
+    fastest = _at_pace(jobs, {name: pace.fastest_s / pace.mean_s for name, pace in measured.items()})
+    slowest = _at_pace(jobs, {name: pace.slowest_s / pace.mean_s for name, pace in measured.items()})
+    # In a thread: the order of hundreds of jobs is tried at every end of a job.
+    paper, shortest, longest = await asyncio.to_thread(
+        lambda: [plan_on_paper(each, workers, known_here) for each in (jobs, fastest, slowest)]
+    )
+    is_whole = not paper.refused and not paper.waiting
     by_id = {worker.id: worker for worker in workers}
     return Plan(
         is_declared=bool(declared),
         placements=[_shown(placed, by_id) for placed in paper.placements],
         refused=[PlannedRefusal(run=run, reason=reason) for run, reason in dict(paper.refused).items()],
         waiting=list(dict.fromkeys(paper.waiting)),
-        makespan_s=paper.makespan_s if not paper.refused and not paper.waiting else None,
+        makespan_s=paper.makespan_s if is_whole else None,
+        shortest_s=shortest.makespan_s if is_whole else None,
+        longest_s=longest.makespan_s if is_whole else None,
         unknown=list(dict.fromkeys(job.run for job in jobs if job.duration_s is None)),
     )
 
 
-def _jobs(name: str, spec: RunSpec, samples: int | None, seconds: float | None) -> list[PaperJob]:
+def _pace_of(spec: RunSpec, paces: Mapping[tuple[str, str], Pace]) -> Pace | None:
+    return paces.get((spec.target_digest, spec.task))
+
+
+def _at_pace(jobs: Sequence[PaperJob], factors: Mapping[str, float]) -> list[PaperJob]:
+    """Return the jobs with their durations times the factor of their run."""
+    return [
+        job if job.duration_s is None else replace(job, duration_s=job.duration_s * factors[job.run]) for job in jobs
+    ]
+
+
+def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> list[PaperJob]:
     """Return the jobs of a run that ask its target; one of unknown duration where its samples are not known."""
     planned = expand_run(spec, samples=samples or 1).jobs
     experiment = UUID(int=0)
@@ -92,8 +115,8 @@ def _jobs(name: str, spec: RunSpec, samples: int | None, seconds: float | None) 
                 answers=max(1, (job.range_end or 0) - (job.range_start or 0)),
             ),
             duration_s=None
-            if samples is None or seconds is None or job.range_start is None or job.range_end is None
-            else seconds * (job.range_end - job.range_start),
+            if samples is None or pace is None or job.range_start is None or job.range_end is None
+            else pace.mean_s * (job.range_end - job.range_start),
         )
         for job in planned
         if STEPS[job.kind].asks == "run"

@@ -229,7 +229,9 @@ def _print_plan(paper: Plan, output: OutputFlags) -> None:
         say(f"{refusal.run} fits no device. {refusal.reason}")
     if paper.waiting:
         say(f"without a worker that may take them: {', '.join(paper.waiting)}")
-    say(f"inference takes {_time(paper.makespan_s)} in all" if paper.makespan_s is not None else "the time is unknown")
+    between = f"{_time(paper.shortest_s)} to {_time(paper.longest_s)} at the fastest and slowest paces measured"
+    total = f"inference takes {_time(paper.makespan_s)} in all ({between})"
+    say(total if paper.makespan_s is not None else "the time is unknown")
     if paper.unknown:
         note(f"nothing like these has finished yet: {', '.join(paper.unknown)}", output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,12 +11,26 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.domain.scheduling import RunningJob
 
 
-async def seconds_per_answer(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds of an answer over the finished jobs of a target and a task, loading included."""
+
+    mean_s: float
+    fastest_s: float
+    """Of the fastest job."""
+    slowest_s: float
+    """Of the slowest job; equal to that of the fastest where only one was measured."""
+
+
+async def measured_paces(
     session: AsyncSession, target_digests: Sequence[str], *, project_id: str
-) -> dict[tuple[str, str], float]:
-    """Read the mean time of an answer, loading included, by target and task: what finished jobs of runs have taken."""
+) -> dict[tuple[str, str], Pace]:
+    """Read how long answers took, by target and task: what finished jobs of runs have taken."""
     rows = await session.execute(text(_SECONDS), {"targets": list(target_digests), "project": project_id})
-    return {(row.target_digest, row.task): row.seconds for row in rows}
+    return {
+        (row.target_digest, row.task): Pace(mean_s=row.mean, fastest_s=row.fastest, slowest_s=row.slowest)
+        for row in rows
+    }
 
 
 async def recent_paces(session: AsyncSession, target_digests: Collection[str]) -> dict[str, float]:
@@ -63,8 +78,10 @@ FROM reservation r JOIN job j ON j.id = r.job_id
 
 _SECONDS = """
 SELECT j.target_digest, r.spec ->> 'task' AS task,
-       CAST(sum(extract(epoch FROM c.ended_at - c.started_at)) / sum(j.done) AS float) AS seconds
+       CAST(sum(took.seconds) / sum(j.done) AS float) AS mean,
+       CAST(min(took.seconds / j.done) AS float) AS fastest, CAST(max(took.seconds / j.done) AS float) AS slowest
 FROM job j JOIN run r ON r.id = j.run_id JOIN claim c ON c.id = j.claim_id
+CROSS JOIN LATERAL (SELECT extract(epoch FROM c.ended_at - c.started_at) AS seconds) AS took
 WHERE j.kind = 'GENERATE' AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS NOT NULL
   AND j.project_id = :project AND j.target_digest = ANY(CAST(:targets AS varchar[]))
 GROUP BY j.target_digest, r.spec ->> 'task'

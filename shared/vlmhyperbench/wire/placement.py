@@ -92,5 +92,9 @@ class Plan(Output):
     """Runs whose jobs would wait for ever."""
     makespan_s: float | None
     """Time until the last job ends; None if a duration is not known."""
+    shortest_s: float | None
+    """The same if every answer takes as long as in the fastest job of its run's model and task that was measured."""
+    longest_s: float | None
+    """The same if every answer takes as long as in the slowest one."""
     unknown: list[str]
     """Runs whose duration is not known, because nothing like them has finished yet."""

@@ -55,6 +55,8 @@ class GpuFaults:
         self._events: Any = None
         self._watched: dict[int, list[tuple[int | None, DeviceInfo]]] = {}
         """Address of a GPU's handle → its devices, each with the number of its slice."""
+        self._gone: set[str] = set()
+        """UUIDs of the devices that were not reached at the last look."""
         if self._devices:
             self._register()
 
@@ -70,23 +72,39 @@ class GpuFaults:
             faults = []
         else:
             faults = self._next_errors(wait_s)
-        faults += [fault for fault in map(_missing, self._devices) if fault is not None]
-        return list({fault.device.uuid: fault for fault in reversed(faults)}.values())
+        missing = [fault for fault in map(_missing, self._devices) if fault is not None]
+        gone = {fault.device.uuid for fault in missing}
+        if self._gone - gone:  # a GPU that has come back has forgotten who wants its events
+            self._register()
+        self._gone = gone
+        return list({fault.device.uuid: fault for fault in reversed([*faults, *missing])}.values())
 
     def _register(self) -> None:
-        """Ask for the events of each GPU; a driver that sends none leaves the look whether the GPU is there."""
+        """Ask for the events of each GPU; one that sends none leaves the look whether it is there."""
+        self._watched.clear()
         try:
+            self._free_events()
             self._events = pynvml.nvmlEventSetCreate()
-            for device in self._devices:
-                whole = nvml.handle_of(device.slice_of or device.uuid)
-                number = pynvml.nvmlDeviceGetGpuInstanceId(nvml.handle_of(device.uuid)) if device.slice_of else None
-                address = _address(whole)
-                if address not in self._watched:
-                    pynvml.nvmlDeviceRegisterEvents(whole, pynvml.nvmlEventTypeXidCriticalError, self._events)
-                self._watched.setdefault(address, []).append((number, device))
         except pynvml.NVMLError as error:
             _LOG.warning("gpu.sends_no_events", reason=str(error))
-            self._events = None
+            return
+        for device in self._devices:
+            try:
+                whole = nvml.handle_of(device.slice_of or device.uuid)
+                number = pynvml.nvmlDeviceGetGpuInstanceId(nvml.handle_of(device.uuid)) if device.slice_of else None
+                if _address(whole) not in self._watched:
+                    pynvml.nvmlDeviceRegisterEvents(whole, pynvml.nvmlEventTypeXidCriticalError, self._events)
+            except pynvml.NVMLError as error:
+                _LOG.warning("gpu.sends_no_events", device=device.uuid, reason=str(error))
+                continue
+            self._watched.setdefault(_address(whole), []).append((number, device))
+        if not self._watched:
+            self._free_events()
+
+    def _free_events(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            pynvml.nvmlEventSetFree(events)
 
     def _next_errors(self, wait_s: float) -> list[Fault]:
         """Wait for an event, and return the faults of it and of those behind it: a broken GPU may report hundreds."""

@@ -38,6 +38,7 @@ def devices_of_machine(settings: Settings) -> list[DeviceInfo]:
 
     Raises:
         RegistryErrors: the inventory is not valid.
+        InvalidInput: the variable names GPUs of different models by number, which says nothing certain.
     """
     if settings.inventory is not None:
         return [
@@ -46,7 +47,9 @@ def devices_of_machine(settings: Settings) -> list[DeviceInfo]:
             )
             for no, item in enumerate(read_inventory(settings.inventory))
         ]
-    gpus = nvml.visible(nvml.inventory(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    every, chosen = nvml.inventory(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    _check_numbers(every, chosen)
+    gpus = nvml.visible(every, chosen)
     return [
         DeviceInfo(
             no=no,
@@ -59,6 +62,22 @@ def devices_of_machine(settings: Settings) -> list[DeviceInfo]:
         )
         for no, gpu in enumerate(gpus)
     ] or cpu_slots(settings.cpu_workers)
+
+
+def _check_numbers(gpus: Sequence[nvml.Gpu], chosen: str | None) -> None:
+    """Refuse numbers in `CUDA_VISIBLE_DEVICES` where CUDA and the driver count differently.
+
+    CUDA counts from the fastest GPU unless it is told to count along the bus, as NVML always does.
+    """
+    is_numbered = any(entry.strip().isdigit() for entry in (chosen or "").split(","))
+    is_along_bus = os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if is_numbered and not is_along_bus and len({gpu.name for gpu in gpus if gpu.slice_of is None}) > 1:
+        there = "; ".join(f"{gpu.no}: {gpu.uuid} ({gpu.name})" for gpu in gpus)
+        raise InvalidInput(
+            f"CUDA_VISIBLE_DEVICES is {chosen!r}, and on a machine with GPUs of different models CUDA counts from the "
+            "fastest one, the driver along the bus.",
+            cure=f"Name GPUs by UUID, or set CUDA_DEVICE_ORDER=PCI_BUS_ID to count along the bus: {there}.",
+        )
 
 
 def cpu_slots(count: int) -> list[DeviceInfo]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import pynvml
 
 _LOG = logging.getLogger(__name__)
 _PCI = Path("/sys/bus/pci/devices")
+_NO_DRIVER = frozenset({pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED})
+"""What NVML answers on a machine without GPUs; any other error, as after an upgrade of the driver, hides GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,9 @@ def is_available() -> bool:
     """Return whether this process can ask NVML."""
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    except pynvml.NVMLError as error:
+        if error.value not in _NO_DRIVER:
+            _LOG.warning("This machine has NVIDIA's driver, but it does not start, so no GPU is used: %s.", error)
         return False
     return True
 
@@ -97,18 +102,35 @@ def _answering(no: int) -> list[Gpu]:
 def _described(no: int, handle: Any) -> list[Gpu]:
     uuid, node = _text(pynvml.nvmlDeviceGetUUID(handle)), _numa_node(handle)
     slices = _slices(handle)
+    if slices is not None and not slices:
+        _LOG.warning("The GPU %s is in MIG mode without slices, so it is not used: make some, or switch MIG off.", uuid)
     parts = [(handle, None)] if slices is None else [(part, uuid) for part in slices]
+    sharing = Counter(map(_memory_owner, slices or ()))
     return [
         Gpu(
             no=no,
             uuid=_text(pynvml.nvmlDeviceGetUUID(part)),
             name=_text(pynvml.nvmlDeviceGetName(part)),
-            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(part).total),
+            memory_bytes=_usable_bytes(part) // (1 if whole is None else sharing[_memory_owner(part)]),
             slice_of=whole,
             numa_node=node,
         )
         for part, whole in parts
     ]
+
+
+def _usable_bytes(handle: Any) -> int:
+    """Return the memory that processes can have: all of it, less what the driver keeps for itself."""
+    try:
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+        return int(memory.total) - int(memory.reserved)
+    except pynvml.NVMLError:  # a driver before 510 does not say what it keeps
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+
+
+def _memory_owner(part: Any) -> int:
+    """Return the number of the GPU instance of a slice; compute instances of one GPU instance share its memory."""
+    return int(pynvml.nvmlDeviceGetGpuInstanceId(part))
 
 
 def _slices(handle: Any) -> list[Any] | None:

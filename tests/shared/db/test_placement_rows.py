@@ -239,14 +239,15 @@ async def test_a_worker_that_was_seen_a_short_time_ago_is_known_but_not_live(roo
 
 
 async def test_the_time_of_an_answer_is_that_of_finished_jobs(room: EngineRoom) -> None:
-    run, [shard] = await room.shards(samples=4)
-    held = await room.take(shard.id, await room.add_worker())
-    await room.append(held, [0, 1, 2, 3])
-    await room.finish(held, Complete())
-    await room.execute(
-        "UPDATE claim SET started_at = ended_at - interval '10 seconds' WHERE id = :id", id=held.claim_id
-    )
+    run, shards = await room.shards(run_spec(samples_per_shard=3), samples=4)
+    for shard, ordinals in zip(shards, ([0, 1, 2], [3]), strict=True):
+        held = await room.take(shard.id, await room.add_worker())
+        await room.append(held, ordinals)
+        await room.finish(held, Complete())
+        await room.execute(
+            "UPDATE claim SET started_at = ended_at - interval '6 seconds' WHERE id = :id", id=held.claim_id
+        )
     digest = run.pinned_spec().target_digest
     async with room.database.transaction() as session:
-        known = await durations.seconds_per_answer(session, [digest], project_id="p")
-    assert known == {(digest, "reading"): 2.5}
+        known = await durations.measured_paces(session, [digest], project_id="p")
+    assert known == {(digest, "reading"): durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}

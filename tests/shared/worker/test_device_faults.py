@@ -109,6 +109,19 @@ def test_a_gpu_that_is_gone_is_a_fault_until_it_is_back(tmp_path: Path) -> None:
             assert list(watch.look()) == [driver.gpus[0]]
         driver.restore(0)
         assert watch.look() == {}
+        driver.report_xid(0, 48)
+        assert watch.look() == {driver.gpus[0]: "The driver reported Xid 48."}
+
+
+def test_the_errors_of_a_gpu_are_heard_though_another_one_sends_none(tmp_path: Path) -> None:
+    driver = fake_driver(tmp_path, gpus=2)
+    driver.others = {0}
+    driver.write()
+    with watching(driver) as watch:
+        driver.report_xid(1, 48)
+        assert watch.look() == {driver.gpus[1]: "The driver reported Xid 48."}
+        driver.lose(0)
+        assert list(watch.look()) == [driver.gpus[0]]
 
 
 def test_an_error_of_one_mig_slice_leaves_the_others_alone(tmp_path: Path) -> None:

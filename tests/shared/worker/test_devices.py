@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nvml import FakeDriver, fake_driver
+from tests.support.nvml import GIB, RESERVED, FakeDriver, fake_driver
 from tests.support.wording import Wording
 from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -183,7 +183,7 @@ def test_each_gpu_of_the_driver_gets_a_worker_and_an_engine_sees_its_own_by_uuid
     first, second, third = driver.gpus
     shares, own, visible = _divided(driver, VLMHB_DEVICES=second)
     assert shares == [[second]]
-    assert [(device["uuid"], device["memory_bytes"]) for device in own] == [(second, 80 * 2**30)]
+    assert [(device["uuid"], device["memory_bytes"]) for device in own] == [(second, 80 * GIB - RESERVED)]
     assert visible == second
     assert _divided(driver)[0] == [[first], [second], [third]]
     assert _divided(driver)[2] == ",".join(driver.gpus)
@@ -198,6 +198,25 @@ def test_the_slices_of_a_gpu_in_mig_mode_are_devices(tmp_path: Path) -> None:
     assert _divided(driver, CUDA_VISIBLE_DEVICES=driver.gpus[0])[0] == [[low], [high]]
     assert shares == [[high]]
     assert (own[0]["slice_of"], own[0]["memory_bytes"], visible) == (driver.gpus[0], 10 * 2**30, high)
+
+
+def test_compute_instances_of_one_gpu_instance_divide_its_memory(tmp_path: Path) -> None:
+    driver = fake_driver(tmp_path, slices_of=[0, 0])
+    driver.is_one_instance = True
+    driver.write()
+    _, [own], _ = _divided(driver, VLMHB_DEVICES=driver.slices[0][1])
+    assert own["memory_bytes"] == 5 * GIB
+
+
+def test_numbers_of_gpus_of_different_models_are_refused_unless_they_count_along_the_bus(tmp_path: Path) -> None:
+    driver = fake_driver(tmp_path, gpus=2)
+    driver.others = {1}
+    driver.write()
+    assert _divided(driver, CUDA_VISIBLE_DEVICES="1", CUDA_DEVICE_ORDER="PCI_BUS_ID")[0] == [[driver.gpus[1]]]
+    assert _divided(driver, CUDA_VISIBLE_DEVICES=driver.gpus[1])[0] == [[driver.gpus[1]]]
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        _divided(driver, CUDA_VISIBLE_DEVICES="1")
+    assert "InvalidInput" in refused.value.stderr
 
 
 def test_a_gpu_that_does_not_answer_is_left_out(tmp_path: Path) -> None:
