@@ -65,7 +65,8 @@ def _checks() -> Iterator[Check]:
     yield _services()
     yield _uv()
     yield _home(home)
-    yield _port(settings, home)
+    if not settings.server_url:  # a machine that has joined another one's stack runs no API
+        yield _port(settings, home)
     yield _devices(settings, home)
     yield from stack_checks(settings, home)
     try:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sqlalchemy import create_engine, text
-from sqlalchemy.engine import Connection, make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.pool import NullPool
 
+from vlmhyperbench.db.connecting import connected
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.errors import Unavailable
 
+_FAILURE = "The database does not answer"
 _STATEMENT_S = 3600.0
 
 
@@ -92,7 +91,7 @@ def is_empty(database_url: str) -> bool:
     Raises:
         Unavailable: the database does not answer.
     """
-    with _connection(database_url) as connection:
+    with connected(database_url, failure=_FAILURE) as connection:
         return int(connection.execute(text(_TABLES)).scalar_one()) == 0
 
 
@@ -102,20 +101,8 @@ def forget_workers(database_url: str) -> None:
     Raises:
         Unavailable: the database does not answer.
     """
-    with _connection(database_url) as connection:
+    with connected(database_url, failure=_FAILURE) as connection:
         connection.execute(text("UPDATE worker SET state = 'GONE' WHERE state IN ('LIVE', 'DRAINING')"))
-
-
-@contextmanager
-def _connection(url: str) -> Iterator[Connection]:
-    engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
-    try:
-        with engine.begin() as connection:
-            yield connection
-    except OperationalError as error:
-        raise Unavailable(f"The database does not answer: {error.orig}") from error
-    finally:
-        engine.dispose()
 
 
 _HEAD = "SELECT pg_export_snapshot() AS id, current_setting('server_version') AS version"

@@ -16,13 +16,18 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from vlmhyperbench_sdk.errors import Unavailable
 
-__all__ = ["AsyncSession", "Database"]
+__all__ = ["DATABASE_REFUSED", "AsyncSession", "Database"]
+
+DATABASE_REFUSED: Final = "database_refused"
+"""Code of an error because the database does not know the account or its password: waiting does not help."""
 
 T = TypeVar("T")
 
 _CONNECT_TIMEOUT_S = 5
 _POOL_TIMEOUT_S = 10.0
 _IDLE_IN_TRANSACTION_S = 60
+_REFUSALS = ("password authentication failed", "no pg_hba.conf entry", "no password supplied")
+"""What Postgres answers to a wrong account; an error of a connection that was never made has no code of SQL."""
 _LATE_S = 5.0
 """How much later than the limit of a statement, which the server watches, its answer may arrive."""
 _CANCEL_S = 1.0
@@ -146,8 +151,12 @@ def _connecting(limit_s: float) -> Callable[..., Awaitable[_Connection]]:
 
 
 def _unavailable(error: Exception) -> Unavailable:
-    reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    if any(sign in reason for sign in _REFUSALS):
+        cure = "Correct the account in VLMHB_DATABASE_URL; a worker of another machine joins again with a new token."
+        return Unavailable(f"The database refuses the account: {reason}.", cure=cure, code=DATABASE_REFUSED)
     return Unavailable(
-        f"The database is not available: {reason[0] if reason else type(error).__name__}.",
+        f"The database is not available: {reason}.",
         cure="Try again when it answers: `vlmhyperbench status` and `vlmhyperbench doctor` say what is missing.",
     )

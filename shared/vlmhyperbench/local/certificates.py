@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vlmhyperbench.errors import Conflict
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.files import write_whole
 
@@ -36,6 +37,7 @@ class Certificates:
 
         Raises:
             Unavailable: the library for certificates is not installed.
+            Conflict: the folder has other files than this class writes.
             OSError: a file cannot be read or written.
         """
         with needed_for("listening for other machines", extra="embedded"):
@@ -44,7 +46,10 @@ class Certificates:
         if not self.ca_file.exists():
             self._make_authority()
         if self.cert_file.exists():
-            known = x509.load_pem_x509_certificate(self.cert_file.read_bytes())
+            try:
+                known = x509.load_pem_x509_certificate(self.cert_file.read_bytes())
+            except ValueError as error:
+                raise _not_ours(self._folder) from error
             if _names_of(known) >= set(names) and known.not_valid_after_utc > datetime.now(UTC) + _RENEWED_BEFORE:
                 return
         self._make_certificate(sorted(set(names)))
@@ -79,9 +84,13 @@ class Certificates:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
-        authority = x509.load_pem_x509_certificate(self.ca_file.read_bytes())
-        signer = load_pem_private_key((self._folder / "ca.key").read_bytes(), None)
-        assert isinstance(signer, EllipticCurvePrivateKey)  # noqa: S101 - `_make_authority` wrote it
+        try:
+            authority = x509.load_pem_x509_certificate(self.ca_file.read_bytes())
+            signer = load_pem_private_key((self._folder / "ca.key").read_bytes(), None)
+        except (ValueError, TypeError) as error:  # TypeError: the key has a passphrase
+            raise _not_ours(self._folder) from error
+        if not isinstance(signer, EllipticCurvePrivateKey) or signer.public_key() != authority.public_key():
+            raise _not_ours(self._folder)
         key = _new_key()
         builder = (
             _builder(_name(names[0]), authority.subject, key, _LIFE)
@@ -107,6 +116,14 @@ class Certificates:
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         write_whole(key_file, private, mode=0o600, is_durable=True)
         write_whole(cert_file, certificate, mode=0o644, is_durable=True)
+
+
+def _not_ours(folder: Path) -> Conflict:
+    return Conflict(
+        f"The certificates in {folder} are not those that the stack made.",
+        cure=f"Move {folder} away; the stack makes new ones, and machines that have joined need the new ca.pem.",
+        code="certificates",
+    )
 
 
 def _new_key() -> EllipticCurvePrivateKey:

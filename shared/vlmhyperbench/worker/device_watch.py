@@ -86,3 +86,13 @@ class DeviceWatch:
                         session, self._context.worker_id, uuid=fault.device.uuid, reason=fault.reason
                     )
             await asyncio.sleep(LOOK_S)
+
+
+def offered(devices: Sequence[DeviceInfo]) -> list[workers.NewDevice]:
+    """Return the devices as their worker registers them."""
+    return [
+        workers.NewDevice(
+            no=device.no, kind=device.kind, uuid=device.uuid, name=device.name, memory_bytes=device.memory_bytes
+        )
+        for device in devices
+    ]

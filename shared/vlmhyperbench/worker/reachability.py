@@ -15,10 +15,12 @@ from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.refusals import is_refused, refusal
 from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_ahead, clock_warning
 from vlmhyperbench.errors import Conflict, Damaged, Denied, Unavailable
+from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import storage_location
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import open_storage
 
+_LOG = get_logger(__name__)
 _ANSWER_S = 10.0
 
 
@@ -109,6 +111,17 @@ async def clock_ahead_of(database: Database) -> timedelta:
     return clock_ahead(sent=sent, theirs=theirs, received=datetime.now(UTC))
 
 
+async def warn_of_clock(database: Database) -> None:
+    """Log by how much the clock of this machine differs from that of the database, if it is too much.
+
+    Raises:
+        Unavailable: the database does not answer.
+    """
+    warning = clock_warning(await clock_ahead_of(database), other="the database")
+    if warning is not None:
+        _LOG.warning("worker.clock_differs", message=f"{warning} {CLOCK_CURE}")
+
+
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncIterator[Database]:
     database = Database(settings.database_url.get_secret_value(), name="check")
@@ -129,7 +142,8 @@ def _ping(url: str) -> None:
         try:
             client.ping()
         except AuthenticationError as error:
-            raise Denied("Redis refuses the password.", cure="Join again with a new token.", code="redis") from error
+            cure = "Correct the password in VLMHB_REDIS_URL; a machine that has joined a stack joins again."
+            raise Denied("Redis refuses the password.", cure=cure, code="redis") from error
         except (RedisError, OSError) as error:
             raise Unavailable(f"Redis is not available: {error}.") from error
 

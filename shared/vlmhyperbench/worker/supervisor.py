@@ -20,8 +20,8 @@ from uuid import UUID, uuid4
 
 from vlmhyperbench.db import claims, finishing, traces, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
+from vlmhyperbench.db.engine import DATABASE_REFUSED
 from vlmhyperbench.db.refusals import is_refused, refusal
-from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_warning
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.errors import Unavailable
@@ -35,13 +35,13 @@ from vlmhyperbench.worker.children import CpuChildren, forget_credentials
 from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerContext
 from vlmhyperbench.worker.device_locks import DeviceLocks, lock_devices
-from vlmhyperbench.worker.device_watch import DeviceWatch
+from vlmhyperbench.worker.device_watch import DeviceWatch, offered
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import ground
 from vlmhyperbench.worker.listening import open_ring_socket, run_doorbell
 from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.presence import has_died, hold_presence, remove_presence
-from vlmhyperbench.worker.reachability import clock_ahead_of
+from vlmhyperbench.worker.reachability import warn_of_clock
 from vlmhyperbench.worker.signals import open_stop
 
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
@@ -73,7 +73,7 @@ async def run_worker(
         Conflict: another worker holds one of the devices (code `device_in_use`).
         Denied: the database refuses the account of a worker that has joined (code `account_refused`).
         NotReady: no stack is known.
-        Unavailable: the storage cannot be used.
+        Unavailable: the storage cannot be used, or the database refuses the account of the settings.
     """
     forget_credentials()
     boot_id = uuid4()
@@ -95,7 +95,8 @@ async def run_worker(
             context, kind=kind, handlers=handlers, devices=devices, locks=locks, slots=slots, children=children
         )
         with hold_presence(settings.home, context.worker_id):
-            await worker.register()
+            if not await worker.register(stop):
+                return
             if on_start is not None:
                 await on_start(context)
             try:
@@ -151,20 +152,28 @@ class Worker:
         )
         self._watch = DeviceWatch(context, devices, self._lose_device)
 
-    async def register(self) -> None:
-        """Register this boot and end the claims of dead earlier boots; waits while the database is not available."""
+    async def register(self, stop: asyncio.Event) -> bool:
+        """Register this boot and end the claims of dead boots, once the database answers; False if stopped first.
+
+        Raises:
+            Denied: the database refuses the account of a worker that has joined.
+            Unavailable: it refuses the account that the settings name.
+        """
         while not await self._try_register():
             await self._ask_for_refusal()
             self.check_access()
-            await asyncio.sleep(self._timers.poll_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timers.poll_s):
+                    await stop.wait()
+            if stop.is_set():
+                return False
         with suppress(Unavailable):  # otherwise these claims end when their leases expire
             await self._end_claims_of_dead_boots()
         with suppress(Unavailable):  # it is only a warning
-            warning = clock_warning(await clock_ahead_of(self._runtime.database), other="the database")
-            if warning is not None:
-                _LOG.warning("worker.clock_differs", message=f"{warning} {CLOCK_CURE}")
+            await warn_of_clock(self._runtime.database)
         _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
         await self._wake()
+        return True
 
     async def _try_register(self) -> bool:
         try:
@@ -180,21 +189,14 @@ class Worker:
                     pid=os.getpid(),
                     slots=self._slots,
                     version=version("vlmhyperbench"),
-                    devices=[
-                        workers.NewDevice(
-                            no=device.no,
-                            kind=device.kind,
-                            uuid=device.uuid,
-                            name=device.name,
-                            memory_bytes=device.memory_bytes,
-                        )
-                        for device in self._devices
-                    ],
+                    devices=offered(self._devices),
                     ground=self._claimant.ground,
                     is_declared=any(device.is_declared for device in self._devices),
                 )
         except Unavailable as error:
-            _LOG.warning("worker.waits_for_database", reason=str(error))
+            if error.code == DATABASE_REFUSED and not self._context.settings.server_url:
+                raise
+            _LOG.warning("worker.waits_for_database", reason=error.message)
             return False
         return True
 

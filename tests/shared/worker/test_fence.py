@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 import pytest
@@ -17,8 +16,7 @@ from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState
 from vlmhyperbench.errors import Fenced
 from vlmhyperbench.facts.sealing import chunk_key
-from vlmhyperbench.runtime import Runtime, open_runtime
-from vlmhyperbench.settings import Settings
+from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 
@@ -28,18 +26,6 @@ Write = Callable[[ClaimedJob], Awaitable[object]]
 SAMPLES = 3
 SHA = "0" * 64
 TABLES = ("artifact", "chunk", "claim", "event", "fact", "job", "phase", "reservation", "run")
-
-
-@pytest.fixture
-async def runtime(tmp_path: Path, fresh_database_url: str, redis_url: str) -> AsyncIterator[Runtime]:
-    values = {"home": tmp_path, "database_url": fresh_database_url, "redis_url": redis_url}
-    async with open_runtime(Settings.model_validate(values)) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def room(runtime: Runtime) -> EngineRoom:
-    return EngineRoom(runtime.database)
 
 
 async def claimed(room: EngineRoom, runtime: Runtime) -> ClaimedJob:

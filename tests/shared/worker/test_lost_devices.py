@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -15,8 +13,7 @@ from tests.support.engine_room import EngineRoom
 from vlmhyperbench.domain.outcomes import Failed, Outcome
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.errors import Unavailable
-from vlmhyperbench.runtime import Runtime, open_runtime
-from vlmhyperbench.settings import Settings
+from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
@@ -24,18 +21,6 @@ from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 pytestmark = pytest.mark.anyio
 
 DEVICE_LOST = Failed(code="device_quarantined", message="The device is gone.", is_charged=False)
-
-
-@pytest.fixture
-async def runtime(tmp_path: Path, fresh_database_url: str, redis_url: str) -> AsyncIterator[Runtime]:
-    values = {"home": tmp_path, "database_url": fresh_database_url, "redis_url": redis_url}
-    async with open_runtime(Settings.model_validate(values)) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def room(runtime: Runtime) -> EngineRoom:
-    return EngineRoom(runtime.database)
 
 
 async def claimed(room: EngineRoom, runtime: Runtime) -> ClaimedJob:

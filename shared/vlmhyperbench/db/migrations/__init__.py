@@ -10,12 +10,11 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import text
 
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.db.connecting import connected
 
+_FAILURE = "The database cannot be migrated"
 _LOCK = 0x766C6D68
 """Key of the advisory lock that makes two stacks migrate one after the other if they start at the same time."""
 
@@ -57,7 +56,7 @@ def current(url: str) -> str | None:
     Raises:
         Unavailable: the database does not answer.
     """
-    with _connection(url) as connection:
+    with connected(url, failure=_FAILURE) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
@@ -70,7 +69,7 @@ def known() -> frozenset[str]:
 
 @contextmanager
 def _config(url: str) -> Iterator[Config]:
-    with _connection(url) as connection:
+    with connected(url, failure=_FAILURE) as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         config = Config()
         _set_location(config)
@@ -81,15 +80,3 @@ def _config(url: str) -> Iterator[Config]:
 def _set_location(config: Config) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-
-
-@contextmanager
-def _connection(url: str) -> Iterator[Connection]:
-    engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
-    try:
-        with engine.begin() as connection:
-            yield connection
-    except OperationalError as error:
-        raise Unavailable(f"The database cannot be migrated: {error.orig}") from error
-    finally:
-        engine.dispose()
