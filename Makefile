@@ -7,6 +7,10 @@ UV := $(TOOLS)/bin/uv
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
 PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
+DASHBOARD := services/api/dashboard
+BUNDLE := services/api/vlmhyperbench_api/static/index.html
+BUNDLED := $(shell find $(DASHBOARD) -name node_modules -prune -o -type f -not -name '*.md' -print)
+NODE = $(DASHBOARD)/with_node.sh $(abspath $(UV)) $(PYTHON)
 TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
 # What an interpreter of the machine says of itself must not reach the tests, nor that it keeps nothing that it compiles:
 # they start a thousand processes.
@@ -17,7 +21,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo images setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
+.PHONY: coverage help demo dashboard dashboard-tests dashboard-types images setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -35,18 +39,34 @@ setup: $(VENV)/.dev  ## Install everything that running, testing and linting nee
 
 platform: $(VENV)/.platform  ## Install only what running needs.
 
+dashboard: $(BUNDLE)  ## Build the pages that the API serves; needs no Node.js.
+
+$(BUNDLE): $(BUNDLED) requirements/node.txt | $(UV)
+	$(NODE) . vite build --logLevel warn
+	@touch $@
+
+dashboard-tests: $(BUNDLE)  ## Types, form, components and sizes of the dashboard.
+	$(NODE) . tsc --noEmit
+	$(NODE) . biome ci .
+	$(NODE) . vitest run
+	$(NODE) . node scripts/budgets.mjs
+
+dashboard-types: | $(UV)  ## Write the dashboard's types of the API from its description.
+	$(NODE) generate openapi-typescript ../../../../docs/openapi.json --output ../src/api/schema.ts --alphabetize --default-non-nullable=false >/dev/null
+
 $(UV): requirements/uv.txt
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(PROJECTS) | $(UV)
+$(VENV)/.dev: requirements/dev.txt $(PROJECTS) $(BUNDLE) | $(UV)
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
 	@touch $(VENV)/.platform $@
 
-$(VENV)/.platform: requirements/platform.txt $(PROJECTS) | $(UV)
+$(VENV)/.platform: requirements/platform.txt $(PROJECTS) $(BUNDLED) | $(UV)
+	@$(MAKE) --no-print-directory dashboard || echo "The dashboard is not built, so that / has no pages; the rest works. Try again with: make dashboard" >&2
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/platform.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
@@ -87,14 +107,15 @@ docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of 
 	$(BIN)/python -m tests.architecture.dashboards
 	$(BIN)/python -m vlmhyperbench.registry.schemas registries/schemas
 	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json
+	$(MAKE) --no-print-directory dashboard-types
 
 members: $(VENV)/.dev  ## Write services and plugins into the import contracts, from the folders.
 	$(BIN)/python -m tests.architecture.members
 
-dist: $(UV)  ## Build the wheel and the source distribution of every member into dist/.
+dist: $(UV) $(BUNDLE)  ## Build the wheel and the source distribution of every member into dist/.
 	$(UV) build --quiet --all-packages --out-dir dist
 
-images:  ## Build the images of the services with Docker, tagged TAG (latest); BASE_IMAGE and CA as in deploy/images/build.sh.
+images: $(BUNDLE)  ## Build the images of the services with Docker, tagged TAG (latest); BASE_IMAGE and CA as in deploy/images/build.sh.
 	deploy/images/build.sh $(or $(TAG),latest)
 
 wheels: $(VENV)/.dev  ## Build every wheel and use it where nothing else is installed, then the whole product.
@@ -136,7 +157,7 @@ training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that 
 		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
 
 ci: NEED := --need-all
-ci: lint types imports wheels coverage test training parity clients containers  ## What every change must pass.
+ci: lint types imports dashboard-tests wheels coverage test training parity clients containers  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run

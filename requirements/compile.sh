@@ -24,6 +24,8 @@ for image in build control workers; do
 done
 "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
     --override requirements/charts_without.txt --output-file requirements/charts.txt requirements/charts.in
+"$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+    --output-file requirements/node.txt requirements/node.in
 # Of SGLang only its compiled client is used, which needs none of its dependencies.
 "$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
     --output-file requirements/engines/sglang.txt requirements/engines/sglang.in

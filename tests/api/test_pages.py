@@ -1,4 +1,4 @@
-"""The stack's page: it needs a session that a ticket opens, has no scripts, and isolates reports."""
+"""What a browser opens: a link signs in once, a session needs its page's token to write, reports are isolated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vlmhyperbench.local.supervisor.home import Home
 
 pytestmark = pytest.mark.anyio
 NOWHERE = "00000000-0000-4000-8000-000000000000"
-PRIVATE = ("/", f"/reports/{NOWHERE}", f"/files/{NOWHERE}", f"/reports/{NOWHERE}/images/{'a' * 64}")
+PRIVATE = (f"/reports/{NOWHERE}", f"/files/{NOWHERE}", f"/reports/{NOWHERE}/images/{'a' * 64}")
 
 
 async def _link(api: Served, key: str = "") -> str:
@@ -40,7 +40,17 @@ async def _link(api: Served, key: str = "") -> str:
 
 
 def _browser(api: Served) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=api.url, trust_env=False, follow_redirects=True, timeout=PATIENCE_S)
+    headers = {"Accept": "text/html,*/*"}
+    return httpx2.AsyncClient(base_url=api.url, trust_env=False, headers=headers, timeout=PATIENCE_S)
+
+
+async def _sign_in(browser: httpx2.AsyncClient, link: str) -> str:
+    """Open a link, and return the token that it leaves in the address of the dashboard."""
+    answer = await browser.get(link)
+    assert answer.status_code == 303
+    path, _, token = answer.headers["location"].partition("#token=")
+    assert path == "/"
+    return str(token)
 
 
 async def test_the_command_line_s_link_opens_the_page(api: Served, tmp_path: Path) -> None:
@@ -52,7 +62,7 @@ async def test_the_command_line_s_link_opens_the_page(api: Served, tmp_path: Pat
     home.api_key_file.write_text(api.key)
     link = await asyncio.to_thread(page_link, home)
     async with _browser(api) as browser:
-        assert (await browser.get(str(link))).status_code == 200
+        assert await _sign_in(browser, str(link))
     home.api_key_file.write_text(api.key[:-1])
     assert await asyncio.to_thread(page_link, home) is None
 
@@ -70,27 +80,61 @@ async def test_without_a_session_the_page_shows_how_to_sign_in_and_no_data(api: 
 
 
 async def test_a_link_opens_one_session_and_the_key_s_scopes_bound_it(api: Served) -> None:
-    await api.http.post("/runs", json={"run": "simulated-instant", "name": "<b>mine</b>"})
     link = await _link(api)
     async with _browser(api) as browser:
-        answer = await browser.get(link)
-        assert (answer.status_code, answer.url.path, answer.url.query) == (200, "/", b"")
-        assert "&lt;b&gt;mine&lt;/b&gt;" in answer.text
-        assert (await browser.get("/")).status_code == 200
-        assert (await browser.get("/api/v1/runs")).status_code == 401, "the API itself wants a key"
+        token = await _sign_in(browser, link)
+        session = (await browser.get("/api/v1/session", headers={"X-CSRF-Token": token})).json()
+        assert (session["principal"], session["can_write"]) == ("tester-default", True)
+        assert {"run:write", "worker:write"} < set(session["scopes"])
     async with _browser(api) as other:
         assert (await other.get(link)).status_code == 401, "a link is good once"
-    narrow = await _link(api, await api.add_key("run:read"))
     async with _browser(api) as browser:
-        assert (await browser.get(narrow)).status_code == 200
+        token = await _sign_in(browser, await _link(api, await api.add_key("run:read")))
+        assert (await browser.get("/api/v1/runs")).status_code == 200
         assert (await browser.get(f"/reports/{NOWHERE}")).status_code == 403
+        refused = await browser.post("/api/v1/runs", json={"run": "simulated-instant"}, headers={"X-CSRF-Token": token})
+        assert refused.status_code == 403
     refused = await api.http.post("/tickets", headers={"X-API-Key": await api.add_key("registry:read")})
     assert refused.status_code == 403
 
 
+async def test_a_session_writes_only_from_its_own_page(api: Served) -> None:
+    run_id = await _run(api)
+    path = f"/api/v1/runs/{run_id}/pause"
+    async with _browser(api) as browser, _browser(api) as second:
+        token = await _sign_in(browser, await _link(api))
+        other = await _sign_in(second, await _link(api))
+        assert (await browser.get("/api/v1/runs")).status_code == 200, "the cookie alone reads"
+        assert (await browser.get("/api/v1/session")).json()["can_write"] is False
+        for headers in (
+            {},
+            {"X-CSRF-Token": other},
+            {"X-CSRF-Token": token, "Origin": "http://elsewhere.test"},
+            {"X-CSRF-Token": token, "Origin": "null"},
+            {"X-CSRF-Token": token, "Origin": "http://[bad"},
+        ):
+            refused = await browser.post(path, headers=headers)
+            assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), headers
+        assert (await api.http.get(f"/runs/{run_id}")).json()["is_paused"] is False
+        for headers in ({"X-CSRF-Token": token}, {"X-CSRF-Token": token, "Origin": api.url}):
+            assert (await browser.post(path, headers=headers)).status_code == 200
+        assert (await browser.post("/api/v1/tickets", headers={"X-CSRF-Token": token})).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "to", ["//elsewhere.test", "https://elsewhere.test", "/runs?x=1", "/a//b", "runs", "/\\elsewhere"]
+)
+async def test_a_link_leads_to_pages_of_the_dashboard_only(api: Served, to: str) -> None:
+    async with _browser(api) as browser:
+        link = await _link(api)
+        assert (await browser.get(link, params={"ticket": link.partition("=")[2], "to": to})).status_code == 404
+        answer = await browser.get(link, params={"ticket": link.partition("=")[2], "to": f"/runs/{NOWHERE}"})
+        assert answer.headers["location"].startswith(f"/runs/{NOWHERE}#token=")
+
+
 async def test_the_cookie_is_same_site_and_not_visible_to_scripts(api: Served) -> None:
     async with _browser(api) as browser:
-        answer = await browser.get(await _link(api), follow_redirects=False)
+        answer = await browser.get(await _link(api))
     cookie = answer.headers["set-cookie"].lower()
     assert all(part in cookie for part in ("httponly", "samesite=lax", "path=/", "max-age=43200"))
 
@@ -100,23 +144,24 @@ async def test_a_session_ends_with_its_key_and_forged_ones_never_begin(api: Serv
     async with _browser(api) as browser:
         await browser.get(await _link(api, key))
         (name, value), *_ = browser.cookies.items()
-        assert (await browser.get("/")).status_code == 200
+        assert (await browser.get("/api/v1/runs")).status_code == 200
         prefix, expires, nonce, signature = value.split(".")
         later = f"{prefix}.{int(expires) + 1}.{nonce}.{signature}"
         ticket = (await _link(api, key)).partition("ticket=")[2]
         for forged in (later, ticket, value[:-1] + ("A" if value[-1] != "A" else "B")):
-            async with _browser(api) as stranger:
-                answer = await stranger.get("/", headers={"Cookie": f"{name}={forged}"})
+            for path in ("/api/v1/runs", f"/reports/{NOWHERE}"):
+                async with _browser(api) as stranger:
+                    answer = await stranger.get(path, headers={"Cookie": f"{name}={forged}"})
                 assert answer.status_code == 401
         async with api.database.transaction() as session:
             await api_keys.revoke(session, prefix_of(key) or "")
-        assert (await browser.get("/")).status_code == 401
+        assert (await browser.get("/api/v1/runs")).status_code == 401
         assert (await browser.get(f"/sign-in?ticket={ticket}")).status_code == 401
 
 
-async def test_the_page_has_no_scripts_and_may_not_be_framed(api: Served) -> None:
+async def test_a_message_has_no_scripts_and_may_not_be_framed(api: Served) -> None:
     async with _browser(api) as browser:
-        answer = await browser.get(await _link(api))
+        answer = await browser.get(f"/reports/{NOWHERE}")
     policy = answer.headers["content-security-policy"]
     (style,) = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
     assert "<script" not in answer.text
@@ -131,29 +176,10 @@ def _digests(policy: str) -> list[str]:
     return [base64.b64decode(result).hex() for result in re.findall(r"'sha256-([^']+)'", policy)]
 
 
-async def test_runs_show_state_progress_and_scores_and_the_page_reloads_while_one_is_open(api: Served) -> None:
-    run_id = await _run(api)
-    async with _browser(api) as browser:
-        open_page = (await browser.get(await _link(api))).text
-        assert 'http-equiv="refresh"' in open_page
-        assert ">queued</span>" in open_page
-        headline = {"scores": [{"metric": "exact_match", "value": 0.918, "ci_low": 0.9, "ci_high": 0.93, "n": 3}]}
-        async with api.database.transaction() as session:
-            await session.execute(
-                text("UPDATE run SET headline = CAST(:headline AS jsonb), total = 4 WHERE id = :id"),
-                {"headline": json.dumps(headline), "id": run_id},
-            )
-        page = (await browser.get("/")).text
-    assert f'href="/reports/{run_id}"' in page
-    assert "exact match" in page
-    assert "0.918" in page
-    assert "0.900 to 0.930" in page
-
-
 async def test_a_report_is_shown_in_an_origin_of_its_own_and_other_files_are_downloads(api: Served) -> None:
     run_id = await _run(api)
     async with _browser(api) as browser:
-        await browser.get(await _link(api))
+        await _sign_in(browser, await _link(api))
         assert 'href="/files/' not in (await browser.get(f"/reports/{run_id}")).text
         other = await _add_file(api, run_id, "report.md", b"# text")
         assert f'href="/files/{other}"' in (await browser.get(f"/reports/{run_id}")).text

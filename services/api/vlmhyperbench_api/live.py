@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Annotated
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
@@ -32,6 +31,7 @@ from vlmhyperbench.wire.live import (
     Subscribe,
 )
 from vlmhyperbench_api.bodies import parse
+from vlmhyperbench_api.cookies import is_own_origin
 from vlmhyperbench_api.dependencies import RuntimeOf
 from vlmhyperbench_api.errors import Forbidden
 from vlmhyperbench_api.feed import Feed, Follower
@@ -201,14 +201,5 @@ def _check_origin(websocket: WebSocket) -> None:
     Raises:
         Forbidden: the origin is not this API.
     """
-    origin = websocket.headers.get("origin")
-    if origin is not None and _host_of(origin) != websocket.headers.get("host"):
+    if not is_own_origin(websocket):
         raise Forbidden("Pages of another origin may not follow runs.", cure="Open the API's own address.")
-
-
-def _host_of(origin: str) -> str | None:
-    """Return host and port of an origin, or None if it is not a valid URL."""
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None

@@ -44,6 +44,7 @@ from vlmhyperbench_api import (
     sample_details,
     sample_rows,
     sessions,
+    spa,
     workers,
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
@@ -118,7 +119,7 @@ def create_app(settings: Settings) -> FastAPI:
                 for task in tasks:
                     task.cancel()
 
-    check_policies((*_ROUTERS, metrics.router, pages.router))
+    check_policies((*_ROUTERS, metrics.router, pages.router, spa.router, spa.pages))
     app = FastAPI(
         title="VLMHyperBench",
         version=version("vlmhyperbench-api"),
@@ -133,6 +134,8 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router, prefix=PREFIX)
     app.include_router(metrics.router)
     app.include_router(pages.router)
+    app.include_router(spa.router)
+    app.include_router(spa.pages)
     errors.install(app)
     app.add_middleware(Conditional, prefix=PREFIX)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=5)

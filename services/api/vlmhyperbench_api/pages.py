@@ -1,4 +1,4 @@
-"""The stack's web page: runs, experiments and their reports, as HTML without scripts; it needs a session."""
+"""What a browser opens beside the dashboard: the link that signs in, reports, files and the images of samples."""
 
 from __future__ import annotations
 
@@ -11,32 +11,29 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
-from vlmhyperbench.db import artifacts, experiments, runs, tallies, waits
+from vlmhyperbench.db import artifacts, experiments, runs
 from vlmhyperbench.db.engine import AsyncSession
-from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.domain.tickets import SESSION_S
 from vlmhyperbench.errors import NotFound, VlmHyperBenchError
 from vlmhyperbench_api.artifacts import REPORT_FILES, REPORT_POLICY
+from vlmhyperbench_api.cookies import cookie_name
 from vlmhyperbench_api.dependencies import RuntimeOf, Session
 from vlmhyperbench_api.errors import status_of
+from vlmhyperbench_api.html import files_page, message_page, page_policy
 from vlmhyperbench_api.images import image_of_runs
-from vlmhyperbench_api.overview import Overview, RunLine, files_page, message_page, overview_page, page_policy
-from vlmhyperbench_api.presenting import run_of
-from vlmhyperbench_api.reading import read_experiment
 from vlmhyperbench_api.security import PUBLIC, Principal
-from vlmhyperbench_api.sessions import SIGN_IN, PagePolicy, cookie_name, open_session
+from vlmhyperbench_api.sessions import SIGN_IN, PagePolicy, open_session
 
-MAX_EXPERIMENTS = 20
-MAX_RUNS = 50
+_OWN_PATH = r"^/([A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*)?$"
+"""Paths of the dashboard; neither another host nor a query."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 
-Reader = Annotated[Principal, Depends(PagePolicy("run:read"))]
 FileReader = Annotated[Principal, Depends(PagePolicy("artifact:read"))]
 
 
@@ -63,43 +60,18 @@ class PageRoute(APIRoute):
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-@router.get("/")
-async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf) -> Response:
-    """Show experiments and runs, newest first."""
-    settings = runtime.settings
-    project_id = principal.project_id
-    page = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
-    details = [
-        await read_experiment(session, experiment.id, project_id=project_id, settings=settings) for experiment in page
-    ]
-    single = [
-        run for run in await runs.page(session, project_id=project_id, limit=MAX_RUNS) if run.experiment_id is None
-    ]
-    counts = await tallies.of_runs(session, [run.id for run in single])
-    waiting = await waits.of_runs(session, single, settings)
-    lone_runs = [run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in single]
-    shown = [*lone_runs, *(run for experiment in details for run in experiment.runs)]
-    stages = {
-        run.id: progress
-        for run in shown
-        if not run.state.is_terminal and (progress := await runtime.bus.progress(run.id))
-    }
-    lines = {run.id: RunLine(run=run, progress=stages.get(run.id)) for run in shown}
-    return _html(
-        overview_page(
-            Overview(
-                experiments=[(experiment, [lines[run.id] for run in experiment.runs]) for experiment in details],
-                runs=[lines[run.id] for run in lone_runs],
-            )
-        )
-    )
-
-
 @router.get(SIGN_IN, dependencies=[PUBLIC])
-async def sign_in(request: Request, ticket: Annotated[str, Query(max_length=300)] = "") -> Response:
-    """Exchange a ticket for a session."""
-    cookie = await open_session(request, ticket)
-    response = RedirectResponse("/", status_code=303)
+async def sign_in(
+    request: Request,
+    ticket: Annotated[str, Query(max_length=300)] = "",
+    to: Annotated[str, Query(max_length=300, pattern=_OWN_PATH)] = "/",
+) -> Response:
+    """Exchange a ticket for a session, and go to a page of the dashboard with the token in the address's fragment.
+
+    A fragment never reaches a server; the dashboard removes it from the address at once.
+    """
+    cookie, token = await open_session(request, ticket)
+    response = RedirectResponse(f"{to}#token={token}", status_code=303)
     response.set_cookie(
         cookie_name(request),
         cookie,

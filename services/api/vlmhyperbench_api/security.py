@@ -1,4 +1,4 @@
-"""Authentication and authorisation: every route has a policy, and all except health need an API key.
+"""Authentication and authorisation: every route has a policy, and all except health need a key or a browser's session.
 
 `requires("run:read")` is the policy of a route; `PUBLIC` says that none is needed. `check_policies` refuses to start
 an application in which a route declares neither.
@@ -18,6 +18,7 @@ from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, SCOPES, hmac_of, prefix_of
+from vlmhyperbench_api.cookies import check_change, has_cookie, session_of
 from vlmhyperbench_api.dependencies import runtime_of
 from vlmhyperbench_api.errors import Forbidden, Unauthorised
 
@@ -58,12 +59,17 @@ class Policy:
         return principal
 
     async def principal(self, connection: HTTPConnection) -> Principal:
-        """Return the owner of the request's key.
+        """Return the owner of the request's key, or of its session if a browser sends one instead.
 
         Raises:
-            Unauthorised: the key is missing or not valid.
+            Unauthorised: the key is missing or not valid, or the session has ended.
+            Forbidden: a request with a session changes something, and is not from the session's page.
         """
-        return await authenticate(connection)
+        if key_of(connection) or not has_cookie(connection):
+            return await authenticate(connection)
+        session = await session_of(connection)
+        check_change(connection, session)
+        return Principal(name=session.key.principal, project_id=session.key.project_id, scopes=session.scopes)
 
 
 class _Public:

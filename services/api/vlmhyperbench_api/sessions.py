@@ -1,6 +1,7 @@
-"""Browser sessions: an API key creates a ticket, a ticket opens one session, a session may read what its key may read.
+"""Browser sessions: an API key creates a ticket, a ticket opens one session, a session may do what its key may do.
 
-A ticket is part of a URL, so it is valid once and for ten minutes; the session is an HttpOnly cookie.
+A ticket is part of a URL, so it is valid once and for ten minutes; the session is an HttpOnly cookie. What changes
+something needs the token of the session's page too.
 """
 
 from __future__ import annotations
@@ -16,45 +17,40 @@ from starlette.requests import HTTPConnection
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.db.views import ApiKeyView
 from vlmhyperbench.domain.api_keys import prefix_of
-from vlmhyperbench.domain.tickets import SESSION_S, TICKET_S, Purpose, Ticket, is_signed, read_ticket, write_ticket
+from vlmhyperbench.domain.tickets import SESSION_S, TICKET_S, Purpose, read_ticket, write_ticket, write_token
 from vlmhyperbench.errors import Unavailable
-from vlmhyperbench.wire.tickets import BrowserTicket
+from vlmhyperbench.wire.tickets import BrowserSession, BrowserTicket
 from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.cookies import CURE, has_cookie, key_of_ticket, session_of
 from vlmhyperbench_api.dependencies import RuntimeOf, runtime_of
-from vlmhyperbench_api.errors import Unauthorised
+from vlmhyperbench_api.errors import Forbidden, Unauthorised
 from vlmhyperbench_api.security import Policy, Principal, key_of, requires
 
-router = APIRouter(prefix="/tickets", tags=["browser"], route_class=StrictRoute)
+router = APIRouter(tags=["browser"], route_class=StrictRoute)
 
 SIGN_IN = "/sign-in"
-_SCOPES = frozenset({"run:read", "artifact:read"})
-"""Maximum scopes of a session."""
-_CURE = "Run `vlmhyperbench status` on the stack's machine, and open the address that it prints."
 
 
 class PagePolicy(Policy):
-    """The policy of a web page: a session whose key has the required scope."""
+    """The policy of a stored page or file that a browser shows by itself: a session, never a key."""
 
     async def principal(self, connection: HTTPConnection) -> Principal:
-        """Return the owner of the session; all failures have the same message.
+        """Return the owner of the session.
 
         Raises:
             Unauthorised: there is no session, or it has expired, or its key is no longer valid.
         """
-        session = read_ticket(connection.cookies.get(cookie_name(connection), ""))
-        key = await _key_of(connection, session, "session")
-        if key is None:
-            raise Unauthorised("This browser has no session.", cure=_CURE)
-        granted = frozenset(key.scopes)
-        scopes = frozenset(scope for scope in _SCOPES if scope in granted or "*" in granted)
-        return Principal(name=key.principal, project_id=key.project_id, scopes=scopes)
+        session = await session_of(connection)
+        return Principal(name=session.key.principal, project_id=session.key.project_id, scopes=session.scopes)
 
 
-@router.post("", status_code=201)
+@router.post("/tickets", status_code=201)
 async def create_ticket(
     connection: HTTPConnection, runtime: RuntimeOf, principal: Annotated[Principal, requires("run:read")]
 ) -> BrowserTicket:
-    """Create a one-time URL, valid for ten minutes, that opens the stack's web page in one browser."""
+    """Create a one-time URL, valid for ten minutes, that opens the dashboard in one browser."""
+    if not key_of(connection):
+        raise Forbidden("A browser's session makes no links.", cure=CURE)
     prefix = prefix_of(key_of(connection)) or ""
     async with runtime.database.transaction() as session:
         key = await api_keys.valid(session, prefix)
@@ -65,8 +61,23 @@ async def create_ticket(
     return BrowserTicket(path=f"{SIGN_IN}?ticket={ticket}", expires_at=datetime.fromtimestamp(expires_at, UTC))
 
 
-async def open_session(connection: HTTPConnection, text: str) -> str:
-    """Redeem a ticket and return the session's cookie.
+@router.get("/session")
+async def get_session(
+    connection: HTTPConnection, principal: Annotated[Principal, requires("run:read")]
+) -> BrowserSession:
+    """Describe who asks, and what a request with this key, or this cookie and token, may do."""
+    session = await session_of(connection) if has_cookie(connection) and not key_of(connection) else None
+    return BrowserSession(
+        principal=principal.name,
+        project_id=principal.project_id,
+        scopes=sorted(principal.scopes),
+        can_write=session is None or session.can_write,
+        expires_at=session.expires_at if session is not None else None,
+    )
+
+
+async def open_session(connection: HTTPConnection, text: str) -> tuple[str, str]:
+    """Redeem a ticket and return the session's cookie and the token of its page.
 
     Raises:
         Unauthorised: the ticket is not valid, has expired, or was already used.
@@ -74,20 +85,19 @@ async def open_session(connection: HTTPConnection, text: str) -> str:
     """
     runtime = runtime_of(connection)
     ticket = read_ticket(text)
-    key = await _key_of(connection, ticket, "ticket")
+    key = await key_of_ticket(connection, ticket, "ticket")
     if ticket is None or key is None:
-        raise Unauthorised("This link has ended.", cure=_CURE)
+        raise Unauthorised("This link has ended.", cure=CURE)
     is_first = await runtime.bus.take_once(f"ticket:{ticket.nonce}", ttl_s=TICKET_S)
     if is_first is None:
         raise Unavailable("Valkey does not answer, so that no link can be taken.", cure="Try again in a moment.")
     if not is_first:
-        raise Unauthorised("This link was used already.", cure=_CURE)
-    return _write("session", key, int(time.time()) + SESSION_S, runtime.settings.key_pepper.get_secret_value())
-
-
-def cookie_name(connection: HTTPConnection) -> str:
-    """Return a cookie name that holds the API's port, since browsers share a host's cookies across ports."""
-    return f"vlmhyperbench-{runtime_of(connection).settings.api_port}"
+        raise Unauthorised("This link was used already.", cure=CURE)
+    pepper = runtime.settings.key_pepper.get_secret_value()
+    cookie = _write("session", key, int(time.time()) + SESSION_S, pepper)
+    session = read_ticket(cookie)
+    assert session is not None  # noqa: S101 - it was written a line above
+    return cookie, write_token(session, pepper=pepper, key_hmac=key.hmac_sha256)
 
 
 def _write(purpose: Purpose, key: ApiKeyView, expires_at: int, pepper: str) -> str:
@@ -99,16 +109,3 @@ def _write(purpose: Purpose, key: ApiKeyView, expires_at: int, pepper: str) -> s
         pepper=pepper,
         key_hmac=key.hmac_sha256,
     )
-
-
-async def _key_of(connection: HTTPConnection, ticket: Ticket | None, purpose: Purpose) -> ApiKeyView | None:
-    """Return the key of a ticket or session, or None if it is not valid."""
-    if ticket is None:
-        return None
-    runtime = runtime_of(connection)
-    async with runtime.database.transaction() as session:
-        key = await api_keys.valid(session, ticket.prefix)
-    pepper = runtime.settings.key_pepper.get_secret_value()
-    if key is None or not is_signed(ticket, purpose, now=time.time(), pepper=pepper, key_hmac=key.hmac_sha256):
-        return None
-    return key

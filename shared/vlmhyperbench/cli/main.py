@@ -49,6 +49,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Stack": {
         "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
         "down": ("stack:down", "Stop the embedded stack."),
+        "open": ("opening:open_", "Open the dashboard in a browser, signed in."),
         "status": ("stack:status", "Show the processes of the embedded stack, their restarts and memory."),
         "backup": ("backup:backup", "Write database and stored files into a folder, also while runs go on."),
         "restore": ("backup:restore", "Restore a backup into an empty home or database."),

@@ -189,7 +189,7 @@ def start(
 
 
 def page_link(home: Home) -> str | None:
-    """Return a one-time URL that opens the stack's page in a browser; None if the API does not answer."""
+    """Return a one-time URL that opens the dashboard in a browser; None if the API does not answer."""
     from vlmhyperbench.client import Client
 
     url, key = home.api_url(), home.api_key()
@@ -203,10 +203,10 @@ def page_link(home: Home) -> str | None:
 
 
 def say_page(home: Home, print_line: Callable[[str], None] = say) -> None:
-    """Print a one-time URL of the stack's page, if the API answers."""
+    """Print a one-time URL of the dashboard, if the API answers."""
     link = page_link(home)
     if link is not None:
-        print_line(f"Web page of the stack (the link works once, within ten minutes): {link}")
+        print_line(f"Dashboard (the link works once, within ten minutes): {link}")
 
 
 def _drained(home: Home) -> Sequence[Drain]:

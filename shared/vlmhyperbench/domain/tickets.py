@@ -1,7 +1,7 @@
-"""Signed texts for browsers: a ticket, which opens one session, and the session itself.
+"""Signed texts for browsers: a ticket, which opens one session, the session itself, and the token with which it writes.
 
-Both contain the prefix of an API key and an expiry, and are signed with a secret of the API and with the stored HMAC of
-the key. So both become invalid when the key is revoked, is replaced or expires.
+Ticket and session contain the prefix of an API key and an expiry, and are signed with a secret of the API and with the
+stored HMAC of the key, as the token is. So all become invalid when the key is revoked, is replaced or expires.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Purpose = Literal["ticket", "session"]
+Purpose = Literal["ticket", "session", "write"]
 
 TICKET_S = 600
 SESSION_S = 12 * 3600
@@ -61,6 +61,11 @@ def is_signed(ticket: Ticket, purpose: Purpose, *, now: float, pepper: str, key_
     content = f"{ticket.prefix}.{ticket.expires_at}.{ticket.nonce}"
     is_right = hmac.compare_digest(_sign(purpose, content, pepper, key_hmac), ticket.signature)
     return bool(pepper) and is_right and now < ticket.expires_at
+
+
+def write_token(session: Ticket, *, pepper: str, key_hmac: str) -> str:
+    """Return the token that a request which changes something sends beside the cookie of its session."""
+    return _sign("write", f"{session.prefix}.{session.expires_at}.{session.nonce}", pepper, key_hmac)
 
 
 def _sign(purpose: Purpose, content: str, pepper: str, key_hmac: str) -> str:

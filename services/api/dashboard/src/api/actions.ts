@@ -1,0 +1,61 @@
+/** What pages change: cancel, pause, resume and repeat runs; a notification says what has happened. */
+import { notifications } from '@mantine/notifications';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { ApiError, api, body } from './client';
+
+export type Steering = 'cancel' | 'pause' | 'resume' | 'rerun';
+
+const DONE: Record<Steering, string> = {
+  cancel: 'Cancellation requested',
+  pause: 'Paused',
+  resume: 'Resumed',
+  rerun: 'Submitted again',
+};
+
+function send(steering: Steering, id: string) {
+  const params = { path: { run_id: id } };
+  switch (steering) {
+    case 'cancel':
+      return body(api.POST('/api/v1/runs/{run_id}/cancel', { params }));
+    case 'pause':
+      return body(api.POST('/api/v1/runs/{run_id}/pause', { params }));
+    case 'resume':
+      return body(api.POST('/api/v1/runs/{run_id}/resume', { params }));
+    case 'rerun':
+      return body(api.POST('/api/v1/runs/{run_id}/rerun', { params, body: {} }));
+  }
+}
+
+/** Steer runs one after the other; the first refusal is shown, and those after it are still asked. */
+export function useSteering() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async ({ steering, ids }: { steering: Steering; ids: readonly string[] }) => {
+      const refused: unknown[] = [];
+      const steered = [];
+      for (const id of ids) {
+        try {
+          steered.push(await send(steering, id));
+        } catch (error) {
+          refused.push(error);
+        }
+      }
+      return { steering, steered, refused };
+    },
+    onSuccess: ({ steering, steered, refused }) => {
+      if (steered.length > 0) {
+        const names = steered.length === 1 ? steered[0]?.name : `${steered.length} runs`;
+        notifications.show({ message: `${DONE[steering]}: ${names}` });
+      }
+      for (const error of refused.slice(0, 1))
+        notifications.show({ color: 'red', title: 'Refused', message: textOf(error) });
+    },
+    onSettled: () =>
+      queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'run' || queryKey[0] === 'runs' }),
+  });
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof ApiError) return error.cure ? `${error.message} ${error.cure}` : error.message;
+  return error instanceof Error ? error.message : String(error);
+}

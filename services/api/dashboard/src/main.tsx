@@ -1,0 +1,36 @@
+/** The entry: takes the token out of the address, then draws the page that the address names. */
+import '@fontsource-variable/inter/index.css';
+import '@fontsource-variable/jetbrains-mono/index.css';
+import '@mantine/core/styles.css';
+import '@mantine/notifications/styles.css';
+import '@mantine/spotlight/styles.css';
+import './app/style.css';
+import { MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { openFeed } from './api/live';
+import { adoptToken, onSignIn } from './api/session';
+import { newQueries } from './app/queries';
+import { theme } from './app/theme';
+import { router } from './routes';
+
+adoptToken();
+const queries = newQueries();
+openFeed(queries);
+onSignIn(() => void queries.refetchQueries());
+
+const place = document.getElementById('root');
+if (place === null) throw new Error('The page has no element #root.');
+createRoot(place).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto">
+      <QueryClientProvider client={queries}>
+        <Notifications position="bottom-right" limit={3} />
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,84 @@
+/** What came out: headline figures, every metric with its interval and groups, errors by kind, the stages. */
+import type { RunDetail } from '../../api/queries';
+import { bytes, count, milliseconds, money, perSecond, words } from '../../ui/format';
+import { Measured } from '../../ui/Measured';
+import { Empty } from '../../ui/Notes';
+import { Errors } from './Errors';
+import { Quality } from './Quality';
+import { Stages } from './Stages';
+import { verdictOf } from './verdict';
+
+export function Overview({ run }: { run: RunDetail }) {
+  return (
+    <div className="stack">
+      <p className="verdict">{verdictOf(run)}</p>
+      <Figures run={run} />
+      <Stages run={run} />
+      {run.quality?.length ? (
+        <Quality quality={run.quality} />
+      ) : run.headline ? null : (
+        <Empty title="No scores yet">
+          <p className="note-text">They are here as soon as the run has a report.</p>
+        </Empty>
+      )}
+      {run.errors?.length ? <Errors errors={run.errors} /> : null}
+    </div>
+  );
+}
+
+function Figures({ run }: { run: RunDetail }) {
+  const { headline } = run;
+  const isValid = headline?.validity === 'valid';
+  const note = headline?.validity && !isValid ? words(headline.validity) : undefined;
+  return (
+    <dl className="figures">
+      {(headline?.scores ?? []).slice(0, 3).map((score) => (
+        <div key={`${score.metric}-${score.evaluation_id}`}>
+          <dt>{words(score.metric)}</dt>
+          <dd>
+            <Measured value={score.value} low={score.ci_low} high={score.ci_high} />
+            <small>of {count(score.n)} answers</small>
+          </dd>
+        </div>
+      ))}
+      <div>
+        <dt>Samples</dt>
+        <dd>
+          {count(run.done)}
+          <small>
+            of {count(run.total)}
+            {run.failed ? `, ${count(run.failed)} failed` : ''}
+          </small>
+        </dd>
+      </div>
+      <div>
+        <dt>Latency p50</dt>
+        <dd>
+          {milliseconds(headline?.latency_p50_ms)}
+          <small>p99 {milliseconds(headline?.latency_p99_ms)}</small>
+        </dd>
+      </div>
+      <div>
+        <dt>Output</dt>
+        <dd>
+          {perSecond(headline?.output_tokens_per_s, 'tokens')}
+          <small>{note ?? perSecond(headline?.samples_per_s, 'samples')}</small>
+        </dd>
+      </div>
+      <div>
+        <dt>Peak memory</dt>
+        <dd>
+          {bytes(headline?.peak_memory_bytes)}
+          <small>{headline?.peak_memory_of ? words(headline.peak_memory_of) : ''}</small>
+        </dd>
+      </div>
+      <div>
+        <dt>Cost</dt>
+        <dd>
+          {money(headline?.cost_total, headline?.cost_currency)}
+          <small>{headline?.cost_unknown ? words(headline.cost_unknown) : ''}</small>
+        </dd>
+      </div>
+    </dl>
+  );
+}

@@ -1,0 +1,133 @@
+/** One run: its head with what can be done to it, and a tab for each kind of result. */
+import { Button, Tabs } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useSteering } from '../../api/actions';
+import { useFollow } from '../../api/live';
+import { isOpen, type RunDetail, runQuery } from '../../api/queries';
+import { Ago } from '../../ui/Ago';
+import { seconds, shortId } from '../../ui/format';
+import { Loaded } from '../../ui/Loaded';
+import { RunProgress } from '../../ui/RunProgress';
+import { StateBadge } from '../../ui/StateBadge';
+import { useTitle } from '../../ui/useTitle';
+import { Configuration } from './Configuration';
+import { Overview } from './Overview';
+import { Performance } from './Performance';
+import { Provenance } from './Provenance';
+import { run as route, TABS, type Tab } from './route';
+import { Samples } from './Samples';
+
+const LABELS: Record<Tab, string> = {
+  overview: 'Overview',
+  samples: 'Samples',
+  performance: 'Performance',
+  configuration: 'Configuration',
+  provenance: 'Provenance',
+};
+
+export function RunPage() {
+  const { id } = route.useParams();
+  const query = useQuery(runQuery(id));
+  useFollow([id]);
+  useTitle(query.data?.name ?? 'Run');
+  return (
+    <div className="page">
+      <Loaded query={query} what="the run">
+        {(run) => (
+          <>
+            <Head run={run} />
+            <Content run={run} />
+          </>
+        )}
+      </Loaded>
+    </div>
+  );
+}
+
+function Head({ run }: { run: RunDetail }) {
+  const steering = useSteering();
+  const steer = (kind: 'cancel' | 'pause' | 'resume' | 'rerun') => steering.mutate({ steering: kind, ids: [run.id] });
+  const spent = run.started_at
+    ? (Date.parse(run.finished_at ?? new Date().toISOString()) - Date.parse(run.started_at)) / 1000
+    : null;
+  return (
+    <>
+      <div className="page-head">
+        <h1>
+          <bdi>{run.name}</bdi>
+        </h1>
+        <StateBadge state={run.state} isPaused={run.is_paused} isCancelling={run.is_cancelling} />
+        <div className="right">
+          {isOpen(run) ? (
+            <>
+              <Button size="xs" variant="default" onClick={() => steer(run.is_paused ? 'resume' : 'pause')}>
+                {run.is_paused ? 'Resume' : 'Pause'}
+              </Button>
+              <Button
+                size="xs"
+                variant="outline"
+                color="red"
+                disabled={run.is_cancelling}
+                onClick={() => steer('cancel')}
+              >
+                Cancel
+              </Button>
+            </>
+          ) : (
+            <Button size="xs" variant="default" onClick={() => steer('rerun')}>
+              Rerun
+            </Button>
+          )}
+          {run.headline ? (
+            <Button size="xs" component="a" href={`/reports/${run.id}`} target="_blank" rel="noopener">
+              Report
+            </Button>
+          ) : null}
+        </div>
+      </div>
+      <p className="sub">
+        <bdi>{run.target}</bdi> · <bdi>{run.task}</bdi> · {run.scenario} · created <Ago at={run.created_at} /> by{' '}
+        {run.created_by}
+        {spent === null ? '' : ` · ${seconds(spent)}`} · <code title={run.id}>{shortId(run.id)}</code>
+      </p>
+      {run.reason ? <p className="reason">{run.reason}</p> : null}
+      <RunProgress run={run} progress={run.progress} />
+    </>
+  );
+}
+
+function Content({ run }: { run: RunDetail }) {
+  const { tab = 'overview' } = route.useSearch();
+  const navigate = useNavigate({ from: '/runs/$id' });
+  const choose = (value: string | null) => {
+    const chosen = TABS.find((known) => known === value);
+    void navigate({ search: chosen && chosen !== 'overview' ? { tab: chosen } : {} });
+  };
+  return (
+    <Tabs value={tab} onChange={choose} keepMounted={false}>
+      <Tabs.List>
+        {TABS.map((name) => (
+          <Tabs.Tab key={name} value={name}>
+            {LABELS[name]}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      <Tabs.Panel value="overview" pt="md">
+        <Overview run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="samples" pt="md">
+        <Samples run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="performance" pt="md">
+        <Performance run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="configuration" pt="md">
+        <Configuration run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="provenance" pt="md">
+        <Provenance run={run} />
+      </Tabs.Panel>
+    </Tabs>
+  );
+}

@@ -1,0 +1,23 @@
+/** The routes: a page is a folder of pages/ with a route.ts, and one line here. */
+import { createRouter } from '@tanstack/react-router';
+import { Fault, root } from './app/root';
+import { home } from './pages/home/route';
+import { run } from './pages/run/route';
+import { runs } from './pages/runs/route';
+import { Loading } from './ui/Notes';
+
+const routes = root.addChildren([home, runs, run]);
+
+export const router = createRouter({
+  routeTree: routes,
+  defaultPreload: 'intent',
+  defaultErrorComponent: Fault,
+  defaultPendingComponent: () => <Loading what="the page" />,
+  scrollRestoration: true,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

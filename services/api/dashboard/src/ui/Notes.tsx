@@ -1,0 +1,57 @@
+/** The states of a page without its content: nothing there, still loading, an error with its cure. */
+import { Button, Loader } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { ApiError } from '../api/client';
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="note">
+      <h2>{title}</h2>
+      {children ? <div className="note-text">{children}</div> : null}
+    </div>
+  );
+}
+
+export function Loading({ what }: { what: string }) {
+  return (
+    <div className="note" role="status">
+      <Loader size="sm" aria-hidden="true" />
+      <p className="note-text">Loading {what} …</p>
+    </div>
+  );
+}
+
+/** Text in which parts between backticks are shown as code, as the API's cures are written. */
+export function WithCode({ text }: { text: string }) {
+  const parts = text.split('`').map((part, index) => ({ part, key: `${index}-${part}`, isCode: index % 2 === 1 }));
+  return <>{parts.map(({ part, key, isCode }) => (isCode ? <code key={key}>{part}</code> : part))}</>;
+}
+
+export function Problem({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
+  const message = error instanceof Error ? error.message : String(error);
+  const cure = error instanceof ApiError ? error.cure : '';
+  return (
+    <div className="note problem" role="alert">
+      <h2>{message}</h2>
+      {cure ? (
+        <p className="note-text">
+          <WithCode text={cure} />
+        </p>
+      ) : null}
+      {retry ? (
+        <Button size="xs" variant="default" onClick={retry}>
+          Try again
+        </Button>
+      ) : null}
+    </div>
+  );
+}
+
+/** A line above content that is shown although its newest version could not be read. */
+export function Stale({ error, since }: { error: unknown; since: number }) {
+  return (
+    <p className="stale" role="status">
+      Shown as of {new Date(since).toLocaleTimeString()}: {error instanceof Error ? error.message : String(error)}
+    </p>
+  );
+}

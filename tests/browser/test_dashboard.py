@@ -1,0 +1,137 @@
+"""The dashboard in a real Chromium, in front of a real stack: signing in, every page in both themes and two widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.processes import PATIENCE_S
+from tests.support.stack import Stack
+from vlmhyperbench.cli.stack import page_link
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "services/api/dashboard/node_modules/axe-core/axe.min.js"
+PAGES = (
+    "/",
+    "/runs",
+    "/runs?state=FAILED",
+    "/runs/{run}",
+    "/runs/{run}?tab=samples",
+    "/runs/{run}?tab=performance",
+    "/runs/{run}?tab=configuration",
+    "/runs/{run}?tab=provenance",
+    "/no/such/page",
+)
+"""Addresses that are checked; `{run}` is a finished run."""
+AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A stack with a finished run, and the stored session of a browser that has signed in."""
+
+    stack: Stack
+    url: str
+    run: str
+    session: Path
+
+    def link(self) -> str:
+        """Return a link that signs in."""
+        link = page_link(self.stack.home)
+        assert link is not None
+        return link
+
+
+@pytest.fixture(scope="module")
+def dashboard(browser: Browser, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Dashboard:
+    run = stack.client.runs.create("simulated-instant", name="first <b>run</b> שלום 😀")
+    stack.wait(run.id)
+    url = str(stack.home.api_url())
+    session = tmp_path_factory.mktemp("session") / "state.json"
+    found = Dashboard(stack, url, str(run.id), session)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(found.link())
+    expect(page.get_by_role("heading", name="Devices")).to_be_visible(timeout=PATIENCE_S * 1000)
+    context.storage_state(path=session)
+    context.close()
+    return found
+
+
+@pytest.fixture
+def faults() -> Iterator[list[str]]:
+    """What went wrong in a page although nobody saw it: messages of the console, requests to elsewhere."""
+    faults: list[str] = []
+    yield faults
+    assert not faults
+
+
+def _watch(page: Page, url: str, faults: list[str]) -> Page:
+    page.on("console", lambda message: faults.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: _is_own(request.url, url) or faults.append(f"request to {request.url}"))
+    page.set_default_timeout(PATIENCE_S * 1000)
+    return page
+
+
+def _is_own(address: str, url: str) -> bool:
+    return address.startswith(("data:", "blob:")) or urlsplit(address).netloc == urlsplit(url).netloc
+
+
+def test_a_link_signs_in_once_and_leaves_no_token_in_the_address(
+    browser: Browser, dashboard: Dashboard, faults: list[str]
+) -> None:
+    context = browser.new_context()
+    page = _watch(context.new_page(), dashboard.url, faults)
+    page.goto(dashboard.link())
+    expect(page.get_by_role("heading", name="Finished")).to_be_visible()
+    assert page.url == f"{dashboard.url}/"
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].name.includes('ticket')") is False
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    expect(page.get_by_role("link").filter(has_text="first <b>run</b> שלום")).to_have_count(1)
+    context.close()
+
+
+def test_a_browser_without_a_session_is_told_how_to_get_one(browser: Browser, dashboard: Dashboard) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{dashboard.url}/runs")
+    expect(page.get_by_role("alert")).to_contain_text("vlmhyperbench open", timeout=PATIENCE_S * 1000)
+    assert "first" not in page.content()
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_page_passes_axe_fits_its_window_and_asks_nobody_else(
+    browser: Browser, dashboard: Dashboard, width: int, theme: str, faults: list[str]
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=theme,
+        storage_state=dashboard.session,
+        reduced_motion="reduce",
+    )
+    page = _watch(context.new_page(), dashboard.url, faults)
+    script = AXE.read_text(encoding="utf-8")
+    for address in PAGES:
+        page.goto(dashboard.url + address.format(run=dashboard.run))
+        page.wait_for_load_state("networkidle")
+        expect(page.get_by_role("status").filter(has_text="Loading")).to_have_count(0)
+        overflow = page.evaluate("document.documentElement.scrollWidth") - width
+        assert overflow <= 0, f"{address} is {overflow} pixels wider than the window"
+        page.evaluate(script)
+        found = page.evaluate(
+            "rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map("
+            "violation => [violation.id, violation.nodes.map(node => node.html).slice(0, 3)]))",
+            AXE_RULES,
+        )
+        assert not found, f"{address}: {found}"
+    context.close()
