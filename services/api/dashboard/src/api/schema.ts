@@ -104,6 +104,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/comparisons": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare Runs
+         * @description Compare runs with a baseline: paired differences, flips, speeds, and in what the runs differ.
+         */
+        get: operations["compare_runs_api_v1_comparisons_get"];
+        put?: never;
+        /**
+         * Compare Runs By Gate
+         * @description Compare runs with a baseline, and check each by the policy of a gate; nothing is stored.
+         */
+        post: operations["compare_runs_by_gate_api_v1_comparisons_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/evaluations/{evaluation_id}": {
         parameters: {
             query?: never;
@@ -303,9 +327,49 @@ export interface paths {
         put?: never;
         /**
          * Revoke Join Token
-         * @description Revoke a token: no worker joins with it any more. Workers that have joined keep their settings.
+         * @description Revoke a token: no worker joins with it any more, and the accounts of those that have joined by it end.
          */
         post: operations["revoke_join_token_api_v1_join_tokens__prefix__revoke_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leaderboard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Leaderboard
+         * @description Rank the targets of a task by the newest run of each, with the interval of every rank.
+         */
+        get: operations["get_leaderboard_api_v1_leaderboard_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/points": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Run Points
+         * @description Return the values of up to eight columns for the newest runs that pass the filters, for plots over all runs.
+         */
+        get: operations["list_run_points_api_v1_points_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -542,6 +606,46 @@ export interface paths {
         patch: operations["change_labels_api_v1_runs__run_id__labels_patch"];
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Logs
+         * @description List the logs of a run: those of its engines, one for each claim that stored one.
+         */
+        get: operations["list_logs_api_v1_runs__run_id__logs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/logs/{artifact_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Log
+         * @description Read lines of a log: its last ones, those after a line, or those that contain a text.
+         */
+        get: operations["read_log_api_v1_runs__run_id__logs__artifact_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/manifest": {
         parameters: {
             query?: never;
@@ -627,6 +731,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Resources
+         * @description Return memory, utilisation and power over time, on one clock with phases and claims.
+         *
+         *     Series are those that claims have stored; a claim stores its own when it ends, and until then the live feed has the
+         *     newest sample.
+         */
+        get: operations["get_resources_api_v1_runs__run_id__resources_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/resume": {
         parameters: {
             query?: never;
@@ -641,6 +768,71 @@ export interface paths {
          * @description Resume a paused run.
          */
         post: operations["resume_run_api_v1_runs__run_id__resume_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/sample-groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Sample Groups
+         * @description Count the samples of a run by outcome, and by the values of each group column.
+         */
+        get: operations["list_sample_groups_api_v1_runs__run_id__sample_groups_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/samples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Samples
+         * @description List the counted requests of a run in small rows.
+         *
+         *     `where=outcome=model_failure`, `where=is_wrong=true`, `where=group.doc_class=receipt`, `where=latency_ms>500`,
+         *     `q=words`; with `against=RUN` also `where=flip=broke,mended`. `columns` of the response lists the columns.
+         */
+        get: operations["list_samples_api_v1_runs__run_id__samples_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/samples/{sample_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sample
+         * @description Return one request: prompt as sent, answer as parsed, every metric with its trace, timing, and its neighbours.
+         *
+         *     Neighbours are those in the list with the same `where`, `q`, `order` and `against`.
+         */
+        get: operations["get_sample_api_v1_runs__run_id__samples__sample_id__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1090,6 +1282,83 @@ export interface components {
             tags: {
                 [key: string]: number;
             };
+        };
+        /**
+         * ComparedRun
+         * @description One run against the baseline.
+         */
+        ComparedRun: {
+            /** Are Speeds Compared */
+            are_speeds_compared: boolean;
+            /** Checks */
+            checks: components["schemas"]["GateCheck"][];
+            /** Configuration */
+            configuration: components["schemas"]["ConfigurationDifference"][];
+            /** Costs */
+            costs: components["schemas"]["SpeedDelta"][];
+            /** Evaluation */
+            evaluation: {
+                [key: string]: components["schemas"]["ConfigurationDifference"][];
+            };
+            flips: components["schemas"]["FlipCounts"] | null;
+            /** Is Gate Met */
+            is_gate_met: boolean | null;
+            /** Is Paired */
+            is_paired: boolean;
+            /** Is Same Samples */
+            is_same_samples: boolean;
+            /** Metrics */
+            metrics: components["schemas"]["MetricDelta"][];
+            run: components["schemas"]["ComparedSide"];
+            /** Same Texts */
+            same_texts: number;
+            /** Speeds */
+            speeds: components["schemas"]["SpeedDelta"][];
+            /** Text Pairs */
+            text_pairs: number;
+            /** Verdict */
+            verdict: string;
+            /** Warnings */
+            warnings: string[];
+        };
+        /**
+         * ComparedSide
+         * @description A run of a comparison.
+         */
+        ComparedSide: {
+            /** Dataset */
+            dataset: string;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Name */
+            name: string;
+            state: components["schemas"]["RunState"];
+            /** Target */
+            target: string;
+            /** Task */
+            task: string;
+        };
+        /**
+         * CompareRequest
+         * @description Which runs are compared with the first one, and the gate that they have to meet.
+         */
+        CompareRequest: {
+            gate?: components["schemas"]["GatePolicy"] | null;
+            /** Runs */
+            runs: string[];
+        };
+        /**
+         * ConfigurationDifference
+         * @description A value in which two specs or two evaluation identities differ.
+         */
+        ConfigurationDifference: {
+            baseline: components["schemas"]["JsonValue"];
+            other: components["schemas"]["JsonValue"];
+            /** Path */
+            path: string;
         };
         /**
          * ConfiguredValue
@@ -1635,6 +1904,55 @@ export interface components {
          */
         FactStatus: "ok" | "error" | "quarantined";
         /**
+         * FlipCounts
+         * @description Answers by whether they are right in each run, by the primary metric.
+         */
+        FlipCounts: {
+            /** Both Right */
+            both_right: number;
+            /** Both Wrong */
+            both_wrong: number;
+            /** Broke */
+            broke: number;
+            /** Mended */
+            mended: number;
+        };
+        /**
+         * GateCheck
+         * @description Result of one rule of a gate.
+         */
+        GateCheck: {
+            /** Message */
+            message: string;
+            /** Rule */
+            rule: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "passed" | "failed" | "inconclusive";
+        };
+        /**
+         * GatePolicy
+         * @description Rules, all of which must be met.
+         */
+        GatePolicy: {
+            /**
+             * Inconclusive
+             * @default fail
+             * @enum {string}
+             */
+            inconclusive?: "fail" | "pass";
+            /** Rules */
+            rules: (components["schemas"]["MetricRule"] | components["schemas"]["SpeedRule"] | components["schemas"]["ShareRule"] | components["schemas"]["SameRule"] | components["schemas"]["ParityRule"])[];
+            /**
+             * Version
+             * @default 1
+             * @constant
+             */
+            version?: 1;
+        };
+        /**
          * GitPackage
          * @description A commit of a git repository.
          */
@@ -1900,6 +2218,8 @@ export interface components {
          * @description A join token, without its secret.
          */
         JoinToken: {
+            /** Account */
+            account?: string | null;
             /**
              * Created At
              * Format: date-time
@@ -1950,6 +2270,8 @@ export interface components {
          * @description A new token; it is shown only now.
          */
         JoinTokenCreated: {
+            /** Account */
+            account?: string | null;
             /**
              * Created At
              * Format: date-time
@@ -2010,6 +2332,64 @@ export interface components {
             run_id: string;
             /** Tags */
             tags: string[];
+        };
+        /**
+         * Leaderboard
+         * @description The targets of a task, the best first.
+         */
+        Leaderboard: {
+            /**
+             * Direction
+             * @enum {string}
+             */
+            direction: "higher" | "lower";
+            /** Entries */
+            entries: components["schemas"]["LeaderboardEntry"][];
+            /** Metric */
+            metric: string;
+            /** Metrics */
+            metrics: string[];
+            /** Note */
+            note: string;
+            /** Ranked On */
+            ranked_on: number | null;
+            /** Task */
+            task: string;
+        };
+        /**
+         * LeaderboardEntry
+         * @description A target on a leaderboard, by its newest run of the task.
+         */
+        LeaderboardEntry: {
+            /** Dataset */
+            dataset: string;
+            /** High */
+            high: number | null;
+            /** Latency P50 Ms */
+            latency_p50_ms: number | null;
+            /** Low */
+            low: number | null;
+            /** N */
+            n: number | null;
+            /** Name */
+            name: string;
+            /** Peak Memory Bytes */
+            peak_memory_bytes: number | null;
+            /** Rank */
+            rank: number;
+            /** Rank High */
+            rank_high: number | null;
+            /** Rank Low */
+            rank_low: number | null;
+            /**
+             * Run Id
+             * Format: uuid
+             */
+            run_id: string;
+            /** Target */
+            target: string;
+            /** Value */
+            value: number;
         };
         /**
          * Limits
@@ -2098,6 +2478,64 @@ export interface components {
             sha256: string;
         };
         /**
+         * LogFile
+         * @description A log that a claim stored; its content is also an artifact, of which a range can be downloaded.
+         */
+        LogFile: {
+            /**
+             * Claim Id
+             * Format: uuid
+             */
+            claim_id: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Host */
+            host: string;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /**
+             * Of
+             * @constant
+             */
+            of: "engine";
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * LogLine
+         * @description A line of a log, cut to 4,000 characters.
+         */
+        LogLine: {
+            /** No */
+            no: number;
+            /** Text */
+            text: string;
+        };
+        /**
+         * LogLines
+         * @description Lines of a log.
+         */
+        LogLines: {
+            /** Lines */
+            lines: components["schemas"]["LogLine"][];
+            /** Matching */
+            matching: number | null;
+            /** Next */
+            next: number | null;
+            /** Total */
+            total: number;
+        };
+        /**
          * Matrix
          * @description A matrix: every combination of its values is a run.
          */
@@ -2158,6 +2596,70 @@ export interface components {
             value: number | null;
         };
         /**
+         * MetricDelta
+         * @description The paired difference of one metric: the other run's value minus the baseline's, on the answers of both.
+         */
+        MetricDelta: {
+            /** Baseline */
+            baseline: number | null;
+            /** Detectable */
+            detectable: number | null;
+            /** Difference */
+            difference: number | null;
+            /** Direction */
+            direction: ("higher" | "lower") | null;
+            /** Disagreement Reason */
+            disagreement_reason: string | null;
+            /** High */
+            high: number | null;
+            /** Label */
+            label: string;
+            /** Losses */
+            losses: number | null;
+            /** Lost */
+            lost: number;
+            /** Low */
+            low: number | null;
+            /** Metric */
+            metric: string;
+            /** Other */
+            other: number | null;
+            /** P Adjusted */
+            p_adjusted: number | null;
+            /** P Value */
+            p_value: number | null;
+            /** Pairs */
+            pairs: number;
+            /** Scale */
+            scale: number;
+            /** Test */
+            test: string;
+            /** Ties */
+            ties: number;
+            /** Units */
+            units: number;
+            /** Verdict */
+            verdict: string;
+            /** Wins */
+            wins: number | null;
+        };
+        /**
+         * MetricRule
+         * @description Limits of a metric's value, and of its drop from the baseline.
+         */
+        MetricRule: {
+            /** Max Drop */
+            max_drop?: number | null;
+            /** Max Value */
+            max_value?: number | null;
+            /** Metric */
+            metric: string;
+            /** Min Value */
+            min_value?: number | null;
+            /** Runs */
+            runs?: string[] | null;
+        };
+        /**
          * MetricScore
          * @description Score of one metric over a run's answers.
          */
@@ -2214,6 +2716,44 @@ export interface components {
             profile: string;
             /** Version */
             version: string;
+        };
+        /**
+         * MetricTrace
+         * @description How one metric came to its value.
+         */
+        MetricTrace: {
+            /** Direction */
+            direction: ("higher" | "lower") | null;
+            /** Evaluation Id */
+            evaluation_id: string | null;
+            /** Extractor */
+            extractor: string;
+            /** Formula */
+            formula: string | null;
+            /** High */
+            high: number | null;
+            /** Is Invalid */
+            is_invalid: boolean;
+            /** Label */
+            label: string;
+            /** Low */
+            low: number | null;
+            /** Metric */
+            metric: string;
+            /** Normaliser */
+            normaliser: string | null;
+            /** Outcome */
+            outcome: string;
+            /** Profile */
+            profile: string;
+            /** Reason */
+            reason: string | null;
+            /** Statistics */
+            statistics: {
+                [key: string]: number;
+            };
+            /** Value */
+            value: number | null;
         };
         /**
          * ModelChoice
@@ -2364,6 +2904,36 @@ export interface components {
             next?: string | null;
         };
         /**
+         * ParityRule
+         * @description Smallest share of the baseline's answers to which the run gives the same text.
+         *
+         *     It is a bound on the questions that were asked, not an inference from them. An answer without a pair is not
+         *     the same.
+         */
+        ParityRule: {
+            /** Min */
+            min: number;
+            /**
+             * Parity
+             * @constant
+             */
+            parity: "same_text";
+            /** Runs */
+            runs?: string[] | null;
+        };
+        /**
+         * ParsedAnswer
+         * @description What an extractor read from the answer: the text that the metrics compare with the references.
+         */
+        ParsedAnswer: {
+            /** Extractor */
+            extractor: string;
+            /** Reason */
+            reason?: string | null;
+            /** Text */
+            text: string | null;
+        };
+        /**
          * Performance
          * @description Speeds over the requests that the run itself sent; None where not measured.
          */
@@ -2434,12 +3004,16 @@ export interface components {
         Plan: {
             /** Is Declared */
             is_declared: boolean;
+            /** Longest S */
+            longest_s: number | null;
             /** Makespan S */
             makespan_s: number | null;
             /** Placements */
             placements: components["schemas"]["PlannedPlacement"][];
             /** Refused */
             refused: components["schemas"]["PlannedRefusal"][];
+            /** Shortest S */
+            shortest_s: number | null;
             /** Unknown */
             unknown: string[];
             /** Waiting */
@@ -2873,6 +3447,26 @@ export interface components {
             rule: string;
         };
         /**
+         * RequestTiming
+         * @description When what happened to the request, in milliseconds since it was scheduled; None where it was not measured.
+         */
+        RequestTiming: {
+            /** Event Tokens */
+            event_tokens: number[];
+            /** Events Ms */
+            events_ms: number[];
+            /** Latency Ms */
+            latency_ms: number | null;
+            /** Queue Ms */
+            queue_ms: number | null;
+            /** Stream End Ms */
+            stream_end_ms: number | null;
+            /** Tpot Ms */
+            tpot_ms: number | null;
+            /** Ttft Ms */
+            ttft_ms: number | null;
+        };
+        /**
          * Resources
          * @description Current resource use of the engine and its machine: the worker's last sample; None where not measured.
          */
@@ -2889,6 +3483,33 @@ export interface components {
             memory_used_bytes: number;
             /** Power Accelerator W */
             power_accelerator_w?: number | null;
+        };
+        /**
+         * ResourceSeries
+         * @description Use of the devices of one claim's machine over time.
+         */
+        ResourceSeries: {
+            /** At Ms */
+            at_ms: number[];
+            /**
+             * Claim Id
+             * Format: uuid
+             */
+            claim_id: string;
+            /** Host */
+            host: string;
+            /** Job */
+            job: string;
+            /** Max */
+            max: {
+                [key: string]: (number | null)[];
+            };
+            /** Mean */
+            mean: {
+                [key: string]: (number | null)[];
+            };
+            /** Samples */
+            samples: number;
         };
         /**
          * Result
@@ -3326,6 +3947,38 @@ export interface components {
             workers: components["schemas"]["UsedPackages"][];
         };
         /**
+         * RunPoint
+         * @description A run with its values in the columns that were asked for.
+         */
+        RunPoint: {
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Name */
+            name: string;
+            state: components["schemas"]["RunState"];
+            /** Target */
+            target: string;
+            /** Task */
+            task: string;
+            /** Values */
+            values: (number | null)[];
+        };
+        /**
+         * RunPoints
+         * @description Values of columns over all runs that pass the filters.
+         */
+        RunPoints: {
+            /** Columns */
+            columns: string[];
+            /** Is Cut */
+            is_cut: boolean;
+            /** Points */
+            points: components["schemas"]["RunPoint"][];
+        };
+        /**
          * RunRerun
          * @description Request to repeat a run in a new run, unchanged or with the spec `run`; unchanged rows are reused.
          */
@@ -3373,6 +4026,18 @@ export interface components {
              * @default 0
              */
             priority?: number;
+        };
+        /**
+         * RunResources
+         * @description Resources of a run on one clock with its phases and claims.
+         */
+        RunResources: {
+            /** Missing */
+            missing?: string[];
+            /** Series */
+            series: components["schemas"]["ResourceSeries"][];
+            /** Spans */
+            spans: components["schemas"]["Span"][];
         };
         /**
          * RunRow
@@ -3443,6 +4108,15 @@ export interface components {
             ttft_p50_ms: number | null;
             /** Validity */
             validity: string | null;
+        };
+        /**
+         * RunsComparison
+         * @description Runs compared with a baseline.
+         */
+        RunsComparison: {
+            baseline: components["schemas"]["ComparedSide"];
+            /** Others */
+            others: components["schemas"]["ComparedRun"][];
         };
         /**
          * RunSpec
@@ -3575,6 +4249,152 @@ export interface components {
          */
         RunState: "QUEUED" | "INDEXED" | "RUNNING" | "SUCCEEDED" | "PARTIAL" | "FAILED" | "CANCELLED";
         /**
+         * SameRule
+         * @description Parts of the spec that must be equal to the baseline's.
+         */
+        SameRule: {
+            /** Runs */
+            runs?: string[] | null;
+            /** Same */
+            same: ("target" | "task" | "dataset" | "prompt" | "metrics" | "extractors" | "decoding" | "scenario" | "response_format")[];
+        };
+        /**
+         * SampleDetail
+         * @description One request of a run with everything that was recorded about it.
+         */
+        SampleDetail: {
+            /**
+             * Claim Id
+             * Format: uuid
+             */
+            claim_id: string;
+            /** Flip */
+            flip?: ("broke" | "mended" | "both_right" | "both_wrong") | null;
+            /** Http Status */
+            http_status: number | null;
+            /** Id */
+            id: string;
+            /**
+             * Measured By
+             * Format: uuid
+             */
+            measured_by: string;
+            /** Metadata */
+            metadata: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            neighbours: components["schemas"]["SampleNeighbours"];
+            /** Parsed */
+            parsed: components["schemas"]["ParsedAnswer"][];
+            result: components["schemas"]["Result"];
+            /** Sent Images */
+            sent_images: string[];
+            /** System Prompt */
+            system_prompt: string | null;
+            timing: components["schemas"]["RequestTiming"];
+            /** Traces */
+            traces: components["schemas"]["MetricTrace"][];
+            /** Tries */
+            tries: number;
+            /** User Prompt */
+            user_prompt: string | null;
+        };
+        /**
+         * SampleFacet
+         * @description A group column with how many samples have each of its values.
+         */
+        SampleFacet: {
+            /** Column */
+            column: string;
+            /**
+             * Is Cut
+             * @default false
+             */
+            is_cut?: boolean;
+            /** Values */
+            values: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * SampleNeighbours
+         * @description Addresses of samples near this one, in the order of the run and under the same filters.
+         */
+        SampleNeighbours: {
+            /** Next */
+            next?: string | null;
+            /** Next Error */
+            next_error?: string | null;
+            /** Next Flip */
+            next_flip?: string | null;
+            /** Next Wrong */
+            next_wrong?: string | null;
+            /** Previous */
+            previous?: string | null;
+        };
+        /**
+         * SamplePage
+         * @description A page of a run's samples.
+         */
+        SamplePage: {
+            /** Columns */
+            columns: string[];
+            /** Items */
+            items: components["schemas"]["SampleRow"][];
+            /** Matching */
+            matching: number | null;
+            /** Next */
+            next?: string | null;
+            /** Total */
+            total: number | null;
+        };
+        /**
+         * SampleRow
+         * @description A request of a run as lists show it; its texts are cut to `PREVIEW_CHARACTERS`.
+         */
+        SampleRow: {
+            /** Completion Tokens */
+            completion_tokens: number | null;
+            /** Error Code */
+            error_code: string | null;
+            /** Flip */
+            flip: ("broke" | "mended" | "both_right" | "both_wrong") | null;
+            /** Group */
+            group: {
+                [key: string]: string | null;
+            };
+            /** Id */
+            id: string;
+            /** Image */
+            image: string | null;
+            /** Images */
+            images: number;
+            /** Is Wrong */
+            is_wrong: boolean | null;
+            /** Key */
+            key: string | null;
+            /** Latency Ms */
+            latency_ms: number | null;
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "answered" | "model_failure" | "infrastructure_failure";
+            /** Question */
+            question: string | null;
+            /** Repeat */
+            repeat: number;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "ok" | "error" | "quarantined";
+            /** Text */
+            text: string | null;
+            /** Value */
+            value: number | null;
+        };
+        /**
          * ScenarioChoice
          * @description A registered scenario with some values overridden; or, with `kind`, a new scenario.
          */
@@ -3666,6 +4486,23 @@ export interface components {
             warmup_requests?: number;
         };
         /**
+         * ShareRule
+         * @description Largest share of the requests that may be lost.
+         */
+        ShareRule: {
+            /** Max */
+            max: number;
+            /** Metric */
+            metric?: string | null;
+            /** Runs */
+            runs?: string[] | null;
+            /**
+             * Share
+             * @enum {string}
+             */
+            share: "model_failures" | "infrastructure_failures" | "missing" | "truncated" | "unscored" | "invalid";
+        };
+        /**
          * Slo
          * @description Limits in milliseconds by name of the statistic, such as `ttft_p99`; the default percentile is the 99th.
          */
@@ -3686,6 +4523,43 @@ export interface components {
             sha256: string;
         };
         /**
+         * Span
+         * @description What a run did from one instant to another; times are milliseconds since 1970.
+         */
+        Span: {
+            /** End Ms */
+            end_ms: number | null;
+            /** Host */
+            host?: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "claim" | "phase";
+            /** Name */
+            name: string;
+            /** Start Ms */
+            start_ms: number;
+            /** State */
+            state?: string | null;
+        };
+        /**
+         * SpeedDelta
+         * @description One speed or cost of both runs.
+         */
+        SpeedDelta: {
+            /** Baseline */
+            baseline: number | null;
+            /** Change */
+            change: number | null;
+            /** Name */
+            name: string;
+            /** Other */
+            other: number | null;
+        };
+        /**
          * SpeedGate
          * @description A condition that must hold for the run's speeds to count as measurements.
          */
@@ -3700,6 +4574,23 @@ export interface components {
             ok: boolean;
             /** Value */
             value: number | null;
+        };
+        /**
+         * SpeedRule
+         * @description Limits of a speed's change, as a share of the baseline's; a speed is measured once, so this is no test.
+         */
+        SpeedRule: {
+            /** Max Decrease */
+            max_decrease?: number | null;
+            /** Max Increase */
+            max_increase?: number | null;
+            /** Runs */
+            runs?: string[] | null;
+            /**
+             * Speed
+             * @enum {string}
+             */
+            speed: "latency_p50_ms" | "latency_p99_ms" | "ttft_p50_ms" | "output_tokens_per_s" | "samples_per_s" | "peak_memory_bytes" | "cost_per_answer" | "cost_per_million_tokens";
         };
         /**
          * Speeds
@@ -4181,6 +5072,71 @@ export interface operations {
             };
         };
     };
+    compare_runs_api_v1_comparisons_get: {
+        parameters: {
+            query: {
+                /** @description Ids of runs separated by commas, the baseline first. */
+                runs: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunsComparison"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    compare_runs_by_gate_api_v1_comparisons_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompareRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunsComparison"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_evaluation_api_v1_evaluations__evaluation_id__get: {
         parameters: {
             query?: never;
@@ -4541,6 +5497,78 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JoinToken"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_leaderboard_api_v1_leaderboard_get: {
+        parameters: {
+            query: {
+                /** @description By default the primary metric. */
+                metric?: string | null;
+                task: string;
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                where?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Leaderboard"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_run_points_api_v1_points_get: {
+        parameters: {
+            query: {
+                /** @description Names of numeric columns, separated by commas. */
+                columns: string;
+                limit?: number;
+                /** @description Words in the name, target, task, dataset, note or tags. */
+                q?: string | null;
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                where?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPoints"];
                 };
             };
             /** @description Validation Error */
@@ -4980,6 +6008,75 @@ export interface operations {
             };
         };
     };
+    list_logs_api_v1_runs__run_id__logs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogFile"][];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    read_log_api_v1_runs__run_id__logs__artifact_id__get: {
+        parameters: {
+            query?: {
+                /** @description Lines after this one; by default the last. */
+                after?: number | null;
+                limit?: number;
+                /** @description Only lines that contain this, in any case. */
+                q?: string | null;
+            };
+            header?: never;
+            path: {
+                artifact_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLines"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_manifest_api_v1_runs__run_id__manifest_get: {
         parameters: {
             query?: never;
@@ -5118,6 +6215,40 @@ export interface operations {
             };
         };
     };
+    get_resources_api_v1_runs__run_id__resources_get: {
+        parameters: {
+            query?: {
+                /** @description Bins over the time of each claim. */
+                points?: number;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunResources"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     resume_run_api_v1_runs__run_id__resume_post: {
         parameters: {
             query?: never;
@@ -5136,6 +6267,122 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_sample_groups_api_v1_runs__run_id__sample_groups_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SampleFacet"][];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_samples_api_v1_runs__run_id__samples_get: {
+        parameters: {
+            query?: {
+                /** @description The run whose answers are the baseline. */
+                against?: string | null;
+                /** @description `next` of the page before. */
+                cursor?: string | null;
+                /** @description Rows of a page. */
+                limit?: number;
+                /** @description A column; `-` before it for descending. */
+                order?: string | null;
+                /** @description Words in the name, target, task, dataset, note or tags. */
+                q?: string | null;
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                where?: string[] | null;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SamplePage"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_sample_api_v1_runs__run_id__samples__sample_id__get: {
+        parameters: {
+            query?: {
+                /** @description The run whose answers are the baseline. */
+                against?: string | null;
+                order?: string | null;
+                /** @description Words in the name, target, task, dataset, note or tags. */
+                q?: string | null;
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                where?: string[] | null;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+                /** @description `<phase>.<ordinal>` */
+                sample_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SampleDetail"];
                 };
             };
             /** @description Validation Error */
