@@ -108,6 +108,7 @@ async def test_measured_and_reused_rows_are_present_and_others_are_not(database:
             source_run_id=parent.run.id,
             source_phase=1,
             source_ordinal=2,
+            is_ok=True,
         )
         await reuse.add_to_shard(session, child.job_id, [position])
         assert await facts.present(session, child.run.id, 1, range(8)) == {0, 4, 5}

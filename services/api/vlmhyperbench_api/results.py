@@ -14,12 +14,12 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from vlmhyperbench.db import manifests, measures, runs
-from vlmhyperbench.db import results as rows
-from vlmhyperbench.db.results import ResultRow
+from vlmhyperbench.db.results import ResultRow, Wanted
 from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.errors import Damaged, NotFound
+from vlmhyperbench.facts.pages import read_page
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.base import Page
@@ -96,16 +96,10 @@ async def results_page(
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
     samples_path = await runtime.storage.open(manifest.storage_key, manifest.id) if manifest else None
     samples = await _samples(samples_path, groups)
-    async with runtime.database.transaction() as session:
-        page = await rows.page(
-            session,
-            run.id,
-            after=(after.phase, after.ordinal) if after else None,
-            limit=limit,
-            status=status,
-            outcome=outcome,
-            samples=samples,
-        )
+    position = (after.phase, after.ordinal) if after else (-1, -1)
+    rows = Wanted(after=position, limit=limit, status=status, outcome=outcome, samples=samples)
+    async with runtime.database.snapshot() as session:
+        page = await read_page(session, runtime.storage, run.id, rows)
         files = await measures.of_run(session, run.id) if page else []
     items = await _joined(runtime.storage, run.id, page, samples_path, files) if page else []
     last = page[-1] if len(page) == limit else None

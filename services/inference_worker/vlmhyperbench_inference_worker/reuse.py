@@ -13,11 +13,11 @@ from enum import StrEnum
 from uuid import UUID
 
 from vlmhyperbench.data import manifest
-from vlmhyperbench.db import reuse
 from vlmhyperbench.db.reuse import Candidates, ReusableView
 from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.facts.pages import read_candidates
 from vlmhyperbench.worker.claims import REUSE, ClaimedJob
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.work import Work
@@ -79,15 +79,15 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     if phase is None or not work.may_reuse:
         return work
     requests = [work.requests[ordinal] for ordinal in work.missing]
-    async with job.runtime.database.transaction() as session:
-        candidates = await reuse.candidates(
-            session,
-            parent_run_id=work.parent_run_id if work.has_parent else None,
-            project_id=job.job.project_id,
-            target_digest=work.spec.target_digest,
-            request_sha256=[request.request_sha256 for request in requests] if work.takes_cached else [],
-            kind=work.facts_phase,
-        )
+    candidates = await read_candidates(
+        job.runtime.database,
+        job.runtime.storage,
+        parent_run_id=work.parent_run_id if work.has_parent else None,
+        project_id=job.job.project_id,
+        target_digest=work.spec.target_digest,
+        request_sha256=[request.request_sha256 for request in requests] if work.takes_cached else [],
+        kind=work.facts_phase,
+    )
     known = _known(candidates, await _parent_keys(job, candidates), work.spec, engine)
     decisions = [decide(known, request, key=work.samples[request.sample].key) for request in requests]
     rows = [
@@ -98,6 +98,7 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
             source_run_id=decision.source.source_run_id,
             source_phase=decision.source.source_phase,
             source_ordinal=decision.source.source_ordinal,
+            is_ok=decision.source.status is FactStatus.OK,
         )
         for decision in decisions
         if decision.source is not None

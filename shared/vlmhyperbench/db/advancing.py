@@ -209,14 +209,11 @@ _REUSES_ERRORS = """
 SELECT EXISTS (
     SELECT FROM reused_phase reused
     JOIN phase own ON own.run_id = reused.run_id AND own.no = reused.phase AND own.counts
-    JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
-    WHERE reused.run_id = :run AND fact.status <> 'ok'
+    WHERE reused.run_id = :run AND reused.failed > 0
 ) OR EXISTS (
     SELECT FROM reused_fact reused
     JOIN phase own ON own.run_id = reused.run_id AND own.no = reused.phase AND own.counts
-    JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
-             AND fact.ordinal = reused.source_ordinal
-    WHERE reused.run_id = :run AND fact.status <> 'ok'
+    WHERE reused.run_id = :run AND NOT reused.is_ok
 )
 """
 

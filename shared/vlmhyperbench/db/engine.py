@@ -95,6 +95,17 @@ class Database:
                 raise
             raise _unavailable(error) from error
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncSession]:
+        """Open a transaction that only reads, and in which all statements see the database as of the first of them.
+
+        Raises:
+            Unavailable: as in `transaction`.
+        """
+        async with self.transaction() as session:
+            await session.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            yield session
+
     async def check(self) -> None:
         """Check that Postgres answers and has the tables.
 

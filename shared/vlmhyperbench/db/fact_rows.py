@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -16,7 +17,7 @@ _FACT = table_of(FactRow)
 _KINDS = {int: "i4", float: "f8"}
 
 
-def _kind_of(column: Column[Any]) -> str:
+def kind_of(column: Column[Any]) -> str:
     """Return a column's type in the notation of `facts.schema`."""
     kind = "i8" if isinstance(column.type, BigInteger) else _KINDS.get(column.type.python_type, "str")
     return f"{kind}?" if column.nullable else kind
@@ -28,7 +29,7 @@ FACT_COLUMNS: dict[str, str] = {
     "phase_kind": "str",
     "is_reused": "bool",
     "source_phase": "i4",  # the phase in the run that measured the row; that run is `run_id`
-    **{column.name: _kind_of(column) for column in _FACT.columns if column.name not in {"phase", "ordinal", "error"}},
+    **{column.name: kind_of(column) for column in _FACT.columns if column.name not in {"phase", "ordinal", "error"}},
 }
 """Columns of a row and their types, in the notation of `facts.schema`; all of a fact but its error message."""
 
@@ -37,6 +38,43 @@ _BATCH_ROWS = 10_000
 
 Phases: TypeAlias = Literal["counting", "all"] | Collection[int]
 """Which phases are read: the counting ones, all, or those with these numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A phase of a run whose rows are all those of a phase of the run that measured them."""
+
+    phase: int
+    phase_kind: str
+    is_reused: bool
+    source_run_id: UUID
+    source_phase: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A single row of a run that another run measured."""
+
+    phase: int
+    ordinal: int
+    phase_kind: str
+    source_run_id: UUID
+    source_phase: int
+    source_ordinal: int
+
+
+async def parts(session: AsyncSession, run_id: UUID, *, phases: Phases, sources: Sequence[UUID]) -> list[Part]:
+    """Read the phases of a run whose rows one of these runs measured; arguments as those of `batches`."""
+    rows = await session.execute(text(_PARTS), _values(run_id, phases) | {"sources": list(sources)})
+    return [Part(**row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public way to all columns
+
+
+async def references(
+    session: AsyncSession, run_id: UUID, *, phases: Phases, sources: Sequence[UUID]
+) -> list[Reference]:
+    """Read the single rows of a run that one of these runs measured; arguments as those of `batches`."""
+    rows = await session.execute(text(_REFERENCES), _values(run_id, phases) | {"sources": list(sources)})
+    return [Reference(**row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public way to all columns
 
 
 async def batches(
@@ -58,18 +96,21 @@ async def batches(
             without a manifest.
         ordinals: read only rows with these ordinals; None reads all.
     """
-    values: dict[str, object] = {
-        "run": run_id,
-        "mode": phases if isinstance(phases, str) else "listed",
-        "phases": [] if isinstance(phases, str) else list(phases),
-        "samples": samples,
-    }
+    values = _values(run_id, phases) | {"samples": samples}
     statement = _FACTS
     if ordinals is not None:
         statement, values["ordinals"] = _FACTS_OF_ORDINALS, list(ordinals)
     stream = await session.stream(text(statement), values, execution_options={"yield_per": _BATCH_ROWS})
     async for batch in stream.partitions(_BATCH_ROWS):
         yield [tuple(row) for row in batch]
+
+
+def _values(run_id: UUID, phases: Phases) -> dict[str, object]:
+    return {
+        "run": run_id,
+        "mode": phases if isinstance(phases, str) else "listed",
+        "phases": [] if isinstance(phases, str) else list(phases),
+    }
 
 
 _COMMON = ", ".join(
@@ -80,7 +121,7 @@ _COMMON = ", ".join(
 
 _SELECTED = ", ".join(FACT_COLUMNS)
 
-_FACTS = f"""
+_CHOSEN = """
 WITH part AS (
     SELECT no AS phase, kind AS phase_kind, counts, state, run_id AS source_run_id, no AS source_phase,
            false AS is_reused
@@ -98,7 +139,22 @@ WITH part AS (
         :mode = 'counting' AND counts
         AND (state IN ('COMPLETE', 'STOPPED') OR (state = 'OPEN' AND phase_kind = 'accuracy'))
     )
-), rows AS (
+)
+"""
+
+_PARTS = f"""{_CHOSEN}
+SELECT phase, phase_kind, is_reused, source_run_id, source_phase FROM chosen
+WHERE source_run_id = ANY(CAST(:sources AS uuid[]))
+"""  # noqa: S608 - consists of this module's own text
+
+_REFERENCES = f"""{_CHOSEN}
+SELECT c.phase, k.ordinal, c.phase_kind, k.source_run_id, k.source_phase, k.source_ordinal
+FROM chosen c JOIN reused_fact k ON k.run_id = :run AND k.phase = c.phase AND NOT c.is_reused
+WHERE k.source_run_id = ANY(CAST(:sources AS uuid[]))
+"""  # noqa: S608 - consists of this module's own text
+
+_FACTS = f"""{_CHOSEN}
+, rows AS (
     SELECT c.phase, f.ordinal, c.phase_kind, c.is_reused, c.source_phase, f.sample, f.repeat, {_COMMON}
     FROM chosen c JOIN fact f ON f.run_id = c.source_run_id AND f.phase = c.source_phase
     UNION ALL

@@ -73,30 +73,46 @@ _PLANNED = """
 SELECT coalesce(sum(range_end - range_start), 0) FROM job WHERE run_id = :run AND phase = :phase
 """
 
-_ROWS = """
+_COUNTED = """
 WITH counted AS (
     SELECT p.run_id, p.no FROM phase p JOIN run r ON r.id = p.run_id
     WHERE p.run_id = :run AND CASE
         WHEN CAST(:phase AS integer) IS NULL
         THEN p.counts AND (p.state <> 'VOID' OR r.state = 'FAILED')
         ELSE p.no = :phase END
-), rows AS (
-    SELECT f.* FROM counted c JOIN fact f ON f.run_id = c.run_id AND f.phase = c.no
+), whole AS (
+    SELECT run_id, no FROM counted
     UNION ALL
-    SELECT f.* FROM reused_phase k JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase
-    WHERE k.run_id = :run AND (CAST(:phase AS integer) IS NULL OR k.phase = :phase)
-    UNION ALL
-    SELECT f.* FROM counted c JOIN reused_fact k ON k.run_id = c.run_id AND k.phase = c.no
-    JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
+    SELECT source_run_id, source_phase FROM reused_phase
+    WHERE run_id = :run AND (CAST(:phase AS integer) IS NULL OR phase = :phase)
 )
 """
 
-_OK = f"{_ROWS} SELECT count(*) FROM rows WHERE status = 'ok'"  # noqa: S608 - consists of this module's own text
+_OK = f"""{_COUNTED}
+SELECT (SELECT count(*) FROM whole w JOIN fact f ON f.run_id = w.run_id AND f.phase = w.no WHERE f.status = 'ok')
+     + (SELECT coalesce(CAST(sum(gone.rows) AS bigint), 0) FROM whole w JOIN run_tier t ON t.run_id = w.run_id
+        CROSS JOIN jsonb_to_recordset(t.counts) AS gone(phase integer, status text, rows bigint)
+        WHERE t.tier <> 'hot' AND gone.phase = w.no AND gone.status = 'ok')
+     + (SELECT count(*) FROM counted c JOIN reused_fact k ON k.run_id = c.run_id AND k.phase = c.no WHERE k.is_ok)
+"""  # noqa: S608 - consists of this module's own text
 
-_FAILED = f"""{_ROWS}
-SELECT min(error) AS error, coalesce(error_code, status) AS error_code, http_status,
-       coalesce(min(failure), 'infrastructure') AS failure, count(*) AS requests
-FROM rows WHERE status <> 'ok'
-GROUP BY 2, 3, regexp_replace(error, '[0-9]+', '#', 'g')
-ORDER BY count(*) DESC, 1 LIMIT :limit
+_FAILED = f"""{_COUNTED}, rows AS (
+    SELECT f.error, coalesce(f.error_code, f.status) AS error_code, f.http_status, f.failure, 1 AS requests
+    FROM whole w JOIN fact f ON f.run_id = w.run_id AND f.phase = w.no WHERE f.status <> 'ok'
+    UNION ALL
+    SELECT gone.error, gone.error_code, gone.http_status, gone.failure, gone.requests
+    FROM whole w JOIN run_tier t ON t.run_id = w.run_id
+    CROSS JOIN jsonb_to_recordset(t.failures) AS gone(
+        phase integer, error text, error_code text, http_status integer, failure text, requests bigint)
+    WHERE t.tier <> 'hot' AND gone.phase = w.no
+    UNION ALL
+    SELECT f.error, coalesce(f.error_code, f.status), f.http_status, f.failure, 1
+    FROM counted c JOIN reused_fact k ON k.run_id = c.run_id AND k.phase = c.no AND NOT k.is_ok
+    JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
+)
+SELECT min(error) AS error, error_code, http_status, coalesce(min(failure), 'infrastructure') AS failure,
+       CAST(sum(requests) AS bigint) AS requests
+FROM rows
+GROUP BY error_code, http_status, regexp_replace(error, '[0-9]+', '#', 'g')
+ORDER BY sum(requests) DESC, 1 LIMIT :limit
 """  # noqa: S608 - consists of this module's own text

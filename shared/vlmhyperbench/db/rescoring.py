@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import events, phases, reuse
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
-from vlmhyperbench.db.views import ReusedPhaseView, RunView
+from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
@@ -47,8 +47,7 @@ async def reuse_answers(session: AsyncSession, run: RunView, parent: RunView) ->
             count=phase.count,
             state=phase.state,
         )
-        reused = ReusedPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
-        await reuse.add_phase(session, reused)
+        await reuse.add_phase(session, run.id, phase.no, source_run_id=parent.id, source_phase=phase.no)
     numbers = {phase.no for phase in answered}
     rows = [row for row in await reuse.facts_of_run(session, parent.id) if row.phase in numbers]
     await reuse.add_facts(session, [replace(row, run_id=run.id) for row in rows])

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from vlmhyperbench.db.given_rows import with_given
 from vlmhyperbench.db.queries import page_size
 from vlmhyperbench.db.views import FactView, view_of
 from vlmhyperbench.domain.states import FactStatus
@@ -33,27 +33,33 @@ class ResultRow:
     chunk_sha256: str | None
 
 
-async def page(
-    session: AsyncSession,
-    run_id: UUID,
-    *,
-    after: tuple[int, int] | None = None,
-    limit: int = 50,
-    status: FactStatus | None = None,
-    outcome: Outcome | None = None,
-    samples: Sequence[int] | None = None,
-) -> list[ResultRow]:
-    """Read rows of counting phases by (phase, ordinal); the next page begins after the last row."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows of a page are wanted; None: any."""
+
+    after: tuple[int, int] = (-1, -1)
+    """Phase and ordinal of the last row of the page before."""
+    limit: int = 50
+    status: FactStatus | None = None
+    outcome: Outcome | None = None
+    samples: Sequence[int] | None = None
+
+
+async def page(session: AsyncSession, run_id: UUID, wanted: Wanted, *, given: str | None = None) -> list[ResultRow]:
+    """Read rows of counting phases by (phase, ordinal); the next page begins after the last row.
+
+    `given` are rows that are not in Postgres, as JSON (`facts.tiered`): at least those of the page.
+    """
     values = {
         "run": run_id,
-        "phase": after[0] if after else -1,
-        "ordinal": after[1] if after else -1,
-        "limit": page_size(limit),
-        "status": status.value if status is not None else None,
-        "outcome": outcome,
-        "samples": list(samples) if samples is not None else None,
+        "phase": wanted.after[0],
+        "ordinal": wanted.after[1],
+        "limit": page_size(wanted.limit),
+        "status": wanted.status.value if wanted.status is not None else None,
+        "outcome": wanted.outcome,
+        "samples": list(wanted.samples) if wanted.samples is not None else None,
     }
-    rows = await session.execute(text(_PAGE), values)
+    rows = await session.execute(*with_given(_PAGE, values, given))
     return [
         ResultRow(
             phase=row.own_phase,

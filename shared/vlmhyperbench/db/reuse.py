@@ -11,6 +11,8 @@ from uuid import UUID
 from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from vlmhyperbench.db import tiers
+from vlmhyperbench.db.given_rows import with_given
 from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
 from vlmhyperbench.db.tables import ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.views import ReusedFactView, ReusedPhaseView, view_of
@@ -22,15 +24,22 @@ _PHASE = table_of(ReusedPhaseRow)
 _FACT = table_of(ReusedFactRow)
 
 
-async def add_phase(session: AsyncSession, reused: ReusedPhaseView) -> None:
-    """Reuse a whole phase. If the source phase is reused itself, the run that measured it becomes the source."""
-    measured = await _phase(session, reused.source_run_id, reused.source_phase) or reused
+async def add_phase(session: AsyncSession, run_id: UUID, phase: int, *, source_run_id: UUID, source_phase: int) -> None:
+    """Reuse a whole closed phase. If it is reused itself, the run that measured it becomes the source."""
+    measured = await _phase(session, source_run_id, source_phase)
+    if measured is None:
+        counted = await tiers.counts_of_phase(session, source_run_id, source_phase)
+    else:
+        counted = (measured.rows, measured.failed)
+        source_run_id, source_phase = measured.source_run_id, measured.source_phase
     await session.execute(
         insert(_PHASE).values(
-            run_id=reused.run_id,
-            phase=reused.phase,
-            source_run_id=measured.source_run_id,
-            source_phase=measured.source_phase,
+            run_id=run_id,
+            phase=phase,
+            source_run_id=source_run_id,
+            source_phase=source_phase,
+            rows=counted[0],
+            failed=counted[1],
         )
     )
 
@@ -91,8 +100,9 @@ async def candidates(
     target_digest: str,
     request_sha256: Sequence[str],
     kind: PhaseKind,
+    given: str | None = None,
 ) -> Candidates:
-    """Read the rows that a job may reuse.
+    """Read the rows that a job may reuse. Of runs that are not hot, only the parent's rows are, if they are given.
 
     Args:
         session: The session.
@@ -101,13 +111,14 @@ async def candidates(
         target_digest: Digest of the job's target.
         request_sha256: Requests that any run of the project may have sent; empty: only the parent's rows are read.
         kind: Kind of the phase that the job fills.
+        given: Rows of the parent that are not in Postgres, as JSON (`facts.tiered`); None: there are none.
     """
     parent, rows, equal = None, list[ReusableView](), list[ReusableView]()
     if parent_run_id is not None:
         run = (await session.execute(text(_PARENT), {"run": parent_run_id})).one_or_none()
         if run is not None:
             parent = Parent(spec=run.spec, manifest_id=run.manifest_id, manifest_key=run.storage_key)
-        rows = await _reusable(session, parent_run_id)
+        rows = await _reusable(session, parent_run_id, given)
     if request_sha256:
         equal = await _cached(
             session, project_id=project_id, target_digest=target_digest, request_sha256=request_sha256, kind=kind
@@ -133,9 +144,9 @@ async def facts_of_run(session: AsyncSession, run_id: UUID) -> list[ReusedFactVi
     return await fetch_all(session, ReusedFactView, statement)
 
 
-async def _reusable(session: AsyncSession, run_id: UUID) -> list[ReusableView]:
+async def _reusable(session: AsyncSession, run_id: UUID, given: str | None) -> list[ReusableView]:
     """Read all rows of a run's counting accuracy phases; the caller decides by their status which are reused."""
-    rows = await session.execute(text(_REUSABLE), {"run": run_id})
+    rows = await session.execute(*with_given(_REUSABLE, {"run": run_id}, given))
     return [view_of(ReusableView, row) for row in rows]
 
 

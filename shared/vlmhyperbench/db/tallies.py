@@ -59,15 +59,12 @@ WITH rows AS (
     SELECT run_id, done, failed FROM job
     WHERE run_id = ANY(:ids) AND counts
     UNION ALL
-    SELECT reused.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
-    FROM reused_phase reused JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
-    WHERE reused.run_id = ANY(:ids) GROUP BY reused.run_id
+    SELECT run_id, CAST(sum(rows) AS bigint), CAST(sum(failed) AS bigint) FROM reused_phase
+    WHERE run_id = ANY(:ids) GROUP BY run_id
     UNION ALL
-    SELECT row.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
+    SELECT row.run_id, count(*), count(*) FILTER (WHERE NOT row.is_ok)
     FROM reused_fact row
     JOIN reused_phase reused ON reused.run_id = row.run_id AND reused.phase = row.phase
-    JOIN fact ON fact.run_id = row.source_run_id AND fact.phase = row.source_phase
-             AND fact.ordinal = row.source_ordinal
     WHERE row.run_id = ANY(:ids) GROUP BY row.run_id
 )
 SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS failed FROM rows GROUP BY run_id

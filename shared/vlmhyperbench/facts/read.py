@@ -1,4 +1,4 @@
-"""Read a run's facts with their payloads and samples: the only read path, for live, finished and child runs."""
+"""Read a run's facts with their payloads and samples: the only read path, for runs of any state and tier."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from uuid import UUID
 
 import polars
 
-from vlmhyperbench.db import chunks, fact_rows, manifests, runs
+from vlmhyperbench.db import chunks, fact_rows, manifests, runs, tiers
 from vlmhyperbench.db.engine import AsyncSession, Database
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS, Phases
 from vlmhyperbench.db.views import ChunkView
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
+from vlmhyperbench.facts.tiered import frame_of, warm_rows
 from vlmhyperbench.storage import Storage
 
 _LOCATION = ("run_id", "claim_id", "source_phase", "chunk", "row")
@@ -43,17 +44,23 @@ async def read_facts(
 
     Raises:
         NotFound: there is no such run.
+        NotReady: the run, or one whose rows it reuses, is cold.
         Damaged: a file of the run is missing from storage, or has other content.
         Unavailable: database or storage do not respond.
     """
     wanted = PAYLOAD_COLUMNS if payload is True else tuple(payload or ())
-    async with database.transaction() as session:
+    async with database.snapshot() as session:
         run = await runs.get(session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}.")
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
         samples = manifest.samples if manifest else 0
         facts = await _read_rows(session, run_id, phases, samples=samples, ordinals=ordinals)
+        sources = await tiers.of_sources(session, run_id)
+        if sources:
+            warm = await warm_rows(session, storage, run_id, phases, sources)
+            more = await asyncio.to_thread(frame_of, warm, samples=samples, ordinals=ordinals)
+            facts = polars.concat([facts, more]).sort("phase", "ordinal")
         of_facts = await _read_chunks(session, facts) if wanted else []
     paths = await storage.open_all([(chunk.storage_key, chunk.sha256) for chunk in of_facts])
     samples_path = await storage.open(manifest.storage_key, manifest.id) if manifest else None

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from vlmhyperbench.files import replace, temporary_sibling
 from vlmhyperbench.storage.hashing import content_hash
 from vlmhyperbench.storage.holds import holds_of
-from vlmhyperbench.storage.stores import Stored
+from vlmhyperbench.storage.stores import Listed, Stored
 
 DEFAULT_MAX_BYTES: Final = 20 * 1024**3
 IN_USE_S: Final = 600.0
@@ -44,6 +44,14 @@ class RemoteStore(Protocol):
 
     def exists(self, key: str, /) -> bool:
         """As `Store.exists`."""
+        ...
+
+    def delete(self, key: str, /) -> None:
+        """As `Store.delete`."""
+        ...
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        """As `Store.listed`."""
         ...
 
     def check(self) -> None:
@@ -77,6 +85,13 @@ class CachedStore:
 
     def exists(self, key: str, /) -> bool:
         return self._remote.exists(key)
+
+    def delete(self, key: str, /) -> None:
+        """Delete the stored file; its local copy is evicted when nobody has used it for long."""
+        self._remote.delete(key)
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        return self._remote.listed(prefix)
 
     def check(self) -> None:
         self._remote.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from vlmhyperbench.storage.cached import DEFAULT_MAX_BYTES, CachedStore
 from vlmhyperbench.storage.folder import FolderStore
 from vlmhyperbench.storage.hashing import content_hash
 from vlmhyperbench.storage.s3 import S3Store
-from vlmhyperbench.storage.stores import Store, Stored, check_key
+from vlmhyperbench.storage.stores import Listed, Store, Stored, check_key
 
 STORAGE_SCHEME = "storage:"
 """Prefix of a path that names a storage key instead of a file."""
@@ -85,6 +85,24 @@ class Storage:
         """
         check_key(key)
         return self._store.put(key, data, media_type)
+
+    def delete(self, key: str) -> None:
+        """Delete what is stored under the key, if anything is. Only `vlmhyperbench.tiers` deletes stored files.
+
+        Raises:
+            InvalidInput: the key is malformed.
+            Unavailable: the store does not answer, or refuses.
+        """
+        check_key(key)
+        self._store.delete(key)
+
+    def listed(self, prefix: str) -> Iterator[Listed]:
+        """Yield the files below a prefix such as `runs/`; call it in a thread.
+
+        Raises:
+            Unavailable: the store does not answer.
+        """
+        return self._store.listed(prefix)
 
     @asynccontextmanager
     async def staged(self, folder: Path) -> AsyncIterator[str]:

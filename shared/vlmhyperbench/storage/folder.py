@@ -14,7 +14,7 @@ from typing import BinaryIO, NoReturn
 
 from vlmhyperbench.errors import STORAGE_FULL, Conflict, Unavailable, is_disk_full
 from vlmhyperbench.storage.hashing import content_hash
-from vlmhyperbench.storage.stores import Stored
+from vlmhyperbench.storage.stores import Listed, Stored
 
 _BLOCK_BYTES = 1024 * 1024
 _STALE_S = 24 * 3600
@@ -54,6 +54,29 @@ class FolderStore:
 
     def exists(self, key: str, /) -> bool:
         return self._target(key).is_file()
+
+    def delete(self, key: str, /) -> None:
+        try:
+            self._target(key).unlink(missing_ok=True)
+        except OSError as error:
+            _refuse(error, f"{key} cannot be deleted")
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        start = self.root.joinpath(*prefix.split("/")) if prefix else self.root
+        try:
+            for name_of_folder, folders, names in os.walk(start):
+                folder = Path(name_of_folder)
+                folders[:] = [name for name in folders if folder / name != self._temporary]
+                for name in names:
+                    path = folder / name
+                    try:
+                        status = path.stat()
+                    except FileNotFoundError:  # deleted since the folder was read
+                        continue
+                    key = path.relative_to(self.root).as_posix()
+                    yield Listed(key=key, size_bytes=status.st_size, modified_s=status.st_mtime)
+        except OSError as error:
+            _refuse(error, f"The files below {start} cannot be listed")
 
     def check(self) -> None:
         """Do nothing: the folder was made when this object was."""

@@ -14,7 +14,7 @@ from vlmhyperbench.errors import Conflict, Denied, InvalidInput, Unavailable
 from vlmhyperbench.logs import hide
 from vlmhyperbench.storage.hashing import content_hash
 from vlmhyperbench.storage.s3_client import TRIES, Failure, answer_of, connect, failure_of
-from vlmhyperbench.storage.stores import Stored
+from vlmhyperbench.storage.stores import Listed, Stored
 
 PART_BYTES: Final = 16 * 1024**2
 """Size above which an object is sent and fetched in parts of this size."""
@@ -79,6 +79,23 @@ class S3Store:
         except _Missing:
             return False
         return True
+
+    def delete(self, key: str, /) -> None:
+        with self._errors_of(key, "may not delete"):
+            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        with self._errors_of(prefix, "may not list"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix
+            )
+            for page in pages:
+                for item in page.get("Contents", ()):
+                    yield Listed(
+                        key=item["Key"].removeprefix(self._prefix),
+                        size_bytes=int(item["Size"]),
+                        modified_s=item["LastModified"].timestamp(),
+                    )
 
     def check(self) -> None:
         """Write, read and so prove that the bucket is there and that the keys permit what the product does.

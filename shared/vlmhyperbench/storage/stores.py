@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,16 @@ class Stored:
     key: str
     sha256: str
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A stored file as a listing shows it."""
+
+    key: str
+    size_bytes: int
+    modified_s: float
+    """When it was stored, in seconds since the epoch by the store's clock."""
 
 
 class Store(Protocol):
@@ -49,6 +60,22 @@ class Store(Protocol):
 
     def exists(self, key: str, /) -> bool:
         """Return whether anything is stored under the key.
+
+        Raises:
+            Unavailable: the store does not answer.
+        """
+        ...
+
+    def delete(self, key: str, /) -> None:
+        """Delete what is stored under the key, if anything is.
+
+        Raises:
+            Unavailable: the store does not answer, or refuses.
+        """
+        ...
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        """Yield what is stored under keys that begin with the prefix, which is empty or ends with `/`.
 
         Raises:
             Unavailable: the store does not answer.

@@ -121,6 +121,7 @@ async def test_a_reused_row_is_not_measured_again(database: Database) -> None:
                     source_run_id=source.run.id,
                     source_phase=1,
                     source_ordinal=0,
+                    is_ok=True,
                 )
             ],
         )

@@ -144,8 +144,8 @@ async def test_reused_rows_count_as_present(room: EngineRoom) -> None:
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, [0])
     await room.execute(
-        "INSERT INTO reused_fact (run_id, phase, ordinal, source_run_id, source_phase, source_ordinal)"
-        " VALUES (:run, 1, 1, :run, 1, 0)",
+        "INSERT INTO reused_fact (run_id, phase, ordinal, source_run_id, source_phase, source_ordinal, is_ok)"
+        " VALUES (:run, 1, 1, :run, 1, 0, true)",
         run=run.id,
     )
     async with room.database.transaction() as session:

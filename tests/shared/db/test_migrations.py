@@ -13,7 +13,7 @@ from vlmhyperbench.errors import Unavailable
 def _tables(url: str) -> set[str]:
     engine = create_engine(url)
     try:
-        return set(inspect(engine).get_table_names())
+        return {name for name in inspect(engine).get_table_names() if not name.startswith("fact_part_")}
     finally:
         engine.dispose()
 

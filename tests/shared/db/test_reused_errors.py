@@ -148,7 +148,15 @@ async def test_reused_rows_count_like_reused_phases(room: EngineRoom, errors: Se
     source = await measured(room, errors=errors)
     run, [shard] = await room.shards(SCORED, samples=1)
     held = await room.take(shard.id, await room.add_worker())
-    row = ReusedFactView(run_id=run.id, phase=1, ordinal=0, source_run_id=source.id, source_phase=1, source_ordinal=1)
+    row = ReusedFactView(
+        run_id=run.id,
+        phase=1,
+        ordinal=0,
+        source_run_id=source.id,
+        source_phase=1,
+        source_ordinal=1,
+        is_ok=1 not in errors,
+    )
     async with room.database.transaction() as session:
         await reuse.add_to_shard(session, shard.id, [row])
     await room.finish(held, Complete())
@@ -168,7 +176,15 @@ async def test_an_error_among_reused_verdicts_does_not_make_a_run_partial(room: 
     [judge] = await room.jobs_of(run.id, StepKind.JUDGE)
     held = await room.take(judge.id, await room.add_worker())
     rows = [
-        ReusedFactView(run_id=run.id, phase=2, ordinal=no, source_run_id=source.id, source_phase=1, source_ordinal=1)
+        ReusedFactView(
+            run_id=run.id,
+            phase=2,
+            ordinal=no,
+            source_run_id=source.id,
+            source_phase=1,
+            source_ordinal=1,
+            is_ok=False,
+        )
         for no in range(judge.range_end or 0)
     ]
     async with room.database.transaction() as session:

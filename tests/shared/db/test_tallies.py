@@ -9,12 +9,13 @@ from sqlalchemy import insert
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
-from vlmhyperbench.db import claims, tallies
+from vlmhyperbench.db import claims, facts, reuse, tallies
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
-from vlmhyperbench.db.tables import ReusedFactRow, ReusedPhaseRow
+from vlmhyperbench.db.tables import ReusedFactRow
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.outcomes import Complete
+from vlmhyperbench.domain.states import FactStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -45,9 +46,14 @@ async def keep(room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int]
     async with room.database.transaction() as session:
         position = {"run_id": run_id, "phase": 9, "source_run_id": source, "source_phase": 1}
         if ordinals is None:
-            await session.execute(insert(table_of(ReusedPhaseRow)).values(**position))
+            await reuse.add_phase(session, run_id, 9, source_run_id=source, source_phase=1)
         else:
-            rows = [{**position, "ordinal": ordinal, "source_ordinal": ordinal} for ordinal in ordinals]
+            measured = [await facts.get(session, source, 1, ordinal) for ordinal in ordinals]
+            is_ok = {row.ordinal: row.status is FactStatus.OK for row in measured if row is not None}
+            rows = [
+                {**position, "ordinal": ordinal, "source_ordinal": ordinal, "is_ok": is_ok[ordinal]}
+                for ordinal in ordinals
+            ]
             await session.execute(insert(table_of(ReusedFactRow)), rows)
 
 

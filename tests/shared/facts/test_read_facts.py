@@ -14,7 +14,7 @@ from vlmhyperbench.db import manifests, phases, reuse
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS
-from vlmhyperbench.db.views import ReusedFactView, ReusedPhaseView
+from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.errors import Damaged, InvalidInput, NotFound
 from vlmhyperbench.facts.read import read_facts
@@ -187,12 +187,8 @@ async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
         grandchild = await add_run(session, name="grandchild", parent_run_id=child.id)
         for run in (child, grandchild):
             await phases.add(session, run_id=run.id, no=5, step=1, kind="accuracy", counts=True, params={}, count=2)
-        await reuse.add_phase(
-            session, ReusedPhaseView(run_id=child.id, phase=5, source_run_id=parent.run.id, source_phase=1)
-        )
-        await reuse.add_phase(
-            session, ReusedPhaseView(run_id=grandchild.id, phase=5, source_run_id=child.id, source_phase=5)
-        )
+        await reuse.add_phase(session, child.id, 5, source_run_id=parent.run.id, source_phase=1)
+        await reuse.add_phase(session, grandchild.id, 5, source_run_id=child.id, source_phase=5)
     await _give_manifest(database, storage, grandchild.id, 2)
     for run_id in (child.id, grandchild.id):
         facts = await read_facts(database, storage, run_id)
@@ -222,6 +218,7 @@ async def test_kept_rows_stand_beside_own_ones_under_this_runs_ordinals(
                     source_run_id=parent.run.id,
                     source_phase=1,
                     source_ordinal=2,
+                    is_ok=True,
                 )
             ],
         )

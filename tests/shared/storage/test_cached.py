@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.storage.cached import CachedStore
+from vlmhyperbench.storage.stores import Listed
 
 
 class Shelf:
@@ -33,6 +35,14 @@ class Shelf:
 
     def exists(self, key: str, /) -> bool:
         return key in self.blobs
+
+    def delete(self, key: str, /) -> None:
+        self.blobs.pop(key, None)
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        for key, content in self.blobs.items():
+            if key.startswith(prefix):
+                yield Listed(key=key, size_bytes=len(content), modified_s=0.0)
 
 
 def _name(content: bytes) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from vlmhyperbench.storage import Storage, Store, Stored, open_storage
 from vlmhyperbench.storage import hashing as hashing_room
 from vlmhyperbench.storage.cached import CachedStore
 from vlmhyperbench.storage.folder import FolderStore
+from vlmhyperbench.storage.stores import Listed
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +43,12 @@ class Bucket:
 
     def exists(self, key: str, /) -> bool:
         return self._behind.exists(key)
+
+    def delete(self, key: str, /) -> None:
+        self._behind.delete(key)
+
+    def listed(self, prefix: str, /) -> Iterator[Listed]:
+        return self._behind.listed(prefix)
 
 
 @pytest.fixture(params=["folder", "cached"])

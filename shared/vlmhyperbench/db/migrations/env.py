@@ -6,7 +6,11 @@ from alembic import context
 
 from vlmhyperbench.db.tables import metadata
 
+PARTITIONS = "fact_part_"
+"""Prefix of the partitions of `fact`, which the code never names."""
+
 context.configure(
+    include_name=lambda name, kind, _parents: kind != "table" or not str(name).startswith(PARTITIONS),
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     compare_type=True,

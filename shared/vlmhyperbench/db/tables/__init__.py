@@ -1,8 +1,8 @@
 """All tables. Rows of these classes are used in `vlmhyperbench.db` only; repositories return frozen dataclasses.
 
-`run_id` is the first column of every large primary key, and no foreign key refers to fact rows, so that they can be
-partitioned. Instants are `timestamptz` by the database's clock; durations and monotonic instants are integers of
-nanoseconds.
+`run_id` is the first column of every large primary key. No foreign key refers to fact rows, which are partitioned by
+the hash of their run. Instants are `timestamptz` by the database's clock; durations and monotonic instants are integers
+of nanoseconds.
 """
 
 from sqlmodel import SQLModel
@@ -22,6 +22,7 @@ from vlmhyperbench.db.tables.runs import (
     RunRow,
     SampleManifestRow,
 )
+from vlmhyperbench.db.tables.storage import RunTierRow
 
 metadata = SQLModel.metadata
 
@@ -48,6 +49,7 @@ __all__ = [
     "ReusedPhaseRow",
     "RunListingRow",
     "RunRow",
+    "RunTierRow",
     "SampleManifestRow",
     "WorkerRow",
     "metadata",

@@ -18,6 +18,7 @@ class FactRow(SQLModel, table=True):
     __tablename__ = "fact"
     __table_args__ = (
         Index("ix_fact_request", "request_sha256", postgresql_where=text("status = 'ok' AND origin = 'live'")),
+        {"postgresql_partition_by": "HASH (run_id)"},
     )
 
     run_id: UUID = Field(primary_key=True)
@@ -69,6 +70,10 @@ class ReusedPhaseRow(SQLModel, table=True):
     phase: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     source_run_id: UUID = Field(foreign_key="run.id", index=True)
     source_phase: int
+    rows: int = Field(sa_type=BigInteger)
+    """Number of rows of the source phase, which is closed."""
+    failed: int = Field(sa_type=BigInteger)
+    """Number of those rows that are not `ok`."""
 
 
 class ReusedFactRow(SQLModel, table=True):
@@ -83,6 +88,8 @@ class ReusedFactRow(SQLModel, table=True):
     source_run_id: UUID
     source_phase: int
     source_ordinal: int = bigint_column(nullable=False)
+    is_ok: bool
+    """Whether the row's status is `ok`."""
 
 
 class ChunkRow(SQLModel, table=True):

@@ -23,6 +23,7 @@ from vlmhyperbench.db.views.runs import (
     RunView,
     SampleManifestView,
 )
+from vlmhyperbench.db.views.storage import RunTierView
 
 __all__ = [
     "ApiKeyView",
@@ -47,6 +48,7 @@ __all__ = [
     "ReusedFactView",
     "ReusedPhaseView",
     "RunListingView",
+    "RunTierView",
     "RunView",
     "SampleManifestView",
     "View",

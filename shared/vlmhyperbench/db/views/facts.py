@@ -70,6 +70,10 @@ class ReusedPhaseView:
     phase: int
     source_run_id: UUID
     source_phase: int
+    rows: int
+    """Number of rows of the source phase."""
+    failed: int
+    """Number of those rows that are not `ok`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,8 @@ class ReusedFactView:
     source_run_id: UUID
     source_phase: int
     source_ordinal: int
+    is_ok: bool
+    """Whether the row's status is `ok`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

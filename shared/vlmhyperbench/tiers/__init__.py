@@ -1,0 +1,1 @@
+"""Move finished runs between Postgres, Parquet files and archives, and delete what nobody keeps."""
