@@ -33,6 +33,7 @@ from pydantic_settings import (
 from vlmhyperbench.addresses import S3Access, postgres_url, redis_url
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.ground import parse_cores
+from vlmhyperbench.domain.tiers import TierPolicy
 from vlmhyperbench.errors import InvalidInput, pydantic_message
 from vlmhyperbench.files import write_whole
 from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS, EngineEnvironment
@@ -243,6 +244,8 @@ class Settings(BaseSettings):
     """URL of an OTLP receiver (HTTP, protobuf) to which the spans of runs are sent; empty: none are made."""
     until_idle_s: float | None = Field(default=None, gt=0)
     """Time without a job after which a worker ends by itself, with exit code 0; None: it runs until a signal."""
+    tiers: TierPolicy = TierPolicy()
+    """When finished runs move to cheaper tiers and are deleted."""
     timers: Timers = Timers()
 
     @model_validator(mode="after")

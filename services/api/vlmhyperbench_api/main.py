@@ -45,6 +45,7 @@ from vlmhyperbench_api import (
     sample_rows,
     sessions,
     spa,
+    storage,
     workers,
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
@@ -87,6 +88,7 @@ _ROUTERS = (
     artifacts.router,
     live.router,
     sessions.router,
+    storage.router,
 )
 
 

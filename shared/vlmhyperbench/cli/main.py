@@ -53,6 +53,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("stack:status", "Show the processes of the embedded stack, their restarts and memory."),
         "backup": ("backup:backup", "Write database and stored files into a folder, also while runs go on."),
         "restore": ("backup:restore", "Restore a backup into an empty home or database."),
+        "storage": ("storage:app", "Say where the data of runs is; move, restore and pin runs."),
         "compose": ("compose:compose", "Prepare Docker Compose on this machine: secrets, a worker per GPU, checks."),
         "worker": ("worker:worker", "Run a worker on this machine for a stack, until Ctrl-C."),
         "workers": ("workers:app", "List, drain, resume and release workers; plan on paper; tokens to join."),

@@ -31,6 +31,7 @@ from vlmhyperbench.wire.runs import (
     RunRerun,
     RunRescore,
 )
+from vlmhyperbench.wire.storage import MoveRequest, PinRequest, StorageStatus, StoredRun, TierName
 from vlmhyperbench.wire.tickets import BrowserTicket
 from vlmhyperbench.wire.workers import DeviceRelease, Quarantine, Worker
 
@@ -252,6 +253,28 @@ def plan(
 ) -> Call[Plan]:
     """Say on paper where an experiment would run, on the live workers or on declared ones; nothing is created."""
     return post_call("/workers/plan", Plan, checked(PlanRequest, {"experiment": experiment, "workers": list(workers)}))
+
+
+def storage() -> Call[StorageStatus]:
+    """Count the finished runs of each tier."""
+    return _get("/storage", StorageStatus)
+
+
+def list_stored_runs(run_ids: Sequence[Id] | None = None) -> Call[Page[StoredRun]]:
+    """List where runs are."""
+    return _page("/storage/runs", Page[StoredRun], run_ids=",".join(map(_id, run_ids)) if run_ids else None)
+
+
+def move_runs(run_ids: Sequence[Id], *, tier: TierName, dry_run: bool = False) -> Call[Page[StoredRun]]:
+    """Ask for finished runs to be in a tier."""
+    body = {"run_ids": [str(run_id) for run_id in run_ids], "tier": tier, "dry_run": dry_run}
+    return _post("/storage/move", Page[StoredRun], checked(MoveRequest, body))
+
+
+def pin_runs(run_ids: Sequence[Id], *, is_pinned: bool = True) -> Call[Page[StoredRun]]:
+    """Pin runs, so that they are never deleted, or unpin them."""
+    body = {"run_ids": [str(run_id) for run_id in run_ids], "is_pinned": is_pinned}
+    return _post("/storage/pin", Page[StoredRun], checked(PinRequest, body))
 
 
 def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:

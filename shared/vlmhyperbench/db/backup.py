@@ -110,7 +110,7 @@ _HEAD = "SELECT pg_export_snapshot() AS id, current_setting('server_version') AS
 _REFERENCES = """
 WITH archived AS (SELECT run_id FROM run_tier WHERE tier = 'cold')
 SELECT storage_key AS key, sha256 FROM chunk WHERE run_id NOT IN (SELECT run_id FROM archived)
-UNION SELECT storage_key, sha256 FROM measure_manifest WHERE run_id NOT IN (SELECT run_id FROM archived)
+UNION SELECT storage_key, sha256 FROM measure_manifest
 UNION SELECT storage_key, sha256 FROM artifact
 UNION SELECT facts_key, facts_sha256 FROM run_tier WHERE tier = 'warm'
 UNION SELECT archive_key, archive_sha256 FROM run_tier WHERE tier = 'cold'

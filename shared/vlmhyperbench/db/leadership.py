@@ -13,6 +13,8 @@ from vlmhyperbench.db.engine import KEPT_ALIVE
 from vlmhyperbench.errors import Unavailable
 
 LEADER_KEY = 0x766C6D6862  # "vlmhb"
+HOUSEKEEPER_KEY = 0x766C6D6863
+"""Lock of the one process that moves and deletes stored data."""
 _ANSWER_S = 5.0
 _UNLOCK_S = 1.0
 
@@ -20,9 +22,11 @@ _UNLOCK_S = 1.0
 class Leadership:
     """Holds a connection of its own, since the advisory lock ends with the session that took it."""
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, *, key: int = LEADER_KEY, name: str = "scheduler-leader") -> None:
         url = make_url(database_url).set(drivername="postgresql")
         self._url = make_conninfo(url.render_as_string(hide_password=False), **KEPT_ALIVE)
+        self._key = key
+        self._name = name
         self._connection: psycopg.AsyncConnection | None = None
         self._is_held = False
 
@@ -36,12 +40,12 @@ class Leadership:
             async with asyncio.timeout(_ANSWER_S):
                 if self._connection is None:
                     self._connection = await psycopg.AsyncConnection.connect(
-                        self._url, autocommit=True, application_name="scheduler-leader"
+                        self._url, autocommit=True, application_name=self._name
                     )
                 if self._is_held:
                     await self._connection.execute("SELECT 1")
                 else:
-                    answer = await self._connection.execute("SELECT pg_try_advisory_lock(%s)", (LEADER_KEY,))
+                    answer = await self._connection.execute("SELECT pg_try_advisory_lock(%s)", (self._key,))
                     row = await answer.fetchone()
                     self._is_held = row is not None and bool(row[0])
         except (psycopg.Error, TimeoutError, OSError) as error:
@@ -58,5 +62,5 @@ class Leadership:
         with suppress(psycopg.Error, TimeoutError, OSError):
             async with asyncio.timeout(_UNLOCK_S):
                 if is_held and not connection.broken:
-                    await connection.execute("SELECT pg_advisory_unlock(%s)", (LEADER_KEY,))
+                    await connection.execute("SELECT pg_advisory_unlock(%s)", (self._key,))
         await connection.close()

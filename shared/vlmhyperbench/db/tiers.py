@@ -9,17 +9,18 @@ from enum import StrEnum
 from typing import ClassVar
 from uuid import UUID
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
-from vlmhyperbench.db.tables import RunTierRow
+from vlmhyperbench.db.tables import RunRow, RunTierRow
 from vlmhyperbench.db.views import RunTierView, view_of
-from vlmhyperbench.domain.tiers import StoredRun, Tier, TierPolicy
+from vlmhyperbench.domain.tiers import ORDER, StoredRun, Tier, TierPolicy
 from vlmhyperbench.errors import NotReady
 
 _TIER = table_of(RunTierRow)
+_RUN = table_of(RunRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +51,38 @@ class StoredRunView:
     archive_bytes: int | None
 
     @property
+    def size_bytes(self) -> int:
+        """Size of its payloads with the file of its rows, or of its archive."""
+        is_cold = self.tier is Tier.COLD and self.archive_bytes is not None
+        return (self.archive_bytes or 0) if is_cold else self.chunk_bytes + (self.facts_bytes or 0)
+
+    @property
     def for_rules(self) -> StoredRun:
         """The run as the rules of tiers see it."""
+        return self.for_rules_wanting(None)
+
+    def for_rules_wanting(self, wanted: Tier | None) -> StoredRun:
+        """Return the run as the rules see it; `wanted` is a tier that is asked for, if it is not stored yet."""
         return StoredRun(
             tier=self.tier,
             finished_at=self.finished_at,
             restored_at=self.restored_at,
-            wanted=Tier(self.wanted) if self.wanted else None,
+            wanted=wanted or (Tier(self.wanted) if self.wanted else None),
             is_pinned=self.is_pinned,
             is_baseline=self.is_baseline,
             readers=self.readers,
             children=self.children,
             is_experiment_open=self.is_experiment_open,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A stored file that holds rows or payloads of a run."""
+
+    key: str
+    sha256: str
+    size_bytes: int
 
 
 async def get(session: AsyncSession, run_id: UUID) -> RunTierView | None:
@@ -125,9 +145,16 @@ async def due(session: AsyncSession, policy: TierPolicy, *, limit: int = 100) ->
     return [view_of(StoredRunView, row) for row in rows]
 
 
-async def totals(session: AsyncSession) -> dict[Tier, tuple[int, int, int]]:
+async def files(session: AsyncSession, run_id: UUID) -> list[StoredFile]:
+    """Read the files of a run's rows and payloads, which its archive has; those of scores and reports stay outside."""
+    rows = await session.execute(text(_FILES), {"run": run_id})
+    return [StoredFile(key=row.key, sha256=row.sha256, size_bytes=row.size_bytes) for row in rows]
+
+
+async def totals(session: AsyncSession, *, project_id: str) -> dict[Tier, tuple[int, int, int]]:
     """Count the finished runs of each tier, their rows outside Postgres and the bytes of their files."""
-    counted = {row.tier: (row.runs, row.rows, row.bytes) for row in await session.execute(text(_TOTALS))}
+    rows = await session.execute(text(_TOTALS), {"project": project_id})
+    counted = {row.tier: (row.runs, row.rows, row.bytes) for row in rows}
     return {tier: counted.get(tier.value, (0, 0, 0)) for tier in Tier}
 
 
@@ -149,6 +176,33 @@ async def write(session: AsyncSession, run_id: UUID, values: Mapping[str, object
     await session.execute(statement.on_conflict_do_update(index_elements=["run_id"], set_=dict(values)))
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a run ended; None: it is open."""
+
+    finished_at: datetime | None
+
+
+async def ending(session: AsyncSession, run_id: UUID, *, is_locked: bool = False) -> Ending | None:
+    """Read when a run ended, and lock it until the transaction ends, if asked to; None: there is no such run."""
+    statement = select(_RUN.c.finished_at).where(_RUN.c.id == run_id)
+    row = (await session.execute(statement.with_for_update(key_share=True) if is_locked else statement)).one_or_none()
+    return None if row is None else Ending(row.finished_at)
+
+
+async def record_move(
+    session: AsyncSession, run_id: UUID, before: Tier, after: Tier, values: Mapping[str, object]
+) -> None:
+    """Record that a run is in another tier; what a user asked for is done once the run is there."""
+    known = await get(session, run_id)
+    times: dict[str, object] = {"moved_at": func.now(), "error": None, "error_at": None}
+    if ORDER.index(after) < ORDER.index(before):
+        times["restored_at"] = func.now()
+    if known is not None and known.wanted == after.value:
+        times["wanted"] = None
+    await write(session, run_id, dict(values) | times)
+
+
 async def record_failure(session: AsyncSession, run_id: UUID, error: str) -> None:
     """Store why a move failed; what a user asked for is not tried again."""
     await write(session, run_id, {"error": error, "wanted": None})
@@ -160,6 +214,12 @@ async def with_loose_files(session: AsyncSession, *, older_than_s: float) -> lis
     statement = select(_TIER).where(_TIER.c.tier == "cold", _TIER.c.has_loose_files, text(_MOVED_BEFORE))
     return await fetch_all(session, RunTierView, statement.params(older=older_than_s))
 
+
+_FILES = """
+SELECT storage_key AS key, sha256, size_bytes FROM chunk WHERE run_id = :run
+UNION SELECT facts_key, facts_sha256, facts_bytes FROM run_tier WHERE run_id = :run AND facts_key IS NOT NULL
+ORDER BY key
+"""
 
 _MOVED_BEFORE = "moved_at <= now() - make_interval(secs => :older)"
 
@@ -236,7 +296,7 @@ SELECT coalesce(t.tier, 'hot') AS tier, count(*) AS runs,
                          END) AS bigint), 0) AS bytes
 FROM run LEFT JOIN run_tier t ON t.run_id = run.id
 LEFT JOIN (SELECT run_id, sum(size_bytes) AS bytes FROM chunk GROUP BY run_id) chunks ON chunks.run_id = run.id
-WHERE run.finished_at IS NOT NULL GROUP BY 1
+WHERE run.finished_at IS NOT NULL AND run.project_id = :project GROUP BY 1
 """
 
 _WANT = """

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from pydantic import BaseModel, ConfigDict, Field
+
 
 class Tier(StrEnum):
     """Where the rows and payloads of a run are."""
@@ -23,15 +25,24 @@ ORDER: Final = (Tier.HOT, Tier.WARM, Tier.COLD)
 """Tiers from the fastest to the cheapest; a run moves by one at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierPolicy:
-    """After how many days a run moves, counted from its end; None: never."""
+class TierPolicy(BaseModel):
+    """When finished runs move to cheaper tiers and are deleted, counted from their end."""
 
-    warm_after_days: float | None = 90.0
-    cold_after_days: float | None = 365.0
-    restored_days: float = 30.0
-    """How long a run that was restored stays where it is."""
-    delete_after_days: float | None = None
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    warm_after_days: float = Field(default=90.0, ge=0)
+    """Days after which the rows of a run leave Postgres for a Parquet file."""
+    cold_after_days: float = Field(default=365.0, ge=0)
+    """Days after which rows and payloads of a run become one compressed archive."""
+    restored_days: float = Field(default=30.0, ge=0)
+    """Days for which a run that was restored stays where it is."""
+    delete_after_days: float | None = Field(default=None, ge=0)
+    """Days after which a run is deleted that is neither pinned nor a baseline, and that no kept run refers to; None:
+    never."""
+    poll_s: float = Field(default=10.0, gt=0)
+    """How often a reporting worker looks for what users asked for and what is due."""
+    grace_s: float = Field(default=86_400.0, ge=0)
+    """Age from which files that nothing refers to any more are deleted; readers may still hold younger ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +105,7 @@ def _tier_by_age(run: StoredRun, policy: TierPolicy, now: datetime) -> Tier:
     if run.finished_at is None or _is_within(run.restored_at, policy.restored_days, now):
         return run.tier
     for tier, days in ((Tier.COLD, policy.cold_after_days), (Tier.WARM, policy.warm_after_days)):
-        if days is not None and not _is_within(run.finished_at, days, now):
+        if not _is_within(run.finished_at, days, now):
             return max(tier, run.tier, key=ORDER.index)
     return run.tier
 

@@ -13,13 +13,11 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 import polars
-from sqlalchemy import func, select
 
 from vlmhyperbench.db import events, fact_copies, tiers
 from vlmhyperbench.db.engine import AsyncSession, Database
 from vlmhyperbench.db.fact_copies import BATCH_ROWS, COPIED_COLUMNS
-from vlmhyperbench.db.queries import table_of
-from vlmhyperbench.db.tables import RunRow
+from vlmhyperbench.db.tiers import Ending
 from vlmhyperbench.db.views import RunTierView
 from vlmhyperbench.domain.tiers import Tier
 from vlmhyperbench.errors import Conflict, NotFound
@@ -27,7 +25,6 @@ from vlmhyperbench.events import EventType
 from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.storage import Storage, Stored
 
-_RUN = table_of(RunRow)
 _MEDIA_TYPE: Final = "application/vnd.apache.parquet"
 
 
@@ -122,7 +119,6 @@ async def to_hot(database: Database, storage: Storage, run_id: UUID) -> Moved:
             "facts_key": None,
             "facts_sha256": None,
             "facts_bytes": None,
-            "restored_at": func.now(),
         }
         moved = Moved(run_id=run_id, tier=Tier.HOT, rows=restored, size_bytes=tier.size_bytes)
         await record(session, moved, before=Tier.WARM, values=values)
@@ -136,8 +132,7 @@ async def lock_run(session: AsyncSession, run_id: UUID) -> None:
         NotFound: there is no such run.
         Conflict: it has not ended.
     """
-    statement = select(_RUN.c.finished_at).where(_RUN.c.id == run_id).with_for_update(key_share=True)
-    _check_finished(run_id, (await session.execute(statement)).one_or_none())
+    _check_finished(run_id, await tiers.ending(session, run_id, is_locked=True))
 
 
 async def check_tier(session: AsyncSession, run_id: UUID, expected: Tier) -> RunTierView | None:
@@ -147,8 +142,7 @@ async def check_tier(session: AsyncSession, run_id: UUID, expected: Tier) -> Run
         NotFound: there is no such run.
         Conflict: it has not ended, or is in another tier.
     """
-    statement = select(_RUN.c.finished_at).where(_RUN.c.id == run_id)
-    _check_finished(run_id, (await session.execute(statement)).one_or_none())
+    _check_finished(run_id, await tiers.ending(session, run_id))
     tier = await tiers.get(session, run_id)
     present = Tier.HOT if tier is None else tier.tier
     if present is not expected:
@@ -177,13 +171,7 @@ async def compare(session: AsyncSession, run_id: UUID, path: Path, key: str) -> 
 
 async def record(session: AsyncSession, moved: Moved, *, before: Tier, values: dict[str, object]) -> None:
     """Record a move and its event; what a user asked for is done once the run is there."""
-    known = await tiers.get(session, moved.run_id)
-    is_done = known is not None and known.wanted == moved.tier.value
-    await tiers.write(
-        session,
-        moved.run_id,
-        values | {"moved_at": func.now(), "error": None, "error_at": None} | ({"wanted": None} if is_done else {}),
-    )
+    await tiers.record_move(session, moved.run_id, before, moved.tier, values)
     await events.append(
         session,
         stream_id=moved.run_id,
@@ -220,10 +208,10 @@ def scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _check_finished(run_id: UUID, row: Any) -> None:
-    if row is None:
+def _check_finished(run_id: UUID, ending: Ending | None) -> None:
+    if ending is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
-    if row.finished_at is None:
+    if ending.finished_at is None:
         raise Conflict(f"The run {run_id} has not ended.", cure="Wait until it has ended.", code="run_open")
 
 

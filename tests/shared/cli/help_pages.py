@@ -16,6 +16,7 @@ _NESTED = (
     *(("models", name) for name in ("estimate", "fetch", "list", "remove", "show")),
     *(("envs", name) for name in ("list", "build", "check", "remove")),
     *(("secret", name) for name in ("ls", "rm", "set")),
+    *(("storage", name) for name in ("move", "pin", "restore", "status")),
     *(("workers", name) for name in ("drain", "list", "plan", "quarantines", "release-device", "resume")),
     *(("workers", "token", name) for name in ("create", "ls", "revoke")),
 )
