@@ -921,6 +921,88 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Storage
+         * @description Count the finished runs of each tier, with the rows and bytes of their files, and say the policy.
+         */
+        get: operations["get_storage_api_v1_storage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/storage/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move
+         * @description Ask for runs to be in a tier; a worker moves them, one tier at a time. From `cold`, this restores them.
+         *
+         *     Runs whose rows these reuse are restored with them.
+         */
+        post: operations["move_api_v1_storage_move_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/storage/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pin
+         * @description Pin runs, so that they are never deleted, or unpin them.
+         */
+        post: operations["pin_api_v1_storage_pin_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/storage/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Stored Runs
+         * @description List where runs are, oldest first, with what moves next and why a run is not deleted.
+         */
+        get: operations["list_stored_runs_api_v1_storage_runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tickets": {
         parameters: {
             query?: never;
@@ -2824,6 +2906,24 @@ export interface components {
             version: string;
         };
         /**
+         * MoveRequest
+         * @description Request to move finished runs to a tier.
+         */
+        MoveRequest: {
+            /**
+             * Dry Run
+             * @default false
+             */
+            dry_run?: boolean;
+            /** Run Ids */
+            run_ids: string[];
+            /**
+             * Tier
+             * @enum {string}
+             */
+            tier: "hot" | "warm" | "cold";
+        };
+        /**
          * PackageRef
          * @description A plugin's distribution and the version that was resolved.
          */
@@ -2893,6 +2993,13 @@ export interface components {
         Page_RunRow_: {
             /** Items */
             items: components["schemas"]["RunRow"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[StoredRun] */
+        Page_StoredRun_: {
+            /** Items */
+            items: components["schemas"]["StoredRun"][];
             /** Next */
             next?: string | null;
         };
@@ -2997,6 +3104,19 @@ export interface components {
          * @enum {string}
          */
         PhaseState: "OPEN" | "COMPLETE" | "STOPPED" | "VOID";
+        /**
+         * PinRequest
+         * @description Request to pin runs, so that they are never deleted, or to unpin them.
+         */
+        PinRequest: {
+            /**
+             * Is Pinned
+             * @default true
+             */
+            is_pinned?: boolean;
+            /** Run Ids */
+            run_ids: string[];
+        };
         /**
          * Plan
          * @description A plan on paper.
@@ -4706,6 +4826,77 @@ export interface components {
              * @default 0
              */
             seed?: number;
+        };
+        /**
+         * StorageStatus
+         * @description The finished runs of each tier, and the policy.
+         */
+        StorageStatus: {
+            /** Cold After Days */
+            cold_after_days: number;
+            /** Delete After Days */
+            delete_after_days: number | null;
+            /** Restored Days */
+            restored_days: number;
+            /** Tiers */
+            tiers: components["schemas"]["TierTotal"][];
+            /** Warm After Days */
+            warm_after_days: number;
+        };
+        /**
+         * StoredRun
+         * @description Where the data of a run is.
+         */
+        StoredRun: {
+            /** Error */
+            error: string | null;
+            /** Finished At */
+            finished_at: string | null;
+            /** Is Pinned */
+            is_pinned: boolean;
+            /** Kept Because */
+            kept_because: string | null;
+            /** Moved At */
+            moved_at: string | null;
+            /** Name */
+            name: string;
+            /** Next */
+            next: ("hot" | "warm" | "cold") | null;
+            /** Rows */
+            rows: number;
+            /**
+             * Run Id
+             * Format: uuid
+             */
+            run_id: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** State */
+            state: string;
+            /**
+             * Tier
+             * @enum {string}
+             */
+            tier: "hot" | "warm" | "cold";
+            /** Wanted */
+            wanted: ("hot" | "warm" | "cold") | null;
+        };
+        /**
+         * TierTotal
+         * @description The finished runs of one tier.
+         */
+        TierTotal: {
+            /** Rows */
+            rows: number;
+            /** Runs */
+            runs: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * Tier
+             * @enum {string}
+             */
+            tier: "hot" | "warm" | "cold";
         };
         /**
          * UsedEngine
@@ -6508,6 +6699,124 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BrowserSession"];
+                };
+            };
+        };
+    };
+    get_storage_api_v1_storage_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StorageStatus"];
+                };
+            };
+        };
+    };
+    move_api_v1_storage_move_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoveRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_StoredRun_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    pin_api_v1_storage_pin_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PinRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_StoredRun_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_stored_runs_api_v1_storage_runs_get: {
+        parameters: {
+            query?: {
+                /** @description Ids of runs, separated by commas. */
+                run_ids?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_StoredRun_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
         };
