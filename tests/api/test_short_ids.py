@@ -18,6 +18,7 @@ async def _run(api: Served, run_id: str, name: str = "run") -> str:
     async with api.database.transaction() as session:
         await session.execute(text("DELETE FROM event WHERE stream_id = :id"), {"id": made})
         await session.execute(text("DELETE FROM job WHERE run_id = :id"), {"id": made})
+        await session.execute(text("DELETE FROM run_listing WHERE run_id = :id"), {"id": made})
         await session.execute(text("UPDATE run SET id = :new WHERE id = :id"), {"id": made, "new": run_id})
     return run_id
 

@@ -25,9 +25,20 @@ PAGES = (
     "/runs/{run}?tab=performance",
     "/runs/{run}?tab=configuration",
     "/runs/{run}?tab=provenance",
+    "/workers",
+    "/workers?past=true",
+    "/compare",
+    "/compare?runs={run}",
+    "/compare?runs={run},{second}",
+    "/experiments",
+    "/experiments?state=DONE",
+    "/reports",
+    "/registry",
+    "/registry?kind=models&q=simulated",
+    "/registry/models/simulated-instant",
     "/no/such/page",
 )
-"""Addresses that are checked; `{run}` is a finished run."""
+"""Addresses that are checked; `{run}` and `{second}` are finished runs."""
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -38,6 +49,7 @@ class Dashboard:
     stack: Stack
     url: str
     run: str
+    second: str
     session: Path
 
     def link(self) -> str:
@@ -50,10 +62,12 @@ class Dashboard:
 @pytest.fixture(scope="module")
 def dashboard(browser: Browser, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Dashboard:
     run = stack.client.runs.create("simulated-instant", name="first <b>run</b> שלום 😀")
+    second = stack.client.runs.create("simulated-instant", name="second")
     stack.wait(run.id)
+    stack.wait(second.id)
     url = str(stack.home.api_url())
     session = tmp_path_factory.mktemp("session") / "state.json"
-    found = Dashboard(stack, url, str(run.id), session)
+    found = Dashboard(stack, url, str(run.id), str(second.id), session)
     context = browser.new_context()
     page = context.new_page()
     page.goto(found.link())
@@ -122,7 +136,7 @@ def test_every_page_passes_axe_fits_its_window_and_asks_nobody_else(
     page = _watch(context.new_page(), dashboard.url, faults)
     script = AXE.read_text(encoding="utf-8")
     for address in PAGES:
-        page.goto(dashboard.url + address.format(run=dashboard.run))
+        page.goto(dashboard.url + address.format(run=dashboard.run, second=dashboard.second))
         page.wait_for_load_state("networkidle")
         expect(page.get_by_role("status").filter(has_text="Loading")).to_have_count(0)
         overflow = page.evaluate("document.documentElement.scrollWidth") - width
@@ -134,4 +148,44 @@ def test_every_page_passes_axe_fits_its_window_and_asks_nobody_else(
             AXE_RULES,
         )
         assert not found, f"{address}: {found}"
+    context.close()
+
+
+def test_a_worker_is_drained_with_a_reason_and_resumed(
+    browser: Browser, dashboard: Dashboard, faults: list[str]
+) -> None:
+    context = browser.new_context(storage_state=dashboard.session)
+    page = _watch(context.new_page(), dashboard.url, faults)
+    page.goto(f"{dashboard.url}/workers")
+    page.get_by_role("button", name="Drain reporting").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Drain", exact=True)).to_be_disabled()
+    dialog.get_by_label("Reason").fill("a new <b>disk</b>")
+    dialog.get_by_role("button", name="Drain", exact=True).click()
+    expect(page.get_by_role("region", name="Drains", exact=True)).to_contain_text("a new <b>disk</b>")
+    [drained] = [worker for worker in dashboard.stack.client.workers().items if worker.drained]
+    assert (drained.kind, drained.drained) == ("reporting", "by local: a new <b>disk</b>")
+    page.get_by_role("region", name="Worker reporting").get_by_role("button", name="Resume reporting").click()
+    dialog.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("region", name="Drains", exact=True)).to_contain_text("Nothing is drained.")
+    assert not any(worker.drained for worker in dashboard.stack.client.workers().items)
+    context.close()
+
+
+def test_two_runs_are_chosen_and_compared_by_their_pairs(
+    browser: Browser, dashboard: Dashboard, faults: list[str]
+) -> None:
+    context = browser.new_context(storage_state=dashboard.session)
+    page = _watch(context.new_page(), dashboard.url, faults)
+    page.goto(f"{dashboard.url}/compare")
+    page.get_by_role("link", name="second").click()
+    page.get_by_role("link").filter(has_text="first <b>run</b>").click()
+    expect(page.get_by_text("Paired: the same samples")).to_be_visible()
+    assert (
+        page.url.endswith(f"{dashboard.second},{dashboard.run}") or f"{dashboard.second}%2C{dashboard.run}" in page.url
+    )
+    expect(page.get_by_role("region", name="Baseline", exact=True)).to_contain_text("second")
+    page.get_by_role("button", name="Make it the baseline").click()
+    expect(page.get_by_role("region", name="Baseline", exact=True)).to_contain_text("first <b>run</b>")
+    expect(page.get_by_role("region", name="Differences of metrics")).to_contain_text("Exact match")
     context.close()

@@ -10,10 +10,11 @@ from fastapi import APIRouter
 from vlmhyperbench.db import evidence, runs
 from vlmhyperbench.db.evidence import ClaimOfJob
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench.facts.pages import reused_claim_ids
 from vlmhyperbench.summaries.manifest import ClaimUse, manifest_of
 from vlmhyperbench.wire.manifests import RunManifest
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import Session
+from vlmhyperbench_api.dependencies import RuntimeOf
 from vlmhyperbench_api.ids import RunId
 from vlmhyperbench_api.security import Principal, requires
 
@@ -23,18 +24,23 @@ Reader = Annotated[Principal, requires("run:read")]
 
 
 @router.get("/{run_id}/manifest")
-async def get_manifest(run_id: RunId, principal: Reader, session: Session) -> RunManifest:
+async def get_manifest(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> RunManifest:
     """Return what a run really used: weights, engines, environments, machines, and its configuration with origins.
 
     It has what is recorded so far; the artifact `manifest.json` of a report has what was recorded until then.
 
     Raises:
         NotFound: there is no such run.
+        NotReady: a run whose rows it reuses is cold.
     """
-    run = await runs.get(session, run_id, project_id=principal.project_id)
-    if run is None:
-        raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
-    claims = [*await evidence.of_run(session, run_id), *await evidence.of_reused_answers(session, run_id)]
+    async with runtime.database.snapshot() as session:
+        run = await runs.get(session, run_id, project_id=principal.project_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
+        claims = [*await evidence.of_run(session, run_id), *await evidence.of_reused_answers(session, run_id)]
+        in_files = await reused_claim_ids(session, runtime.storage, run_id)
+        missing = in_files - {record.claim.id for record in claims}
+        claims += await evidence.of_claims(session, sorted(missing))
     about = {
         "run_id": str(run.id),
         "name": run.name,

@@ -257,24 +257,24 @@ def plan(
 
 def storage() -> Call[StorageStatus]:
     """Count the finished runs of each tier."""
-    return _get("/storage", StorageStatus)
+    return get_call("/storage", StorageStatus)
 
 
 def list_stored_runs(run_ids: Sequence[Id] | None = None) -> Call[Page[StoredRun]]:
     """List where runs are."""
-    return _page("/storage/runs", Page[StoredRun], run_ids=",".join(map(_id, run_ids)) if run_ids else None)
+    return page_call("/storage/runs", Page[StoredRun], run_ids=",".join(map(id_text, run_ids)) if run_ids else None)
 
 
 def move_runs(run_ids: Sequence[Id], *, tier: TierName, dry_run: bool = False) -> Call[Page[StoredRun]]:
     """Ask for finished runs to be in a tier."""
     body = {"run_ids": [str(run_id) for run_id in run_ids], "tier": tier, "dry_run": dry_run}
-    return _post("/storage/move", Page[StoredRun], checked(MoveRequest, body))
+    return post_call("/storage/move", Page[StoredRun], checked(MoveRequest, body))
 
 
 def pin_runs(run_ids: Sequence[Id], *, is_pinned: bool = True) -> Call[Page[StoredRun]]:
     """Pin runs, so that they are never deleted, or unpin them."""
     body = {"run_ids": [str(run_id) for run_id in run_ids], "is_pinned": is_pinned}
-    return _post("/storage/pin", Page[StoredRun], checked(PinRequest, body))
+    return post_call("/storage/pin", Page[StoredRun], checked(PinRequest, body))
 
 
 def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:

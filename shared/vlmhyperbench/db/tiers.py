@@ -130,6 +130,11 @@ async def listed(
     return [view_of(StoredRunView, row) for row in rows]
 
 
+async def may_move(session: AsyncSession) -> bool:
+    """Return whether this account may take rows out of the table of facts."""
+    return bool(await session.scalar(select(func.has_table_privilege("fact", "DELETE"))))
+
+
 async def due(session: AsyncSession, policy: TierPolicy, *, limit: int = 100) -> list[StoredRunView]:
     """Read runs that users want in another tier, then those that the policy may move; `domain.tiers` decides.
 

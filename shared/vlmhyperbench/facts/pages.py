@@ -65,3 +65,20 @@ async def read_candidates(
             kind=kind,
             given=given,
         )
+
+
+async def reused_claim_ids(session: AsyncSession, storage: Storage, run_id: UUID) -> set[UUID]:
+    """Return the claims that measured the rows which a run reuses and which are in files; `session` is of one snapshot.
+
+    Raises:
+        NotReady: a run whose rows it reuses is cold.
+        Damaged: a file of rows is missing, or has other content.
+        Unavailable: database or storage do not respond.
+    """
+    sources = [source for source in await tiers.of_sources(session, run_id) if source.run_id != run_id]
+    if not sources:
+        return set()
+    from vlmhyperbench.facts import tiered  # imports polars on first use
+
+    warm = await tiered.warm_rows(session, storage, run_id, "all", sources)
+    return {UUID(claim_id) for claim_id in await tiered.claim_ids(warm)}

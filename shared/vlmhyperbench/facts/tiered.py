@@ -72,6 +72,18 @@ async def given_all(warm: WarmRows) -> str:
     return await asyncio.to_thread(_given_all, warm)
 
 
+async def claim_ids(warm: WarmRows) -> list[str]:
+    """Return the ids of the claims that measured these rows."""
+    return await asyncio.to_thread(_claim_ids, warm)
+
+
+def _claim_ids(warm: WarmRows) -> list[str]:
+    frames = [_of_part(warm, part) for part in warm.parts]
+    frames += [_of_references(warm, source, samples=0) for source in warm.files]
+    rows = _joined(frames, polars_schema({"claim_id": FACT_COLUMNS["claim_id"]}))
+    return [str(claim_id) for (claim_id,) in rows.unique().collect().rows()]
+
+
 def _given_page(warm: WarmRows, wanted: Wanted, samples: int) -> str:
     """Select rows by the conditions of the page, so that the first of each phase are enough to fill it."""
     phase, ordinal = wanted.after

@@ -34,12 +34,14 @@ async def keep_house(settings: Settings) -> None:
     database = Database(url, statement_timeout_s=_STATEMENT_S, name="housekeeper", pool_size=1, max_overflow=2)
     leadership = Leadership(url, key=HOUSEKEEPER_KEY, name="housekeeper-lock")
     storage = await asyncio.to_thread(open_storage, storage_location(settings))
+    is_allowed = False
     swept_at = -_SWEEP_S
     clock = asyncio.get_running_loop().time
     try:
         while True:
             try:
-                if await leadership.hold():
+                is_allowed = is_allowed or await _may_move(database)
+                if is_allowed and await leadership.hold():
                     folder = settings.home / "moves"
                     while await leadership.hold() and await move_due(database, storage, settings.tiers, folder=folder):
                         pass
@@ -54,6 +56,12 @@ async def keep_house(settings: Settings) -> None:
     finally:
         await leadership.close()
         await database.close()
+
+
+async def _may_move(database: Database) -> bool:
+    """Whether this account may take rows out of Postgres: that of a worker that joined may not, so it must not lead."""
+    async with database.transaction() as session:
+        return await tiers.may_move(session)
 
 
 async def move_due(database: Database, storage: Storage, policy: TierPolicy, *, folder: Path) -> list[Moved]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import polars
 import pytest
@@ -19,6 +19,7 @@ from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.tiers import Tier
 from vlmhyperbench.errors import Conflict, Damaged, NotFound
+from vlmhyperbench.facts.pages import reused_claim_ids
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench.tiers.moving import drop_rows, to_hot, to_warm, write_rows
 
@@ -60,12 +61,20 @@ async def test_a_run_reads_the_same_whatever_tier_its_sources_have(
     child = await reusing(database, source, phase=phase, ordinals=ordinals)
     hot = await everything(database, storage, child)
     assert hot.facts.height == (9 if phase else 0) + len(ordinals)
+    assert await _claims_in_files(database, storage, child) == set()
     await to_warm(database, storage, source, folder=tmp_path)
     assert_equal(await everything(database, storage, child), hot)
+    assert await _claims_in_files(database, storage, child) == set(hot.facts["claim_id"])
     grandchild = await reusing(database, child, phase=phase, ordinals=ordinals, rows_of=source)
     assert (await everything(database, storage, grandchild)).facts.equals(hot.facts)
     await to_warm(database, storage, child, folder=tmp_path)
     assert_equal(await everything(database, storage, child), hot)
+
+
+async def _claims_in_files(database: Database, storage: Storage, run_id: UUID) -> set[str]:
+    """The claims that measured what a run reuses, as far as Postgres no longer knows them."""
+    async with database.snapshot() as session:
+        return {str(claim_id) for claim_id in await reused_claim_ids(session, storage, run_id)}
 
 
 async def test_a_run_without_rows_moves_too(database: Database, storage: Storage, tmp_path: Path) -> None:

@@ -1,12 +1,29 @@
 /** The routes: a page is a folder of pages/ with a route.ts, and one line here. */
 import { createRouter } from '@tanstack/react-router';
 import { Fault, root } from './app/root';
+import { compare } from './pages/compare/route';
+import { experiment } from './pages/experiment/route';
+import { experiments } from './pages/experiments/route';
 import { home } from './pages/home/route';
+import { registry, registryEntry } from './pages/registry/route';
+import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
 import { runs } from './pages/runs/route';
+import { workers } from './pages/workers/route';
 import { Loading } from './ui/Notes';
 
-const routes = root.addChildren([home, runs, run]);
+const routes = root.addChildren([
+  home,
+  runs,
+  run,
+  compare,
+  experiments,
+  experiment,
+  reports,
+  registry,
+  registryEntry,
+  workers,
+]);
 
 export const router = createRouter({
   routeTree: routes,

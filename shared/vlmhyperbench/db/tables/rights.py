@@ -38,6 +38,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "reused_phase": _APPEND,
     "run": _CHANGE,
     "run_listing": _CHANGE,
+    "run_tier": _READ,
     "sample_manifest": _WRITE,
     "worker": _WRITE,
 }

@@ -661,6 +661,7 @@ export interface paths {
          *
          *     Raises:
          *         NotFound: there is no such run.
+         *         NotReady: a run whose rows it reuses is cold.
          */
         get: operations["get_manifest_api_v1_runs__run_id__manifest_get"];
         put?: never;

@@ -1,0 +1,75 @@
+/** Choose what is compared: the baseline first, then the runs of the same task. */
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { isOpen, type Run, runsQuery } from '../../api/queries';
+import { Ago } from '../../ui/Ago';
+import { Loaded } from '../../ui/Loaded';
+import { Empty } from '../../ui/Notes';
+import { Scroll } from '../../ui/Scroll';
+import { StateBadge } from '../../ui/StateBadge';
+
+export function Chooser({ chosen }: { chosen: readonly string[] }) {
+  const query = useInfiniteQuery(runsQuery({}));
+  return (
+    <Loaded query={query} what="runs">
+      {({ pages }) => <Choice runs={pages.flatMap((page) => page.items)} baseline={chosen[0]} />}
+    </Loaded>
+  );
+}
+
+function Choice({ runs, baseline }: { runs: readonly Run[]; baseline: string | undefined }) {
+  const first = runs.find((run) => run.id === baseline);
+  const shown = runs.filter(
+    (run) => !isOpen(run) && run.headline && (first === undefined || (run.task === first.task && run.id !== first.id)),
+  );
+  if (shown.length === 0) {
+    return (
+      <Empty title={first ? `No other run of ${first.task} has ended` : 'No run has ended'}>
+        <p className="note-text">Runs can be compared when they have their results.</p>
+      </Empty>
+    );
+  }
+  return (
+    <section className="card" aria-label="Choose runs">
+      <header>
+        <h2>{first ? 'Choose the run that is compared with it' : 'Choose the baseline'}</h2>
+        {first ? (
+          <span className="sub">
+            Baseline: <bdi>{first.name}</bdi>
+          </span>
+        ) : null}
+      </header>
+      <Scroll label="Runs to choose from">
+        <table className="data">
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col">State</th>
+              <th scope="col">Ended</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((run) => (
+              <tr key={run.id}>
+                <th scope="row">
+                  <Link to="/compare" search={{ runs: first ? `${first.id},${run.id}` : run.id }}>
+                    <bdi>{run.name}</bdi>
+                  </Link>
+                  <div className="sub">
+                    <bdi>{run.target}</bdi> · <bdi>{run.task}</bdi>
+                  </div>
+                </th>
+                <td>
+                  <StateBadge state={run.state} />
+                </td>
+                <td className="sub">
+                  <Ago at={run.finished_at} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </section>
+  );
+}

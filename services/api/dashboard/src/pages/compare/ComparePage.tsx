@@ -1,0 +1,146 @@
+/** Runs against a baseline: paired differences, the answers that flipped, and in what the runs differ. */
+import { Button, SegmentedControl } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { Loading, Problem } from '../../ui/Notes';
+import { useTitle } from '../../ui/useTitle';
+import { Chooser } from './Chooser';
+import { Differences } from './Differences';
+import { Flips } from './Flips';
+import { idsOf, withBaseline } from './ids';
+import { Metrics } from './Metrics';
+import { type Compared, comparisonQuery, type Side } from './queries';
+import { compare as route } from './route';
+import { SideBySide } from './SideBySide';
+import { Speeds } from './Speeds';
+import './style.css';
+
+export function ComparePage() {
+  useTitle('Compare');
+  const { runs } = route.useSearch();
+  const ids = idsOf(runs);
+  const query = useQuery(comparisonQuery(ids));
+  return (
+    <div className="page">
+      <div className="page-head">
+        <h1>Compare</h1>
+        {ids.length > 0 ? (
+          <Link to="/compare" className="sub">
+            Choose other runs
+          </Link>
+        ) : null}
+      </div>
+      {ids.length < 2 ? (
+        <Chooser chosen={ids} />
+      ) : query.data ? (
+        <Compare baseline={query.data.baseline} others={query.data.others} />
+      ) : query.error ? (
+        <>
+          <Problem error={query.error} retry={() => void query.refetch()} />
+          <SideBySide ids={ids} />
+        </>
+      ) : (
+        <Loading what="the comparison" />
+      )}
+    </div>
+  );
+}
+
+function Compare({ baseline, others }: { baseline: Side; others: readonly Compared[] }) {
+  const { other, flip } = route.useSearch();
+  const navigate = useNavigate({ from: '/compare' });
+  const shown = others.find(({ run }) => run.id === other) ?? others[0];
+  if (shown === undefined) return null;
+  const ids = [baseline.id, ...others.map(({ run }) => run.id)];
+  return (
+    <>
+      {others.length > 1 ? (
+        <SegmentedControl
+          size="xs"
+          aria-label="Run against the baseline"
+          className="states"
+          value={shown.run.id}
+          onChange={(id) => void navigate({ search: (old) => ({ ...old, other: id }) })}
+          data={others.map(({ run }) => ({ value: run.id, label: `${run.target} · ${run.name}` }))}
+        />
+      ) : null}
+      <div className="sides">
+        <Head side={baseline} title="Baseline" />
+        <Head side={shown.run} title="Other">
+          <Button
+            size="compact-xs"
+            variant="subtle"
+            onClick={() => void navigate({ search: { runs: withBaseline(ids, shown.run.id), other: baseline.id } })}
+          >
+            Make it the baseline
+          </Button>
+        </Head>
+      </div>
+      <Banner compared={shown} />
+      <Metrics compared={shown} />
+      <Flips key={shown.run.id} baseline={baseline} compared={shown} flip={flip} />
+      <Speeds compared={shown} />
+      <Differences compared={shown} />
+    </>
+  );
+}
+
+function Head({ side, title, children }: { side: Side; title: string; children?: React.ReactNode }) {
+  return (
+    <section className="card" aria-label={title}>
+      <header>
+        <h2>
+          <Link to="/runs/$id" params={{ id: side.id }}>
+            <bdi>{side.name}</bdi>
+          </Link>
+        </h2>
+        <span className="badge">{title}</span>
+        <span className="end">{children}</span>
+      </header>
+      <div className="body sub">
+        <bdi>{side.target}</bdi> · <bdi>{side.task}</bdi> · <bdi>{side.dataset}</bdi>
+      </div>
+    </section>
+  );
+}
+
+/** Whether the two can be compared at all, the result in sentences, and what to mind. */
+function Banner({ compared }: { compared: Compared }) {
+  const tone = !compared.is_paired
+    ? 'bad'
+    : compared.warnings.length > 0 || !compared.is_same_samples
+      ? 'warn'
+      : 'good';
+  const word = !compared.is_paired
+    ? 'Not paired: they answer different samples'
+    : compared.is_same_samples
+      ? 'Paired: the same samples'
+      : 'Paired on the samples of both';
+  return (
+    <section className="card compared-banner" aria-label="Compatibility and result">
+      <div className="body stack">
+        <div className="line-head">
+          <span className={`badge ${tone}`}>{word}</span>
+          {compared.is_gate_met === null ? null : (
+            <span className={`badge ${compared.is_gate_met ? 'good' : 'bad'}`}>
+              {compared.is_gate_met ? 'Gate met' : 'Gate not met'}
+            </span>
+          )}
+        </div>
+        <p className="verdict">{compared.verdict}</p>
+        {compared.warnings.length > 0 ? (
+          <ul className="warnings">
+            {compared.warnings.map((warning) => (
+              <li key={warning}>{warning}</li>
+            ))}
+          </ul>
+        ) : null}
+        {compared.checks.map((check) => (
+          <p key={check.rule} className="sub">
+            <strong>{check.status}</strong> {check.rule}: {check.message}
+          </p>
+        ))}
+      </div>
+    </section>
+  );
+}
