@@ -110,7 +110,7 @@ def _one_run(client: Client) -> UUID:
         "scenario": {"name": "offline", "in_flight": 16},
     }
     run = client.runs.create(RunEntry.model_validate(given))
-    return all_ended(client, [run])[0].id
+    return all_ended(client, [run.id])[0].id
 
 
 def _copy(home: Home, run_id: UUID, *, runs: int, rows: int) -> None:
