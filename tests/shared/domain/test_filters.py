@@ -27,7 +27,8 @@ def test_a_filter_is_a_column_an_operator_and_values(text: str, expected: tuple[
 
 
 @pytest.mark.parametrize(
-    "text", ["", "state", "=x", "state=", "state=a,,b", "1=1", "a" * 300 + "=1", "x=" + "a," * 101]
+    "text",
+    ["", "state", "=x", "state=", "state=a,,b", "1=1", "a" * 300 + "=1", "x=" + "a," * 101, "x=" + ",".join("a" * 101)],
 )
 def test_what_is_no_filter_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
@@ -58,5 +59,16 @@ def test_only_finite_numbers_are_numbers() -> None:
         -0.5,
         *[None] * 5,
     ]
+    assert Condition(column="total", operator="<", values=("0.5",)).number == 0.5
     with pytest.raises(InvalidInput):
         _ = Condition(column="total", operator="<", values=("many",)).number
+
+
+def test_a_star_alone_asks_whether_there_is_a_value() -> None:
+    assert [read_filter(text).is_any for text in ("total=*", "total!=*", "total~*", "total=1", "total=1,*")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vlmhyperbench.domain.tickets import Purpose, Ticket, is_signed, read_ticket, write_ticket
+from vlmhyperbench.domain.tickets import Purpose, Ticket, is_signed, read_ticket, write_ticket, write_token
 
 KEY = "a" * 64
 
@@ -47,3 +47,13 @@ def test_no_text_is_valid_without_a_pepper() -> None:
 @pytest.mark.parametrize("text", ["", "a.b.c.d", "test.1." + "n" * 22, "test.1." + "n" * 22 + "." + "é" * 43])
 def test_a_text_of_another_form_is_not_a_ticket(text: str) -> None:
     assert read_ticket(text) is None
+
+
+def test_the_token_for_writing_is_that_of_one_session_and_no_part_of_it() -> None:
+    session = _ticket("session")
+    token = write_token(session, pepper="pepper", key_hmac=KEY)
+    assert token != session.signature
+    others = [replace(session, nonce="m" * 22), replace(session, expires_at=1001), replace(session, prefix="best")]
+    assert token not in [write_token(other, pepper="pepper", key_hmac=KEY) for other in others]
+    assert token != write_token(session, pepper="pepper", key_hmac="b" * 64)
+    assert token == write_token(session, pepper="pepper", key_hmac=KEY)

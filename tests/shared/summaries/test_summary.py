@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import evidence
+from tests.shared.reports.builders import evidence, run_spec
+from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.summaries.columns import MAX_TEXT_CHARACTERS, columns_of
 from vlmhyperbench.summaries.headline import headline_row, scores_of
@@ -42,3 +43,10 @@ def test_the_columns_of_a_summary_are_plain_values_with_the_primary_metric_and_w
     assert "name" not in columns
     assert all(isinstance(value, str | int | float | bool) for value in columns.values())
     assert all(len(value) <= MAX_TEXT_CHARACTERS for value in columns.values() if isinstance(value, str))
+
+
+def test_a_summary_of_an_endpoint_without_metrics_and_claims_has_no_columns_of_them() -> None:
+    remote = EndpointTarget(endpoint="http://host/v1", model_name="remote")
+    columns = columns_of(summarise_run(evidence(metrics=(), spec=run_spec(target=remote), claims=[])))
+    assert columns["requests_missing"] == 0
+    assert not [name for name in columns if name.startswith(("metric", "manifest.", "vram", "engine_rss"))]
