@@ -76,7 +76,11 @@ def test_a_worker_of_the_sif_joins_works_leaves_when_idle_and_comes_back(
     token = stack.client.create_join_token(kind="inference", max_uses=1).token
     cluster = Cluster(tmp_path, token, node=node.argv([]))
     written(stack, cluster, sif, "--until-idle", "20", "--home", str(tmp_path / "home"))
-    given = {"target": {"model": "tiny-doc-vlm"}, "task": "document-qa", "dataset": {"limit": 20}}
+    given = {
+        "target": {"model": "tiny-doc-vlm"},
+        "task": "document-qa",
+        "dataset": {"name": "synthetic-documents", "limit": 20},
+    }
     first = stack.client.runs.create(RunEntry.model_validate(given))
     cluster.submit()
     assert stack.wait(first.id).state == "SUCCEEDED", cluster.logs()
@@ -84,7 +88,9 @@ def test_a_worker_of_the_sif_joins_works_leaves_when_idle_and_comes_back(
     assert stack.query("SELECT name, state FROM worker WHERE kind = 'inference'") == [("slurm-4200", "GONE")]
     assert stack.rows(first.id) == 20
 
-    second = stack.client.runs.create(RunEntry.model_validate({**given, "dataset": {"limit": 30}}))
+    second = stack.client.runs.create(
+        RunEntry.model_validate({**given, "dataset": {"name": "synthetic-documents", "limit": 30}})
+    )
     cluster.submit()  # its home has joined, so the token is not needed again
     assert stack.wait(second.id).state == "SUCCEEDED", cluster.logs()
     assert cluster.codes(1) == ["0"], cluster.logs()
