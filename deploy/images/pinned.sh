@@ -14,11 +14,13 @@ if [ -d "$packages/botocore/data" ]; then
     find "$packages/botocore/data" -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name 'sso*' ! -name sts -exec rm -rf {} +
 fi
 # Symbols that only a debugger reads. Libraries in folders *.libs were changed when they were packed, and stay as they are.
-find "$packages" -name '*.so' -size +1M ! -path '*.libs/*' ! -path '*/xllamacpp/*' -exec strip --strip-unneeded {} +
+find "$packages" -name '*.so' ! -path '*.libs/*' ! -path '*/xllamacpp/*' -exec strip --strip-unneeded {} +
 
 # Compact: libraries without their sources and docstrings, as Python itself reads them, because Polars alone takes 140 MB
-# of the 400 that the image of an API may have; and without the decoder of AVIF, which no dataset may contain.
+# of the 400 that the image of an API may have; without the decoder of AVIF, which no dataset may contain; and without
+# what of numpy wraps Fortran or is called by its tests alone.
 if [ "${2:-}" = compact ]; then
+    rm -rf "$packages"/numpy/f2py "$packages"/numpy/_core/_simd.*
     rm -f "$packages"/PIL/_avif* "$packages"/pillow.libs/libavif*
     "$environment/bin/python" -m compileall -q -b -o 2 -j 0 "$packages" || true  # some have templates in place of modules
     find "$packages" -name '*.py' -exec sh -c 'for source; do [ ! -e "${source}c" ] || rm "$source"; done' _ {} +

@@ -84,7 +84,8 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         replace(temporary, path)
     except OSError as error:
-        if error.filename is None:  # of a write or a sync, such as on a full disk
+        # That of a write or a sync, such as on a full disk, names no file; nobody knows the temporary one.
+        if error.filename is None or error.filename == os.fspath(temporary):
             error.filename = str(path)
         raise
     finally:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from vlmhyperbench.bus import Bus
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.refusals import ACCOUNT_REFUSED
+from vlmhyperbench.db.replica import ListDatabases
 from vlmhyperbench.errors import NotReady, VlmHyperBenchError
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.monitoring.exporting import beating, exporting
@@ -61,6 +62,8 @@ class Runtime:
 
     settings: Settings
     database: Database
+    lists: ListDatabases
+    """What lists are read from: the database, or its replica."""
     bus: Bus
     storage: Storage
 
@@ -92,11 +95,16 @@ async def open_runtime(settings: Settings, *, name: str = "vlmhyperbench") -> As
             cure="Start one with `vlmhyperbench up`, or set VLMHB_DATABASE_URL and VLMHB_REDIS_URL.",
         )
     storage = await asyncio.to_thread(open_storage, storage_location(settings))
-    database = Database(database_url, statement_timeout_s=settings.timers.statement_timeout_s, name=name)
+    timeout_s = settings.timers.statement_timeout_s
+    database = Database(database_url, statement_timeout_s=timeout_s, name=name)
+    replica_url = settings.database_replica_url.get_secret_value()
+    replica = Database(replica_url, statement_timeout_s=timeout_s, name=f"{name}-lists") if replica_url else None
+    lists = ListDatabases(database, replica, wait_s=settings.database_replica_wait_s)
     bus = Bus(redis_url)
     try:
         async with beating():
-            yield Runtime(settings=settings, database=database, bus=bus, storage=storage)
+            yield Runtime(settings=settings, database=database, lists=lists, bus=bus, storage=storage)
     finally:
         await bus.close()
+        await lists.close()
         await database.close()

@@ -44,6 +44,7 @@ SETTINGS_DIR: Final = "VLMHB_SETTINGS_DIR"
 """Variable that names a folder whose files are settings."""
 _URLS: Final[Mapping[str, Callable[[str, Path | None], str]]] = {
     "database_url": postgres_url,
+    "database_replica_url": postgres_url,
     "redis_url": redis_url,
     "worker_database_url": partial(postgres_url, is_ours=False),
     "worker_redis_url": partial(redis_url, is_ours=False),
@@ -164,6 +165,10 @@ class Settings(BaseSettings):
     """`dev` applies the registry's overlays."""
     database_url: SecretStr = SecretStr("")
     """`postgresql+psycopg://…`; empty if no stack is known."""
+    database_replica_url: SecretStr = SecretStr("")
+    """URL of a streaming replica of that database, from which the API reads lists; empty: there is none."""
+    database_replica_wait_s: float = Field(default=0.1, ge=0, le=5)
+    """How long a list waits for the replica to catch up before it is read from the database itself."""
     redis_url: SecretStr = SecretStr("")
     """`redis://…`, or `rediss://…` with TLS."""
     worker_database_url: SecretStr = SecretStr("")

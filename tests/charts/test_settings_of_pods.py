@@ -22,6 +22,7 @@ from vlmhyperbench.settings import Settings
 SECRETS = {
     "postgres": {
         "url": "postgresql://owner:one@postgres.example/bench",
+        "replica-url": "postgresql://owner:one@replica.example/bench",
         "worker-url": "postgresql://worker:two@postgres.example/bench",
     },
     "redis": {"url": "redis://:three@redis.example:6379/0"},
@@ -91,6 +92,9 @@ def test_services_load_what_they_are_given(tmp_path: Path, monkeypatch: pytest.M
     assert {name for name, item in loaded.items() if item.key_pepper.get_secret_value()} == {
         *("api", "scheduler", "migrations")
     }
+    replicas = {name: item.database_replica_url.get_secret_value() for name, item in loaded.items()}
+    assert {name for name, url in replicas.items() if url} == {"api"}
+    assert "@replica.example/" in replicas["api"]
     assert {item.storage_url for item in loaded.values()} == {"s3://results/stack"}
     assert {item.storage_s3.secret_access_key.get_secret_value() for item in loaded.values()} == {SECRET}
     assert {item.timers.lease_s for item in loaded.values()} == {60}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,9 +17,11 @@ import redis
 
 from tests.support.audit import audit
 from tests.support.bucket import KEY, SECRET, serve_bucket
-from tests.support.machines import Machine, can_make_machines, other_machine
+from tests.support.machines import Machine, can_make_machines, free_ports, other_machine
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack, until
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.main import main
 from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 
@@ -59,34 +60,16 @@ def stack(registries: Path, machine: Machine, tmp_path_factory: pytest.TempPathF
             "VLMHB_STORAGE_S3__SECRET_ACCESS_KEY": SECRET,
         }
         services = ("scheduler", "api", "evaluation", "reporting")
-        listen = f"{machine.near}:{_free_ports(machine.near)}"
+        listen = f"{machine.near}:{free_ports(machine.near)}"
         timers = {f"VLMHB_TIMERS__{name}": str(value) for name, value in _TIMERS.items()}
         with running_stack(registries, services=services, listen=listen, **storage, **timers) as found:
             yield found
-
-
-def _free_ports(host: str) -> int:
-    """Return the first of three ports that are free."""
-    for port in range(8770 + os.getpid() % 500 * 3, 12_000, 3):
-        try:
-            for offset in range(3):
-                with socket.create_server((host, port + offset)):
-                    pass
-        except OSError:
-            continue
-        return port
-    raise AssertionError("no free ports")
 
 
 def token_of(stack: Stack, folder: Path, **choices: Any) -> Path:
     path = folder / "token"
     path.write_text(stack.client.create_join_token(**choices).token)
     return path
-
-
-def url_of(stack: Stack) -> str:
-    redis_url = urlsplit(stack.setting("worker_redis_url"))
-    return f"https://{redis_url.hostname}:{(redis_url.port or 0) - 2}"
 
 
 def start(
@@ -100,7 +83,11 @@ def start(
     **changed: str,
 ) -> subprocess.Popen[bytes]:
     """Start a worker on the other machine, as its user does there."""
-    words = {"--server": url_of(stack), "--token-file": str(token), "--ca-file": str(stack.home.root / "tls/ca.pem")}
+    words = {
+        "--server": stack.listening_url,
+        "--token-file": str(token),
+        "--ca-file": str(stack.home.root / "tls/ca.pem"),
+    }
     options = [word for pair in (words | changed).items() for word in pair if word]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
     with (home.parent / "worker.log").open("ab") as log:
@@ -167,7 +154,7 @@ def test_an_experiment_on_a_stack_in_a_bucket_goes_on_to_its_report(stack: Stack
 
 
 def test_tokens_are_made_listed_and_revoked_by_commands(
-    stack: Stack, command: Callable[..., Any], tmp_path: Path
+    stack: Stack, command: Callable[..., Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     made = command("workers", "token", "create", "--kind", "evaluation", "--expires-in", "2h", "--uses", "3")
     assert (made["kind"], made["max_uses"], made["state"]) == ("evaluation", 3, "valid")
@@ -176,6 +163,12 @@ def test_tokens_are_made_listed_and_revoked_by_commands(
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "token").read_text().startswith(f"{written['prefix']}_")
     assert command("workers", "token", "revoke", made["prefix"])["state"] == "revoked"
+    before = command("workers", "token", "ls")
+    assert main(["workers", "token", "create", "--out", str(tmp_path / "none" / "token"), "--json"]) == exits.SETUP
+    for nothing in ("", "a/b", "../../health"):
+        assert main(["workers", "token", "revoke", nothing, "--json"]) == exits.USAGE
+    capsys.readouterr()
+    assert command("workers", "token", "ls") == before  # a token that cannot be written is not made
     states = {token["prefix"]: token["state"] for token in command("workers", "token", "ls")}
     assert (states[made["prefix"]], states[written["prefix"]]) == ("revoked", "valid")
 

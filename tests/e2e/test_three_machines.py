@@ -17,9 +17,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.e2e.test_other_machines import _TIMERS, _free_ports, token_of, url_of
+from tests.e2e.test_other_machines import _TIMERS, token_of
 from tests.support.audit import audit
-from tests.support.machines import Machine, can_make_machines, other_machine
+from tests.support.machines import Machine, can_make_machines, free_ports, other_machine
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import TERMINAL, Stack, running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
@@ -57,7 +57,7 @@ def stack(registries: Path, machines: dict[str, Machine]) -> Iterator[Stack]:
         machines[name].add_way_to(address)
     timers = {} if CUT_S else {f"VLMHB_TIMERS__{name}": str(value) for name, value in _TIMERS.items()}
     services = ("scheduler", "api", "evaluation", "reporting")
-    listen = f"{address}:{_free_ports(address)}"
+    listen = f"{address}:{free_ports(address)}"
     with running_stack(registries, services=services, listen=listen, **timers) as found:
         yield found
 
@@ -89,7 +89,7 @@ def _join(stack: Stack, machine: Machine, name: str, folder: Path) -> subprocess
     inventory = folder / "inventory.yaml"
     inventory.write_text(f"machine: {name}\ndevices:\n  - {{name: card, memory_gib: 24, count: {DEVICES[name]}}}\n")
     token = token_of(stack, folder, kind="inference")
-    command = ["-m", "vlmhyperbench.cli.main", "worker", "inference", "--name", name, "--server", url_of(stack)]
+    command = ["-m", "vlmhyperbench.cli.main", "worker", "inference", "--name", name, "--server", stack.listening_url]
     command += ["--token-file", str(token), "--ca-file", str(stack.home.root / "tls/ca.pem")]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VLMHB_")}
     with (folder / "worker.log").open("ab") as log:

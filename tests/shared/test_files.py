@@ -134,3 +134,9 @@ def test_a_name_of_the_maximum_length_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     write_whole(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_folder_that_is_missing_is_named_by_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        write_whole(tmp_path / "none" / "out", b"x")
+    assert caught.value.filename == str(tmp_path / "none" / "out")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -89,6 +90,19 @@ def other_machine() -> Iterator[Machine]:
     finally:
         subprocess.run(["ip", "link", "delete", near], check=False, capture_output=True)
         subprocess.run(["ip", "netns", "delete", machine.name], check=False, capture_output=True)
+
+
+def free_ports(host: str) -> int:
+    """Return the first of three ports that are free."""
+    for port in range(8770 + os.getpid() % 500 * 3, 12_000, 3):
+        try:
+            for offset in range(3):
+                with socket.create_server((host, port + offset)):
+                    pass
+        except OSError:
+            continue
+        return port
+    raise AssertionError("no free ports")
 
 
 def _ip(*words: str) -> None:

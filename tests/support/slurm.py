@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.processes import PATIENCE_S
@@ -16,7 +17,8 @@ _SBATCH = Path(__file__).with_name("sbatch.py")
 class Cluster:
     """A file for sbatch, and the tasks that the stand-in for Slurm has started of it."""
 
-    def __init__(self, folder: Path, token: str) -> None:
+    def __init__(self, folder: Path, token: str, *, node: Sequence[str] = ()) -> None:
+        """`node`: beginning of the command that runs a program on the node; empty: here."""
         self.folder, self.token = folder, token
         self.file = folder / "workers.sbatch"
         self.token_file = folder / "token"
@@ -24,7 +26,7 @@ class Cluster:
         self.token_file.chmod(0o600)
         program = folder / "bin" / "sbatch"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {_SBATCH} {folder} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {" ".join((*node, sys.executable, str(_SBATCH)))} {folder} "$@"\n')
         program.chmod(0o755)
 
     def submit(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import psycopg
@@ -72,6 +73,12 @@ class Stack:
     def setting(self, name: str) -> str:
         """Return one of the settings that the stack wrote for its services."""
         return str(json.loads(self.home.settings_file.read_text())[name])
+
+    @property
+    def listening_url(self) -> str:
+        """The API at the address at which the stack listens for other machines, two ports before Redis."""
+        redis_url = urlsplit(self.setting("worker_redis_url"))
+        return f"https://{redis_url.hostname}:{(redis_url.port or 0) - 2}"
 
     def wait(self, run_id: UUID, *, states: set[str] = TERMINAL, timeout_s: float = PATIENCE_S) -> Any:
         """Wait until a run is in one of the states and return it."""

@@ -29,9 +29,10 @@ from vlmhyperbench.wire.comparisons import (
 from vlmhyperbench_api import comparing
 from vlmhyperbench_api.bodies import StrictRoute, check_text
 from vlmhyperbench_api.compared_files import ComparedFile, open_compared
-from vlmhyperbench_api.dependencies import RuntimeOf, Session, WholeNumber
+from vlmhyperbench_api.dependencies import RuntimeOf, WholeNumber
 from vlmhyperbench_api.ids import resolve
 from vlmhyperbench_api.listings import Filters, SearchText, query_of
+from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
@@ -72,7 +73,7 @@ async def compare_runs_by_gate(
 @router.get("/leaderboard")
 async def get_leaderboard(
     principal: Reader,
-    session: Session,
+    session: ListSession,
     runtime: RuntimeOf,
     task: Annotated[str, Query(min_length=1, max_length=200)],
     metric: Annotated[str | None, Query(max_length=200, description="By default the primary metric.")] = None,
@@ -107,7 +108,7 @@ async def get_leaderboard(
 @router.get("/points")
 async def list_run_points(
     principal: Reader,
-    session: Session,
+    session: ListSession,
     columns: Annotated[str, Query(max_length=1000, description="Names of numeric columns, separated by commas.")],
     where: Filters = None,
     q: SearchText = None,

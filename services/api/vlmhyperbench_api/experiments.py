@@ -27,6 +27,7 @@ from vlmhyperbench_api.dependencies import (
 from vlmhyperbench_api.ids import ExperimentId
 from vlmhyperbench_api.presenting import experiment_of
 from vlmhyperbench_api.reading import read_experiment
+from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.runs import IdempotencyKey
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_api.submission import Submission, publish_all, submit_experiment
@@ -51,7 +52,7 @@ async def create_experiment(
 @router.get("")
 async def list_experiments(
     principal: Reader,
-    session: Session,
+    session: ListSession,
     state: Annotated[ExperimentState | None, any_case(*ExperimentState)] = None,
     limit: PageLimit = 50,
     cursor: CursorText = None,

@@ -22,6 +22,7 @@ from vlmhyperbench_api.bodies import StrictRoute, check_text
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, Session, read_cursor, write_cursor
 from vlmhyperbench_api.ids import RunId
 from vlmhyperbench_api.reading import read_run
+from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
@@ -74,7 +75,7 @@ class _Last(BaseModel):
 @router.get("/rows")
 async def list_run_rows(
     principal: Reader,
-    session: Session,
+    session: ListSession,
     where: Filters = None,
     q: SearchText = None,
     order: OrderText = "-created_at",
@@ -96,7 +97,7 @@ async def list_run_rows(
 
 
 @router.get("/columns")
-async def list_run_columns(principal: Reader, session: Session) -> Columns:
+async def list_run_columns(principal: Reader, session: ListSession) -> Columns:
     """List the columns by which this project's runs can be filtered and ordered, and the tags in use."""
     fixed = [Column(name=name, kind=column.kind, is_number=column.kind == "number") for name, column in FIXED.items()]
     own = await listings.names(session, principal.project_id)

@@ -55,6 +55,7 @@ from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
+from vlmhyperbench_api.replicas import ReadAgain
 from vlmhyperbench_api.sample_tables import SampleTables
 from vlmhyperbench_api.security import check_policies
 from vlmhyperbench_api.watching import Watching
@@ -108,7 +109,7 @@ def create_app(settings: Settings) -> FastAPI:
                 registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
-            app.state.sample_tables = SampleTables(runtime)
+            app.state.sample_tables = SampleTables(runtime.storage)
             app.state.attempts = Attempts()
             app.state.metrics = metrics.PlatformMetrics(runtime)
             app.state.answer_files = AnswerFiles(runtime.storage)
@@ -139,6 +140,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(spa.router)
     app.include_router(spa.pages)
     errors.install(app)
+    app.add_middleware(ReadAgain)
     app.add_middleware(Conditional, prefix=PREFIX)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=5)
     app.add_middleware(

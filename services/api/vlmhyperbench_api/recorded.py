@@ -66,7 +66,7 @@ async def read_log(
 ) -> LogLines:
     """Read lines of a log: its last ones, those after a line, or those that contain a text."""
     check_text(q or "", "The query")
-    run = await run_of(runtime, run_id, principal)
+    run = await run_of(runtime.database, run_id, principal)
     async with runtime.database.transaction() as session:
         files = await artifacts.of_run(session, run.id)
     file = next((file for file in files if file.id == artifact_id and file.kind == "log"), None)
@@ -88,7 +88,7 @@ async def get_resources(
     Series are those that claims have stored; a claim stores its own when it ends, and until then the live feed has the
     newest sample.
     """
-    run = await run_of(runtime, run_id, principal)
+    run = await run_of(runtime.database, run_id, principal)
     async with runtime.database.transaction() as session:
         files = [file for file in await artifacts.of_run(session, run.id) if file.kind == "resources"]
         claims = {record.claim.id: record for record in await evidence.of_run(session, run.id)}

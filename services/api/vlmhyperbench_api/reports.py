@@ -30,6 +30,7 @@ from vlmhyperbench_api.dependencies import (
 )
 from vlmhyperbench_api.ids import ScopeId
 from vlmhyperbench_api.presenting import artifact_of, json_of
+from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -40,7 +41,7 @@ Reader = Annotated[Principal, requires("artifact:read")]
 
 @router.get("")
 async def list_reports(
-    principal: Reader, session: Session, limit: PageLimit = 50, cursor: CursorText = None
+    principal: Reader, session: ListSession, limit: PageLimit = 50, cursor: CursorText = None
 ) -> Page[Artifact]:
     """List the files of all reports, newest first."""
     after = read_cursor(cursor, After)

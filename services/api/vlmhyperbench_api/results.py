@@ -14,13 +14,13 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from vlmhyperbench.db import manifests, measures, runs
+from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.results import ResultRow, Wanted
 from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.facts.pages import read_page
-from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.live import MAX_SEQ
@@ -28,6 +28,7 @@ from vlmhyperbench.wire.results import DamagedFile, Result, SampleOutcome
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, any_case, read_cursor, write_cursor
 from vlmhyperbench_api.ids import RunId
+from vlmhyperbench_api.replicas import ListDatabase
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
@@ -59,6 +60,7 @@ class _Opened:
 async def list_results(
     run_id: RunId,
     principal: Reader,
+    database: ListDatabase,
     runtime: RuntimeOf,
     status: Annotated[FactStatus | None, any_case(*FactStatus)] = None,
     outcome: Annotated[SampleOutcome | None, any_case(*get_args(SampleOutcome))] = None,
@@ -72,17 +74,20 @@ async def list_results(
     A result whose answer or scores are in a damaged file is listed without them, and names the file in `damaged`.
     """
     after = read_cursor(cursor, Position)
-    async with runtime.database.transaction() as session:
+    async with database.transaction() as session:
         run = await runs.get(session, run_id, project_id=principal.project_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
     wanted = {"doc_class": doc_class, "question_type": question_type}
     groups = {name: text for name, text in wanted.items() if text is not None}
-    return await results_page(runtime, run, after=after, limit=limit, status=status, outcome=outcome, groups=groups)
+    return await results_page(
+        database, runtime.storage, run, after=after, limit=limit, status=status, outcome=outcome, groups=groups
+    )
 
 
 async def results_page(
-    runtime: Runtime,
+    database: Database,
+    storage: Storage,
     run: RunView,
     *,
     after: Position | None = None,
@@ -92,16 +97,16 @@ async def results_page(
     groups: Mapping[str, str] = MappingProxyType({}),
 ) -> Page[Result]:
     """Read a page of a run's results, in their order."""
-    async with runtime.database.transaction() as session:
+    async with database.transaction() as session:
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
-    samples_path = await runtime.storage.open(manifest.storage_key, manifest.id) if manifest else None
+    samples_path = await storage.open(manifest.storage_key, manifest.id) if manifest else None
     samples = await _samples(samples_path, groups)
     position = (after.phase, after.ordinal) if after else (-1, -1)
     rows = Wanted(after=position, limit=limit, status=status, outcome=outcome, samples=samples)
-    async with runtime.database.snapshot() as session:
-        page = await read_page(session, runtime.storage, run.id, rows)
+    async with database.snapshot() as session:
+        page = await read_page(session, storage, run.id, rows)
         files = await measures.of_run(session, run.id) if page else []
-    items = await _joined(runtime.storage, run.id, page, samples_path, files) if page else []
+    items = await _joined(storage, run.id, page, samples_path, files) if page else []
     last = page[-1] if len(page) == limit else None
     return Page[Result](
         items=items, next=write_cursor(Position(phase=last.phase, ordinal=last.ordinal)) if last else None

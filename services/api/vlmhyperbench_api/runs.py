@@ -22,7 +22,6 @@ from vlmhyperbench_api.dependencies import (
     PageLimit,
     RegistriesOf,
     RuntimeOf,
-    Session,
     any_case,
     read_cursor,
     write_cursor,
@@ -30,6 +29,7 @@ from vlmhyperbench_api.dependencies import (
 from vlmhyperbench_api.ids import MaybeExperimentId, RunId
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
+from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_api.submission import (
     ChildSubmission,
@@ -117,7 +117,7 @@ async def import_run(
 @router.get("")
 async def list_runs(
     principal: Reader,
-    session: Session,
+    session: ListSession,
     runtime: RuntimeOf,
     experiment_id: MaybeExperimentId,
     state: Annotated[RunState | None, any_case(*RunState)] = None,

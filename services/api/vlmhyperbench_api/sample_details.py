@@ -57,15 +57,15 @@ async def get_sample(
 
     Neighbours are those in the list with the same `where`, `q`, `order` and `against`.
     """
-    run = await run_of(runtime, run_id, principal)
-    baseline = None if against is None else await run_of(runtime, against, principal)
+    run = await run_of(runtime.database, run_id, principal)
+    baseline = None if against is None else await run_of(runtime.database, against, principal)
     result = await _result(runtime, run, sample_id)
     fact = await _fact(runtime, run, result)
     traces = await _traces(runtime, run, result)
     parsed = await asyncio.to_thread(_parsed, run, result.text)
     near, flip = SampleNeighbours(), None
     try:
-        table = await table_of(tables, run, baseline)
+        table = await table_of(tables, runtime.database, run, baseline)
     except InvalidInput as error:
         if error.code != "too_many_samples":
             raise
@@ -95,7 +95,9 @@ async def get_sample(
 
 async def _result(runtime: Runtime, run: RunView, sample_id: str) -> Result:
     phase, ordinal = (int(part) for part in sample_id.split("."))
-    page = await results_page(runtime, run, after=Position(phase=phase, ordinal=ordinal - 1), limit=1)
+    page = await results_page(
+        runtime.database, runtime.storage, run, after=Position(phase=phase, ordinal=ordinal - 1), limit=1
+    )
     if not page.items or (page.items[0].phase, page.items[0].ordinal) != (phase, ordinal):
         raise NotFound(f"The run {run.id} has no sample {sample_id}.", cure="List its samples to see which there are.")
     return page.items[0]

@@ -12,11 +12,12 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from vlmhyperbench.db import runs, tallies
+from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.filters import Condition, Order, read_filter, read_order
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.samples import PREVIEW_CHARACTERS, SampleFacet, SamplePage, SampleRow
 from vlmhyperbench_api.bodies import StrictRoute, check_text
@@ -30,6 +31,7 @@ from vlmhyperbench_api.dependencies import (
 )
 from vlmhyperbench_api.ids import MaybeAgainstId, RunId
 from vlmhyperbench_api.listings import Filters, SearchText
+from vlmhyperbench_api.replicas import ListDatabase
 from vlmhyperbench_api.results import Position, results_page
 from vlmhyperbench_api.sample_tables import stored_perfect
 from vlmhyperbench_api.security import Principal, requires
@@ -78,6 +80,7 @@ class Selection:
 async def list_samples(
     run_id: RunId,
     principal: Reader,
+    database: ListDatabase,
     runtime: RuntimeOf,
     tables: SampleTablesOf,
     against: MaybeAgainstId,
@@ -92,14 +95,14 @@ async def list_samples(
     `where=outcome=model_failure`, `where=is_wrong=true`, `where=group.doc_class=receipt`, `where=latency_ms>500`,
     `q=words`; with `against=RUN` also `where=flip=broke,mended`. `columns` of the response lists the columns.
     """
-    run = await run_of(runtime, run_id, principal)
+    run = await run_of(database, run_id, principal)
     selection = selection_of(where, q, order)
-    baseline = None if against is None else await run_of(runtime, against, principal)
+    baseline = None if against is None else await run_of(database, against, principal)
     table = None
     if not selection.is_plain or baseline is not None or tables.has(run_id):
-        table = await table_of(tables, run, baseline)
+        table = await table_of(tables, database, run, baseline)
     if table is None:
-        return await _in_order(runtime, run, limit=limit, cursor=cursor)
+        return await _in_order(database, runtime.storage, run, limit=limit, cursor=cursor)
     rows = await asyncio.to_thread(select, table, selection)
     name = selection.order.text if selection.order else ""
     after = read_cursor(cursor, _Offset)
@@ -119,33 +122,35 @@ async def list_samples(
 
 @router.get("/{run_id}/sample-groups")
 async def list_sample_groups(
-    run_id: RunId, principal: Reader, runtime: RuntimeOf, tables: SampleTablesOf
+    run_id: RunId, principal: Reader, database: ListDatabase, tables: SampleTablesOf
 ) -> list[SampleFacet]:
     """Count the samples of a run by outcome, and by the values of each group column."""
-    table = await table_of(tables, await run_of(runtime, run_id, principal))
+    table = await table_of(tables, database, await run_of(database, run_id, principal))
     return [] if table is None else await asyncio.to_thread(_facets, table)
 
 
-async def run_of(runtime: Runtime, run_id: UUID, principal: Principal) -> RunView:
+async def run_of(database: Database, run_id: UUID, principal: Principal) -> RunView:
     """Read a run of the sender's project.
 
     Raises:
         NotFound: there is none.
     """
-    async with runtime.database.transaction() as session:
+    async with database.transaction() as session:
         run = await runs.get(session, run_id, project_id=principal.project_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
     return run
 
 
-async def table_of(tables: SampleTables, run: RunView, baseline: RunView | None = None) -> SampleTable | None:
+async def table_of(
+    tables: SampleTables, database: Database, run: RunView, baseline: RunView | None = None
+) -> SampleTable | None:
     """Return the samples of a run as a table, with its flips against a baseline.
 
     Raises:
         InvalidInput: a run has too many samples to be filtered.
     """
-    table = await tables.of_run(run)
+    table = await tables.of_run(run, database)
     if table is None:
         raise InvalidInput(
             f"The run {run.id} has too many samples to be filtered, searched or ordered here.",
@@ -154,7 +159,7 @@ async def table_of(tables: SampleTables, run: RunView, baseline: RunView | None 
         )
     if baseline is None:
         return table
-    other = await table_of(tables, baseline)
+    other = await table_of(tables, database, baseline)
     return None if other is None else await asyncio.to_thread(table.against, other)
 
 
@@ -187,11 +192,13 @@ def _row(row: Mapping[str, Any], groups: Sequence[str]) -> SampleRow:
     )
 
 
-async def _in_order(runtime: Runtime, run: RunView, *, limit: int, cursor: str | None) -> SamplePage:
+async def _in_order(
+    database: Database, storage: Storage, run: RunView, *, limit: int, cursor: str | None
+) -> SamplePage:
     """Return a page in the order of the run, from the database alone: it costs the same in a run of any length."""
     after = read_cursor(cursor, Position)
-    page = await results_page(runtime, run, after=after, limit=limit)
-    async with runtime.database.transaction() as session:
+    page = await results_page(database, storage, run, after=after, limit=limit)
+    async with database.transaction() as session:
         tally = (await tallies.of_runs(session, [run.id])).get(run.id, Tally())
         perfect = await stored_perfect(session, run.id)
     return SamplePage(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from vlmhyperbench.db import listings, measures, tallies
-from vlmhyperbench.db.engine import AsyncSession
+from vlmhyperbench.db.engine import AsyncSession, Database
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import MeasureManifestView, RunView
-from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import Storage
 from vlmhyperbench.summaries.columns import PERFECT
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ MAX_KEPT_BYTES = 400 * 1024 * 1024
 class SampleTables:
     """Builds and keeps tables, up to `MAX_KEPT_BYTES`."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self._kept: OrderedDict[UUID, tuple[tuple[int, ...], SampleTable]] = OrderedDict()
         self._building: dict[UUID, asyncio.Lock] = {}
 
@@ -35,14 +35,18 @@ class SampleTables:
         """Return whether a table of the run is kept."""
         return run_id in self._kept
 
-    async def of_run(self, run: RunView) -> SampleTable | None:
+    async def of_run(self, run: RunView, database: Database) -> SampleTable | None:
         """Return the table of a run, or None if it has more than `MAX_ROWS` rows.
+
+        Args:
+            run: The run.
+            database: The server to read it from.
 
         Raises:
             Damaged: a file of the run is missing or was changed.
             Unavailable: database or storage do not respond.
         """
-        async with self._runtime.database.transaction() as session:
+        async with database.transaction() as session:
             tally = (await tallies.of_runs(session, [run.id])).get(run.id, Tally())
             files = await measures.of_run(session, run.id)
         if max(tally.done, run.total or 0) > MAX_ROWS:
@@ -52,7 +56,7 @@ class SampleTables:
         async with lock:  # several requests for one table build it once
             kept = self._kept.get(run.id)
             if kept is None or kept[0] != version:
-                kept = (version, await self._build(run, files))
+                kept = (version, await self._build(run, files, database))
                 self._kept[run.id] = kept
             self._kept.move_to_end(run.id)
         if not lock.locked():
@@ -60,14 +64,14 @@ class SampleTables:
         self._drop_oldest()
         return kept[1]
 
-    async def _build(self, run: RunView, files: Sequence[MeasureManifestView]) -> SampleTable:
+    async def _build(self, run: RunView, files: Sequence[MeasureManifestView], database: Database) -> SampleTable:
         from vlmhyperbench.facts.read import read_facts  # imports polars on first use
         from vlmhyperbench_api.sample_table import table_from
 
-        facts = await read_facts(self._runtime.database, self._runtime.storage, run.id, payload=("text",))
-        async with self._runtime.database.transaction() as session:
+        facts = await read_facts(database, self._storage, run.id, payload=("text",))
+        async with database.transaction() as session:
             perfect = await stored_perfect(session, run.id)
-        paths = await self._runtime.storage.open_all([(file.storage_key, file.sha256) for file in files])
+        paths = await self._storage.open_all([(file.storage_key, file.sha256) for file in files])
         return await asyncio.to_thread(table_from, run, facts, list(zip(files, paths, strict=True)), perfect)
 
     def _drop_oldest(self) -> None:

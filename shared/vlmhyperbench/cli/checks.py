@@ -40,6 +40,17 @@ def stack_checks(settings: Settings, home: Home) -> Iterator[Check]:
     if is_database_there:
         yield _asked("clock", check_clock(settings), "that of the database")
         yield _accounts(settings)
+        yield from _replica(settings)
+
+
+def _replica(settings: Settings) -> Iterator[Check]:
+    url = settings.database_replica_url.get_secret_value()
+    if url:
+        from vlmhyperbench.db.replica import check_replica
+
+        database_url = settings.database_url.get_secret_value()
+        checking = check_replica(database_url, url, wait_s=settings.database_replica_wait_s)
+        yield _asked("replica", checking, "lists are read from it")
 
 
 def _accounts(settings: Settings) -> Check:

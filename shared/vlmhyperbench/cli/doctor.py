@@ -36,9 +36,9 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
     """Check that this machine can run the stack; print each check, and the cure of each failure.
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
-    devices, the parts of the stack that is up here or that this machine has joined, its clock, and the accounts of
-    workers that join, registries, git, Docker, Apptainer, and programs for rented machines, model files. The exit code
-    is 3 if one fails.
+    devices, the parts of the stack that is up here or that this machine has joined, its clock, the accounts of workers
+    that join, the replica of the database, registries, git, Docker, Apptainer, and programs for rented machines, model
+    files. The exit code is 3 if one fails.
     """
     checks = list(_checks())
     if output.json:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,11 +16,12 @@ from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.files import write_whole
-from vlmhyperbench.wire.joining import JoinToken
+from vlmhyperbench.files import replacing
+from vlmhyperbench.wire.joining import JoinToken, JoinTokenCreated
 
 app = App(name="token", help="Make, list and revoke join tokens.")
 
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _ENDED: Final[Mapping[str | None, str]] = {
     None: "No worker has joined with it.",
@@ -49,10 +51,11 @@ def create(
     """
     from vlmhyperbench.client import Client
 
-    with Client() as client:
-        made = client.create_join_token(kind=kind, expires_in_s=_seconds(expires_in), max_uses=uses)
-    if out is not None:
-        write_whole(out, f"{made.token}\n".encode(), mode=0o600)
+    def make() -> JoinTokenCreated:
+        with Client() as client:
+            return client.create_join_token(kind=kind, expires_in_s=_seconds(expires_in), max_uses=uses)
+
+    made = make() if out is None else _written(make, out)
     if output.json:
         emit("join_token", made.model_dump(mode="json", exclude={"token"} if out is not None else None))
         return exits.OK
@@ -99,6 +102,14 @@ def revoke(prefix: str, /, *, output: OutputFlags = TEXT) -> int:
     else:
         say(f"The token {revoked.prefix} is revoked. {_ENDED[revoked.account]}")
     return exits.OK
+
+
+def _written(make: Callable[[], JoinTokenCreated], out: Path) -> JoinTokenCreated:
+    """Make a token once its file can be written: nobody could show it again."""
+    with replacing(out) as temporary, os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
+        made = make()
+        file.write(f"{made.token}\n".encode())
+    return made
 
 
 def _row(item: JoinToken) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.client.call import Call, Id, get_call, id_text, page_call, post_call
 from vlmhyperbench.client.refusals import checked
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.artifacts import Artifact, Report
@@ -215,7 +216,7 @@ def list_join_tokens() -> Call[Page[JoinToken]]:
 
 def revoke_join_token(prefix: str) -> Call[JoinToken]:
     """Revoke a join token by its prefix."""
-    return post_call(f"/join-tokens/{quote(prefix, safe='')}/revoke", JoinToken)
+    return post_call(f"/join-tokens/{_named(prefix, 'join token')}/revoke", JoinToken)
 
 
 def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
@@ -225,7 +226,7 @@ def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
 
 def release_device(uuid: str) -> Call[DeviceRelease]:
     """Let a device that is in quarantine get jobs again."""
-    return post_call(f"/workers/devices/{quote(uuid, safe='')}/release", DeviceRelease)
+    return post_call(f"/workers/devices/{_named(uuid, 'device')}/release", DeviceRelease)
 
 
 def list_drains(*, include_resumed: bool = False) -> Call[Page[Drain]]:
@@ -319,3 +320,14 @@ def metrics() -> Call[str]:
 def create_ticket() -> Call[BrowserTicket]:
     """Create a one-time URL that opens the stack's web page in one browser."""
     return post_call("/tickets", BrowserTicket)
+
+
+def _named(text: str, what: str) -> str:
+    """Return a name as a part of an address.
+
+    Raises:
+        NotFound: nothing can have this name.
+    """
+    if not text or "/" in text:
+        raise NotFound(f"There is no {what} {text!r}.", cure=f"Give the name of a {what}, as its list shows it.")
+    return quote(text, safe="")

@@ -61,6 +61,14 @@ class Listening:
         return f"https://{self._bracketed}:{self.port}"
 
     @property
+    def port_cure(self) -> str:
+        """What helps where one of the three ports cannot be used."""
+        return (
+            f"Stop what uses it, or give the address of this machine with the first of three free ports: "
+            f"--listen {self._bracketed}:PORT; `ip address` lists the addresses."
+        )
+
+    @property
     def postgres_port(self) -> int:
         return self.port + 1
 

@@ -135,7 +135,7 @@ class Postgres(EmbeddedServer):
         argv += [f"--pwfile={self._password_file}", "--encoding=UTF8", "--locale=C", "--no-instructions"]
         argv += ["-c", "io_method=sync"] if self._is_durable else ["-c", "io_method=sync", "--no-sync"]
         done = subprocess.run(
-            [*_as_ordinary_user(), *argv],
+            [*as_ordinary_user(), *argv],
             check=False,
             capture_output=True,
             text=True,
@@ -156,7 +156,7 @@ class Postgres(EmbeddedServer):
         argv = [str(programs / "postgres"), "-D", str(self._data), "-c", f"unix_socket_directories={sockets}"]
         for name, value in settings.items():
             argv += ["-c", f"{name}={value}"]
-        command = [*_as_ordinary_user(), *tied(argv, death_signal=signal.SIGINT)]
+        command = [*as_ordinary_user(), *tied(argv, death_signal=signal.SIGINT)]
         deadline = time.monotonic() + _ORPHANS_S
         while True:
             for stale in (self._data / "postmaster.pid", *sockets.glob(".s.PGSQL.*")):
@@ -205,7 +205,7 @@ def server_programs() -> Path:
     return Path(wheel.origin).parent / "pginstall18" / "bin"
 
 
-def _as_ordinary_user() -> list[str]:
+def as_ordinary_user() -> list[str]:
     """Return the command prefix that runs a program in a user namespace as non-root: PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return []

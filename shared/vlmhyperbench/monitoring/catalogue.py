@@ -84,6 +84,8 @@ _PROCESSES: Final = (
     _histogram("http_request_duration_seconds", "Time until the answer was sent.", API, _REQUEST_BUCKETS, "route"),
     _gauge("live_connections", "Clients that follow the live feed.", source=API),
     _counter("submissions_total", "Runs and experiments that were submitted.", API, "kind"),
+    _counter("list_reads_total", "Lists by the server that they were read from, where there is a replica, and by "
+             "its state: current, behind, away, or other than the database's.", API, "server", "cause"),
     _gauge("scheduler_leads", "Whether this scheduler leads: 1 or 0.", source=SCHEDULER),
     _histogram("scheduler_tick_duration_seconds", "Time that a tick took.", SCHEDULER, _TICK_BUCKETS),
     _counter("scheduler_decisions_total", "Decisions: assign, requeue, ring.", SCHEDULER, "decision"),

@@ -204,6 +204,20 @@ def test_a_port_in_use_is_named_with_its_cure_and_nothing_is_left(tmp_path: Path
     assert _run("status", home=tmp_path).returncode == 3
 
 
+def test_a_port_or_address_that_up_cannot_listen_at_is_named_with_the_option(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        redis_port = taken.getsockname()[1]
+        for listen, port in ((f"127.0.0.1:{redis_port - 2}", redis_port), ("192.0.2.1", 8770)):
+            done = _run("up", "--listen", listen, "--json", home=tmp_path, VLMHB_API_PORT="0")
+            problem = _envelope(done)["data"]
+            assert (done.returncode, problem["code"]) == (3, "port_in_use")
+            assert f"Port {port} " in problem["message"]
+            assert "--listen" in problem["cure"]
+    assert _run("status", home=tmp_path).returncode == 3
+
+
 def test_a_home_that_cannot_be_written_is_named_with_its_cure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     done = _run("up", "--json", home=tmp_path / "file")

@@ -10,7 +10,15 @@ import pytest
 from tests.shared.cli.help_pages import GOLDEN
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "shared").rglob("README.md")])
+PAGES = sorted(
+    [
+        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "compose.yaml", ROOT / "deploy/monitoring/rules.yml"),
+        *(ROOT / "deploy/helm").rglob("NOTES.txt"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "shared").rglob("README.md"),
+    ]
+)
+"""What users read, that is: everything with a command in it."""
 HELP = {
     tuple(page.split(" --help\n", 1)[0].split()): page
     for page in re.split(r"^\$ vlmhyperbench ?", GOLDEN.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -37,7 +45,7 @@ def shown_in(text: str) -> list[str]:
 
 
 def _code(text: str) -> list[str]:
-    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(?:sh|bash)?\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     return [*blocks, *re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))]
 
 

@@ -35,6 +35,12 @@ def test_a_stack_that_answers_and_may_make_accounts_is_fine(settings: Settings) 
     assert not checked(settings, database_url=SecretStr(""))
 
 
+def test_a_replica_that_is_none_is_named(settings: Settings) -> None:
+    *answers, replica = checked(settings, database_replica_url=settings.database_url)
+    assert all(check.is_ok for check in answers)
+    assert (replica.name, replica.is_ok, "VLMHB_DATABASE_REPLICA_URL" in replica.cure) == ("replica", False, True)
+
+
 def test_an_account_that_may_make_no_others_is_named_with_what_to_grant(settings: Settings, redis_url: str) -> None:
     own, name = settings.database_url.get_secret_value(), f"poor_{uuid4().hex[:8]}"
     worker_accounts.prepare(own, with_account(own, name, "secret"))

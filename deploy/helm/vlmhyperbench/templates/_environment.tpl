@@ -49,7 +49,7 @@
 {{ include "vlmhyperbench.secretVariable" (dict "name" "VLMHB_WORKER_DATABASE_URL" "secret" $database "key" .) }}
 {{- end }}
 {{- end }}
-{{- $own := list "VLMHB_HOME" "VLMHB_DATABASE_URL" "VLMHB_REDIS_URL" "VLMHB_WORKER_DATABASE_URL" "VLMHB_KEY_PEPPER" "VLMHB_STORAGE_URL" "VLMHB_TLS_CA_FILE" "VLMHB_METRICS_PORT" "VLMHB_WORKER_NAME" "VLMHB_SECRETS_DIR" "VLMHB_API_HOST" "VLMHB_API_PORT" "VLMHB_API_TLS_CERT" "VLMHB_API_TLS_KEY" }}
+{{- $own := list "VLMHB_HOME" "VLMHB_DATABASE_URL" "VLMHB_REDIS_URL" "VLMHB_WORKER_DATABASE_URL" "VLMHB_DATABASE_REPLICA_URL" "VLMHB_KEY_PEPPER" "VLMHB_STORAGE_URL" "VLMHB_TLS_CA_FILE" "VLMHB_METRICS_PORT" "VLMHB_WORKER_NAME" "VLMHB_SECRETS_DIR" "VLMHB_API_HOST" "VLMHB_API_PORT" "VLMHB_API_TLS_CERT" "VLMHB_API_TLS_KEY" }}
 {{- range $name, $value := mustMergeOverwrite (dict) $values.settings (.settings | default dict) }}
 {{- if or (has $name $own) (hasPrefix "VLMHB_STORAGE_" $name) }}
 {{- fail (printf "settings.%s: the chart sets this variable itself, from other values; remove it." $name) }}

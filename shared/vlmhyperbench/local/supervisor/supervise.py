@@ -133,7 +133,7 @@ class Stack:
 
     def _prepare_listening(self, listening: Listening) -> None:
         for port in (listening.port, listening.postgres_port, listening.redis_port):
-            _choose_port(listening.host, port)
+            _choose_port(listening.host, port, cure=listening.port_cure)
         try:
             self._certificates.prepare({listening.host, socket.gethostname()})
         except OSError as error:
@@ -264,11 +264,13 @@ async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
-def _choose_port(host: str, port: int) -> int:
+def _choose_port(
+    host: str, port: int, *, cure: str = "Stop what uses it, or set VLMHB_API_PORT to a free port (0 chooses one)."
+) -> int:
     """Return the port, or a free port for 0.
 
     Raises:
-        Unavailable: another process listens on it.
+        Unavailable: another process listens on it, or the address is not of this machine.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -277,7 +279,7 @@ def _choose_port(host: str, port: int) -> int:
         except OSError as error:
             raise Unavailable(
                 f"Port {port} on {host} cannot be used: {error.strerror or error}.",
-                cure="Stop what uses it, or set VLMHB_API_PORT to a free port (0 chooses one).",
+                cure=cure,
                 code="port_in_use",
             ) from error
         return int(probe.getsockname()[1])
