@@ -23,6 +23,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.parts import machine_load
 from tests.e2e.test_other_machines import _free_ports, url_of
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import ROOT, Stack, running_stack, until
@@ -47,7 +48,7 @@ def main() -> None:
         seconds = statistics.median(times[number] for times in measured)
         table.add_row(part, f"{seconds:.2f}", f"<= {AIM_S}" if part == "first claim" else "")
     Console().print(table)
-    print(f"load of the machine {os.getloadavg()}, {os.cpu_count()} cores")
+    print(machine_load())
 
 
 def _round(stack: Stack) -> tuple[float, ...]:
