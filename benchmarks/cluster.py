@@ -1,6 +1,6 @@
 """Measure how the answers per second grow with the inference workers of a stack, and the CPU time of an answer.
 
-Usage: python -m benchmarks.cluster [--workers 1,2,4,8] [--answers 120]
+Usage: python -m benchmarks.cluster [--workers 1,2,4,8] [--answers 120]    Ten minutes; about five with --workers 1,8.
 
 Devices are declared and engines simulated: an answer takes four declared seconds, and the questions and answers vary.
 All else is real: API, scheduler, Postgres, Valkey, a process for each worker, a load generator and a gateway for each
@@ -25,7 +25,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.parts import processes_of_parts
+from benchmarks.parts import machine_load, processes_of_parts
 from benchmarks.run import ROOT, all_ended, stack
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.registry.schemas import RunEntry
@@ -67,6 +67,7 @@ def main() -> None:
         table.add_row(str(count), rate, times, f"{measured.load:.1f}", whole, parts)
     Console(width=160).print(table)
     Console().print("aim: 8 workers ≥ 7.2 times one")
+    print(machine_load())
 
 
 def measure(workers: int, answers: int) -> Measured:

@@ -1,7 +1,8 @@
 """Measure how long a worker that joins takes until it has its first job, with work that is ready.
 
-Usage: python -m benchmarks.joining [--rounds N]    The stack, the worker and its join over TLS are real; the engine is
-simulated. The parts are those of the worker's own log and of the stack's database.
+Usage: python -m benchmarks.joining [--rounds N]    About 15 s a round. The stack, the worker and its join over TLS are
+real; the engine is simulated. The parts are those of the worker's own log and of the stack's database; the processor
+time is that of the joining process until its first claim is seen, which other work on the machine changes little.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.parts import machine_load
 from tests.e2e.test_other_machines import _free_ports, url_of
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import ROOT, Stack, running_stack, until
@@ -28,7 +31,7 @@ from vlmhyperbench.registry.schemas import RunEntry
 
 AIM_S = 3.0
 _CLAIMED = "SELECT min(started_at) FROM claim JOIN job j ON j.id = job_id WHERE j.run_id = %s AND j.kind = 'GENERATE'"
-PARTS = ("joined and reached every part", "registered", "first claim")
+PARTS = ("joined and reached every part", "registered", "first claim", "processor time until then")
 
 
 def main() -> None:
@@ -40,11 +43,12 @@ def main() -> None:
     listen = f"127.0.0.1:{_free_ports('127.0.0.1')}"
     with running_stack(ROOT / "registries", services=services, listen=listen) as stack:
         measured = [_round(stack) for _ in range(rounds)]
-    table = Table("part", "s after the command (median)", "aim", title="A worker joins")
+    table = Table("part", "s (median)", "aim", title="A worker joins")
     for number, part in enumerate(PARTS):
         seconds = statistics.median(times[number] for times in measured)
-        table.add_row(part, f"{seconds:.2f}", f"<= {AIM_S}" if part == PARTS[-1] else "")
+        table.add_row(part, f"{seconds:.2f}", f"<= {AIM_S}" if part == "first claim" else "")
     Console().print(table)
+    print(machine_load())
 
 
 def _round(stack: Stack) -> tuple[float, ...]:
@@ -70,6 +74,7 @@ def _round(stack: Stack) -> tuple[float, ...]:
             until(lambda: "has joined" in log.read_text(), "joining", PATIENCE_S, last=log.read_text)
             joined_s = time.monotonic() - began
             until(lambda: stack.query(_CLAIMED, run.id) != [(None,)], "the first claim", PATIENCE_S, last=log.read_text)
+            spent_s = sum(psutil.Process(worker.pid).cpu_times()[:2])
             claim_s = (stack.query(_CLAIMED, run.id)[0][0] - started).total_seconds()
             stack.wait(run.id)
         finally:
@@ -77,8 +82,9 @@ def _round(stack: Stack) -> tuple[float, ...]:
             worker.wait(PATIENCE_S)
         registered = next(line for line in log.read_text().splitlines() if "worker.registered" in line)
         registered_s = (datetime.fromisoformat(json.loads(registered)["ts"]) - started).total_seconds()
-    print(f"joined {joined_s:.2f} s, registered {registered_s:.2f} s, first claim {claim_s:.2f} s", flush=True)
-    return joined_s, registered_s, claim_s
+    parts = joined_s, registered_s, claim_s, spent_s
+    print("; ".join(f"{name} {part_s:.2f} s" for name, part_s in zip(PARTS, parts, strict=True)), flush=True)
+    return parts
 
 
 if __name__ == "__main__":

@@ -1,11 +1,19 @@
-"""The processes of each part of a running stack, for benchmarks that count their memory or their processor time."""
+"""What benchmarks say of the machine: its load, and the processes of each part of a running stack."""
 
 from __future__ import annotations
+
+import os
 
 import psutil
 
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
+
+
+def machine_load() -> str:
+    """Return the load averages and the cores of the machine: a time that was measured under load is an upper bound."""
+    averages = ", ".join(f"{average:.1f}" for average in os.getloadavg())
+    return f"load averages over 1, 5 and 15 minutes: {averages}; {os.cpu_count()} cores"
 
 
 def processes_of_parts(home: Home) -> dict[str, list[psutil.Process]]:

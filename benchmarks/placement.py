@@ -25,6 +25,7 @@ from rich.table import Table
 from sqlalchemy import text
 
 from benchmarks.best_packing import Item, best_makespan
+from benchmarks.parts import machine_load
 from vlmhyperbench.db import experiments, memory, migrations, platform_numbers, runs, scheduling, workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.owners import Mark
@@ -66,6 +67,7 @@ def main() -> None:
     for name, shown in asyncio.run(tick_times()):
         table.add_row(name, shown, "≤ 250 ms")
     Console(width=140).print(table)
+    print(machine_load())
 
 
 def packing_ratios(seed: int, duration: Callable[[random.Random, int], int]) -> tuple[float, ...]:

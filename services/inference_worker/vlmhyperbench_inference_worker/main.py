@@ -1,27 +1,36 @@
-"""The inference worker: takes jobs that ask a target, as many as fit, and keeps targets loaded between them."""
+"""The inference worker: takes jobs that ask a target, as many as fit, and keeps targets loaded between them.
+
+What does the jobs is imported while the worker waits for its first one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
+from typing import Protocol
 
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.environments.docker_daemon import remove_orphaned_containers
 from vlmhyperbench.environments.rented_end import return_forgotten
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.worker.claims import WorkerContext
+from vlmhyperbench.worker.claims import ClaimedJob, Outcome, WorkerContext
 from vlmhyperbench.worker.devices import devices_of_worker, show_only
 from vlmhyperbench.worker.ground import pin
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.evidence import EvidenceFolder
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.standby import Standby
 
 _LOG = get_logger(__name__)
+
+
+class GenerateHandler(Protocol):
+    """Does a job that asks a target."""
+
+    async def __call__(self, job: ClaimedJob, *, bench: Bench) -> Outcome: ...
 
 
 def main() -> None:
@@ -46,6 +55,7 @@ def serve(settings: Settings) -> None:
     bench = Bench(devices=devices, fleet=Fleet(), standby=standby, evidence=evidence)
 
     async def start(context: WorkerContext) -> None:
+        asyncio.get_running_loop().run_in_executor(None, _import_handler)  # the first job awaits it
         standby.refill()
         for name in await asyncio.to_thread(remove_orphaned_containers):
             _LOG.warning("worker.orphaned_container_removed", container=name)
@@ -56,18 +66,28 @@ def serve(settings: Settings) -> None:
     async def stop(_: WorkerContext) -> None:
         await bench.close()
 
-    handlers = dict.fromkeys(READERS, partial(handle_generate, bench=bench))
+    async def handle(job: ClaimedJob) -> Outcome:
+        handle_generate = await asyncio.to_thread(_import_handler)
+        return await handle_generate(job, bench=bench)
+
+    kinds = [kind for kind, step in STEPS.items() if step.worker == "inference"]
     asyncio.run(
         run_worker(
             settings,
             kind="inference",
-            handlers=handlers,
+            handlers=dict.fromkeys(kinds, handle),
             devices=bench.devices,
             slots=settings.inference_slots,
             on_start=start,
             on_stop=stop,
         )
     )
+
+
+def _import_handler() -> GenerateHandler:
+    from vlmhyperbench_inference_worker.generation import handle_generate
+
+    return handle_generate
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Together they tell whether a comparison without a difference shows that two targets are alike, or has too few samples.
 Both use the jackknife's pseudo-values of the paired difference, one per unit. For a mean over units of one sample
-these are the differences themselves; for pooled metrics they have the same variance (Tukey 1958). scipy computes.
+these are the differences themselves; for pooled metrics they have the same variance (Tukey 1958). scipy computes;
+`scipy.stats` takes most of a second of CPU to import, so a report of one run does without it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
 
 from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench.analysis.stats import Estimator, FloatArray
@@ -57,6 +57,8 @@ def equivalence(pseudo: FloatArray, *, margin: float, scale: float) -> Equivalen
     Returns:
         None where it cannot be tested: fewer than two units, or an undefined value.
     """
+    from scipy import stats
+
     count = len(pseudo)
     if count < 2 or not np.isfinite(pseudo).all():
         return None
@@ -76,6 +78,8 @@ def detectable_effect(pseudo: FloatArray, *, power: float = POWER, confidence: f
     Returns:
         None with fewer than two units, without variance, or where a value is undefined.
     """
+    from scipy import optimize, stats
+
     count = len(pseudo)
     if count < 2 or not np.isfinite(pseudo).all() or np.ptp(pseudo) <= 1e-12:
         return None

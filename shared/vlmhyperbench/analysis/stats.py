@@ -1,4 +1,6 @@
-"""Confidence intervals and paired tests, computed with scipy.
+"""Confidence intervals and paired tests.
+
+`scipy.stats` takes most of a second of CPU to import, which each report would pay; `scipy.special` has the quantiles.
 
 All functions work on **units**, which are drawn independently: the samples of a document are one unit. A unit is a row
 of additive sums (for a mean: sum and count). An **estimator** maps the sums of any set of units to a value, so that
@@ -7,14 +9,14 @@ means, corpus BLEU and pooled CER are the same case.
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from vlmhyperbench.analysis.combining import Combine, combine_rows
 from vlmhyperbench.analysis.results import CONFIDENCE, Interval, Method
@@ -51,8 +53,12 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Interva
     """Return Wilson's score interval of a proportion (Wilson 1927); None without a trial."""
     if n == 0:
         return None
-    ends = stats.binomtest(successes, n).proportion_ci(confidence_level=confidence, method="wilson")
-    return Interval(low=float(ends.low), high=float(ends.high), method="wilson", units=n, confidence=confidence)
+    z, p = float(special.ndtri(0.5 + 0.5 * confidence)), successes / n
+    centre = (2 * n * p + z**2) / (2 * (n + z**2))
+    half_width = z / (2 * (n + z**2)) * math.sqrt(4 * n * p * (1 - p) + z**2)
+    low = centre - half_width if successes > 0 else 0.0
+    high = centre + half_width if successes < n else 1.0
+    return Interval(low=low, high=high, method="wilson", units=n, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +272,8 @@ def compare_paired(
 def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Return the two-sided exact p-value of McNemar's test from the discordant pairs (McNemar 1947)."""
     discordant = only_first + only_second
+    from scipy import stats  # only comparisons need it
+
     return float(stats.binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
 
 
@@ -307,7 +315,7 @@ def _cluster_robust(
     squares = sums_of_runs(((influence - np.repeat(means, counts)) ** 2)[:, None], counts)[:, 0]
     error = np.sqrt((counts - 1) / np.maximum(counts, 1) * squares)
     freedom = np.where(counts > BOOTSTRAP_UNITS, np.inf, np.maximum(counts - 1, 1))
-    half_width = stats.t.ppf((1 + confidence) / 2, freedom) * error
+    half_width = special.stdtrit(freedom, (1 + confidence) / 2) * error
     half_width[~_have_variance(influence, counts)] = np.nan
     return values - half_width, values + half_width
 
@@ -329,37 +337,25 @@ def _bca(
 ) -> tuple[float, float]:
     """Return the ends of the BCa interval: bias-corrected and accelerated percentiles (Efron 1987, eq. 6.8).
 
-    The acceleration is computed from the influences in one pass; scipy's own jackknife is quadratic in the units.
+    The acceleration is computed from the influences in one pass.
     """
-    columns = np.ascontiguousarray(units.T)
-
-    def statistic(indices: IntArray, axis: int) -> FloatArray:
-        del axis  # scipy always resamples along the last one
-        return estimator(np.stack([column[indices].sum(axis=-1) for column in columns], axis=-1))
-
-    with warnings.catch_warnings():
-        # Resamples with an undefined value give NaN, for which the caller has no interval.
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        bootstrap = stats.bootstrap(
-            (np.arange(len(units)),),
-            statistic,
-            n_resamples=RESAMPLES,
-            batch=_batch(units),
-            vectorized=True,
-            confidence_level=confidence,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        )
-    resampled = bootstrap.bootstrap_distribution
+    columns, rng = np.ascontiguousarray(units.T), np.random.default_rng(seed)
+    values = []
+    for start in range(0, RESAMPLES, _batch(units)):
+        size = min(_batch(units), RESAMPLES - start), len(units)
+        drawn = rng.integers(0, len(units), size)
+        values.append(estimator(np.stack([column[drawn].sum(axis=-1) for column in columns], axis=-1)))
+    # Resamples with an undefined value give NaN, for which the caller has no interval.
+    resampled = np.concatenate(values)
     value = float(estimator(units.sum(axis=0)))
     below = float(np.mean(resampled < value) + np.mean(resampled <= value)) / 2
     # A value outside of all resamples would have an infinite bias.
     below = min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES)
     centred = influence - influence.mean()
     acceleration = float(np.sum(centred**3) / (6 * np.sum(centred**2) ** 1.5))
-    bias = stats.norm.ppf(below)
-    tails = bias + stats.norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2])
-    ranks = np.asarray(stats.norm.cdf(bias + tails / (1 - acceleration * tails)))
+    bias = special.ndtri(below)
+    tails = bias + special.ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
+    ranks = special.ndtr(bias + tails / (1 - acceleration * tails))
     return float(np.quantile(resampled, ranks[0])), float(np.quantile(resampled, ranks[1]))
 
 

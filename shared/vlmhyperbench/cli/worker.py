@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -39,7 +40,7 @@ def worker(
     ca_file: Annotated[Path | None, Parameter(group=STACK)] = None,
     until_idle: Annotated[float | None, Parameter(group=STACK)] = None,
     output: OutputFlags = TEXT,
-) -> NoReturn:
+) -> None:
     """Run a worker on this machine until Ctrl-C or SIGTERM; it then finishes the requests in flight.
 
     It works for the stack in VLMHB_HOME, for the one that VLMHB_DATABASE_URL, VLMHB_REDIS_URL and VLMHB_STORAGE_URL
@@ -96,7 +97,9 @@ def worker(
         module = "vlmhyperbench.local.supervisor.agent"
     elif shares:
         os.environ |= shares[0].variables
-    os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - replaces this process, so that signals reach the worker
+    sys.argv[1:] = []  # a service has no arguments
+    # As `python -m` does, but in this process, which has imported much of what a worker needs, and gets its signals.
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _shares(settings: Settings) -> Sequence[Share]:

@@ -31,14 +31,14 @@ def docker_client() -> Iterator[Any]:
         Unavailable: the library or Docker is not installed, the daemon does not answer or does not allow it, or it
             cannot give an engine an address that this machine reaches.
     """
-    with needed_for("An engine in a Docker container", extra="docker"):
-        import docker
-        from docker.errors import APIError, DockerException
     address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if not address.startswith("unix://"):
         message = f"DOCKER_HOST is {address}: an engine's container must run on the worker's machine."
         raise Unavailable(message, cure="Unset DOCKER_HOST, or name a local socket.", code="no_docker")
-    _knock(address.removeprefix("unix://"))
+    _knock(address.removeprefix("unix://"))  # before the library is imported, which takes longer
+    with needed_for("An engine in a Docker container", extra="docker"):
+        import docker
+        from docker.errors import APIError, DockerException
     try:
         client = docker.DockerClient(base_url=address, version="auto")
     except DockerException as error:

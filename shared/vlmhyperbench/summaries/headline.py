@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
-from vlmhyperbench.summaries.scores import Score
-from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+if TYPE_CHECKING:  # `target_of` is used by processes that compute nothing
+    from vlmhyperbench.summaries.scores import Score
+    from vlmhyperbench.summaries.summary import RunSummary
 
 
 def headline_row(summary: RunSummary) -> dict[str, JsonValue]:

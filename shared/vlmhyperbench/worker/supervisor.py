@@ -49,8 +49,8 @@ Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 _LOG = get_logger(__name__)
 WORKER_DIED = "worker_died"
 """Code of the failure of a claim whose worker process had died when its successor started."""
-_STARTING_POLL_S = 0.5
-"""Polling interval until the doorbell listens, which takes seconds."""
+_FIRST_POLL_S, _STARTING_POLL_S = 0.05, 0.5
+"""Polling interval until the doorbell listens, which takes seconds: the first one, which doubles, and the longest."""
 
 
 async def run_worker(
@@ -167,12 +167,12 @@ class Worker:
                     await stop.wait()
             if stop.is_set():
                 return False
+        _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
+        await self._wake()  # at once: the scheduler assigns while this worker goes on
         with suppress(Unavailable):  # otherwise these claims end when their leases expire
             await self._end_claims_of_dead_boots()
         with suppress(Unavailable):  # it is only a warning
             await warn_of_clock(self._runtime.database)
-        _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
-        await self._wake()
         return True
 
     async def _try_register(self) -> bool:
@@ -226,6 +226,8 @@ class Worker:
                 await self._runtime.bus.publish(*finished.mark)
         for worker_id in dead:
             remove_presence(home, worker_id)
+        if running:
+            await self._wake()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and run jobs until `stop` is set and the last one has ended."""
@@ -267,6 +269,7 @@ class Worker:
 
     async def _poll(self, group: asyncio.TaskGroup) -> None:
         """Look for assignments to this worker after a ring, after the end of a job, and every few seconds."""
+        pause_s = _FIRST_POLL_S / 2
         while True:
             self._is_due.clear()
             if not self._is_leaving and len(self._attempts) < self._slots:
@@ -281,7 +284,8 @@ class Worker:
                             self._attempts.add(job.attempt_id)
                             group.create_task(self._serve(job))
             self._look_cause = "poll"
-            pause_s = self._timers.poll_s if self._has_rung else min(_STARTING_POLL_S, self._timers.poll_s)
+            poll_s = self._timers.poll_s
+            pause_s = poll_s if self._has_rung else min(2 * pause_s, _STARTING_POLL_S, poll_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s * random.uniform(0.8, 1.0)):  # noqa: S311 - spreads load only
                     await self._is_due.wait()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.reports.writers.plots.palette import DARK, LIGHT, css, css_classes
@@ -91,7 +92,9 @@ def _drawn(spec: FigureSpec) -> tuple[str, tuple[float, float, float, float]]:
     buffer = io.StringIO()
     figure = to_matplotlib(spec)
     with drawing_style(), mpl.rc_context({"svg.hashsalt": spec.name}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        # `savefig` draws everything once more to find the layout, which drawing does anyway.
+        about = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=about)  # type: ignore[no-untyped-call]  # has no annotations
     axes = figure.axes[0]
     box, width = axes.get_position(), figure.get_figwidth() * 72
     low, high = axes.get_xlim()
