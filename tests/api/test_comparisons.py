@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -135,3 +138,37 @@ async def test_points_have_two_columns_over_all_runs(api: Served, project: str) 
     assert (point["id"], point["values"][0], points["is_cut"]) == (str(run_id), pytest.approx(5 / 6), False)
     assert (await api.http.get("/points", params={"columns": "name"})).status_code == 422
     assert (await api.http.get("/points", params={"columns": ""})).status_code == 422
+
+
+WITHOUT_SCIPY = """
+import sys
+from pathlib import Path
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("scipy", "matplotlib"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent())
+from vlmhyperbench.analysis.ranking import rank_measured
+from vlmhyperbench.reports.comparing import compare
+from vlmhyperbench.reports.samples import read_samples
+import vlmhyperbench_api.main
+
+first, second = (read_samples(Path(name).read_bytes(), what=name) for name in sys.argv[1:])
+ranking = rank_measured([each.measured()["exact_match"] for each in (first, second)], direction="higher")
+print(*compare(first, second).deltas, [(spread.low, spread.high) for spread in ranking.spreads])
+"""
+
+
+def test_an_api_without_scipy_compares_and_ranks(tmp_path: Path) -> None:
+    for name, answers in (("first", BASELINE), ("second", BETTER)):
+        (tmp_path / name).write_bytes(samples_of(_evidence(name, answers)))
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SCIPY, tmp_path / "first", tmp_path / "second"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "exact_match cer [(1, 2), (1, 2)]\n"

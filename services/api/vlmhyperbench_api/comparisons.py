@@ -15,7 +15,6 @@ from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.db import listings
 from vlmhyperbench.domain.filters import Condition, Order
 from vlmhyperbench.errors import Damaged, InvalidInput, NotFound, NotReady, VlmHyperBenchError
-from vlmhyperbench.extras import needed_for
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.comparisons import (
     MAX_COMPARED,
@@ -150,8 +149,7 @@ async def _compare(
 
 def _compute(files: Sequence[ComparedFile], policy: GatePolicy | None) -> RunsComparison:
     baseline, *others = files
-    with needed_for("A comparison of runs", extra="reports"):
-        compared = comparing.compare_files(baseline, others, policy)
+    compared = comparing.compare_files(baseline, others, policy)
     return RunsComparison(baseline=comparing.side_of(baseline), others=compared)
 
 
@@ -217,8 +215,7 @@ async def _intervals(
             files.append(file)
 
     def rank() -> tuple[dict[str, tuple[int, int]], int | None]:
-        with needed_for("A rank interval", extra="reports"):
-            found, ranking = comparing.rank_files(files, metric, "higher" if order.is_descending else "lower")
+        found, ranking = comparing.rank_files(files, metric, "higher" if order.is_descending else "lower")
         return found, ranking.answers if ranking is not None else None
 
     if len(files) < 2:

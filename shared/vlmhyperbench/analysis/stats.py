@@ -1,4 +1,4 @@
-"""Confidence intervals and paired tests, computed with scipy.
+"""Confidence intervals and paired tests, with numpy alone: an API without scipy compares and ranks runs.
 
 All functions work on **units**, which are drawn independently: the samples of a document are one unit. A unit is a row
 of additive sums (for a mean: sum and count). An **estimator** maps the sums of any set of units to a value, so that
@@ -7,17 +7,17 @@ means, corpus BLEU and pooled CER are the same case.
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from vlmhyperbench.analysis.combining import Combine, combine_rows
 from vlmhyperbench.analysis.results import CONFIDENCE, Interval, Method
+from vlmhyperbench.analysis.student import NORMAL, upper_quantile
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -51,8 +51,12 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Interva
     """Return Wilson's score interval of a proportion (Wilson 1927); None without a trial."""
     if n == 0:
         return None
-    ends = stats.binomtest(successes, n).proportion_ci(confidence_level=confidence, method="wilson")
-    return Interval(low=float(ends.low), high=float(ends.high), method="wilson", units=n, confidence=confidence)
+    z2 = NORMAL.inv_cdf((1 + confidence) / 2) ** 2
+    centre = (successes + z2 / 2) / (n + z2)
+    half_width = math.sqrt(z2) / (n + z2) * math.sqrt(successes * (n - successes) / n + z2 / 4)
+    low = 0.0 if successes == 0 else centre - half_width
+    high = 1.0 if successes == n else centre + half_width
+    return Interval(low=low, high=high, method="wilson", units=n, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +270,11 @@ def compare_paired(
 def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Return the two-sided exact p-value of McNemar's test from the discordant pairs (McNemar 1947)."""
     discordant = only_first + only_second
-    return float(stats.binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
+    tail, ways = 0, 1  # whole numbers, so that nothing is rounded before the end
+    for drawn in range(min(only_first, only_second) + 1):
+        tail += ways
+        ways = ways * (discordant - drawn) // (drawn + 1)
+    return min(2 * tail / (1 << discordant), 1.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -307,7 +315,9 @@ def _cluster_robust(
     squares = sums_of_runs(((influence - np.repeat(means, counts)) ** 2)[:, None], counts)[:, 0]
     error = np.sqrt((counts - 1) / np.maximum(counts, 1) * squares)
     freedom = np.where(counts > BOOTSTRAP_UNITS, np.inf, np.maximum(counts - 1, 1))
-    half_width = stats.t.ppf((1 + confidence) / 2, freedom) * error
+    distinct, index = np.unique(freedom, return_inverse=True)
+    quantiles = np.array([upper_quantile((1 - confidence) / 2, each) for each in distinct.tolist()])
+    half_width = quantiles[index] * error
     half_width[~_have_variance(influence, counts)] = np.nan
     return values - half_width, values + half_width
 
@@ -329,37 +339,26 @@ def _bca(
 ) -> tuple[float, float]:
     """Return the ends of the BCa interval: bias-corrected and accelerated percentiles (Efron 1987, eq. 6.8).
 
-    The acceleration is computed from the influences in one pass; scipy's own jackknife is quadratic in the units.
+    The acceleration is computed from the influences in one pass.
     """
     columns = np.ascontiguousarray(units.T)
-
-    def statistic(indices: IntArray, axis: int) -> FloatArray:
-        del axis  # scipy always resamples along the last one
-        return estimator(np.stack([column[indices].sum(axis=-1) for column in columns], axis=-1))
-
-    with warnings.catch_warnings():
-        # Resamples with an undefined value give NaN, for which the caller has no interval.
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        bootstrap = stats.bootstrap(
-            (np.arange(len(units)),),
-            statistic,
-            n_resamples=RESAMPLES,
-            batch=_batch(units),
-            vectorized=True,
-            confidence_level=confidence,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        )
-    resampled = bootstrap.bootstrap_distribution
+    rng, size = np.random.default_rng(seed), _batch(units)
+    resampled = np.empty(RESAMPLES)
+    for first in range(0, RESAMPLES, size):
+        drawn = rng.integers(0, len(units), size=(min(size, RESAMPLES - first), len(units)))
+        sums = np.stack([column[drawn].sum(axis=-1) for column in columns], axis=-1)
+        resampled[first : first + len(drawn)] = estimator(sums)
+    if not np.isfinite(resampled).all():
+        return math.nan, math.nan
     value = float(estimator(units.sum(axis=0)))
     below = float(np.mean(resampled < value) + np.mean(resampled <= value)) / 2
     # A value outside of all resamples would have an infinite bias.
     below = min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES)
     centred = influence - influence.mean()
     acceleration = float(np.sum(centred**3) / (6 * np.sum(centred**2) ** 1.5))
-    bias = stats.norm.ppf(below)
-    tails = bias + stats.norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2])
-    ranks = np.asarray(stats.norm.cdf(bias + tails / (1 - acceleration * tails)))
+    bias = NORMAL.inv_cdf(below)
+    tails = [bias + NORMAL.inv_cdf(share) for share in ((1 - confidence) / 2, (1 + confidence) / 2)]
+    ranks = [NORMAL.cdf(bias + tail / (1 - acceleration * tail)) for tail in tails]
     return float(np.quantile(resampled, ranks[0])), float(np.quantile(resampled, ranks[1]))
 
 
