@@ -128,6 +128,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnose
+         * @description Check the API's machine and the platform as `vlmhyperbench doctor` does; each failed check names its cure.
+         */
+        get: operations["diagnose_api_v1_doctor_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/evaluations/{evaluation_id}": {
         parameters: {
             query?: never;
@@ -330,6 +350,52 @@ export interface paths {
          * @description Revoke a token: no worker joins with it any more, and the accounts of those that have joined by it end.
          */
         post: operations["revoke_join_token_api_v1_join_tokens__prefix__revoke_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Keys
+         * @description List the newest keys of the project, in whatever state they are.
+         */
+        get: operations["list_keys_api_v1_keys_get"];
+        put?: never;
+        /**
+         * Create Key
+         * @description Make a key for this project; its secret is shown only in this response.
+         *
+         *     It may do at most what the key may do that makes it, and ends no later.
+         */
+        post: operations["create_key_api_v1_keys_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/keys/{prefix}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke Key
+         * @description Revoke a key: it, and every browser that it has signed in, is refused from the next request on.
+         */
+        post: operations["revoke_key_api_v1_keys__prefix__revoke_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -902,6 +968,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/saved-views/{page}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Saved Views
+         * @description List your views of a page, by name.
+         */
+        get: operations["list_saved_views_api_v1_saved_views__page__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/saved-views/{page}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Save View
+         * @description Keep filters under a name, or replace those that it has.
+         */
+        put: operations["save_view_api_v1_saved_views__page___name__put"];
+        post?: never;
+        /**
+         * Remove View
+         * @description Remove a view, and return those that are left.
+         */
+        delete: operations["remove_view_api_v1_saved_views__page___name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session": {
         parameters: {
             query?: never;
@@ -1223,6 +1333,38 @@ export interface components {
             task: string | null;
             /** Tool */
             tool: string | null;
+        };
+        /**
+         * ApiKey
+         * @description An API key, without its secret.
+         */
+        ApiKey: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string | null;
+            /** Expires At */
+            expires_at: string | null;
+            /** Is Own */
+            is_own: boolean;
+            /** Name */
+            name: string;
+            /** Prefix */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /** Revoked By */
+            revoked_by: string | null;
+            /** Scopes */
+            scopes: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "valid" | "expired" | "revoked";
         };
         /**
          * ApptainerSpec
@@ -1626,6 +1768,37 @@ export interface components {
             uuid: string;
             /** Was Broken */
             was_broken: boolean;
+        };
+        /**
+         * Diagnosis
+         * @description What `doctor` says of the API's machine and of the platform.
+         */
+        Diagnosis: {
+            /**
+             * Checked At
+             * Format: date-time
+             */
+            checked_at: string;
+            /** Checks */
+            checks: components["schemas"]["DiagnosisCheck"][];
+            /** Is Ok */
+            is_ok: boolean;
+            /** Version */
+            version: string;
+        };
+        /**
+         * DiagnosisCheck
+         * @description The result of one check.
+         */
+        DiagnosisCheck: {
+            /** Cure */
+            cure: string;
+            /** Detail */
+            detail: string;
+            /** Is Ok */
+            is_ok: boolean;
+            /** Name */
+            name: string;
         };
         /**
          * DockerSpec
@@ -2386,6 +2559,55 @@ export interface components {
         };
         JsonValue: unknown;
         /**
+         * KeyCreate
+         * @description What a new key may do, for whom, and until when.
+         */
+        KeyCreate: {
+            /**
+             * Expires In S
+             * @default 7776000
+             */
+            expires_in_s?: number | null;
+            /** Name */
+            name: string;
+            /** Scopes */
+            scopes: string[];
+        };
+        /**
+         * KeyCreated
+         * @description A new key; the secret is shown only now.
+         */
+        KeyCreated: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string | null;
+            /** Expires At */
+            expires_at: string | null;
+            /** Is Own */
+            is_own: boolean;
+            /** Key */
+            key: string;
+            /** Name */
+            name: string;
+            /** Prefix */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /** Revoked By */
+            revoked_by: string | null;
+            /** Scopes */
+            scopes: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "valid" | "expired" | "revoked";
+        };
+        /**
          * LabelChange
          * @description What changes of a run's labels; what is left out stays.
          */
@@ -2934,6 +3156,13 @@ export interface components {
             /** Version */
             version: string;
         };
+        /** Page[ApiKey] */
+        Page_ApiKey_: {
+            /** Items */
+            items: components["schemas"]["ApiKey"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[Artifact] */
         Page_Artifact_: {
             /** Items */
@@ -2994,6 +3223,13 @@ export interface components {
         Page_RunRow_: {
             /** Items */
             items: components["schemas"]["RunRow"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[SavedView] */
+        Page_SavedView_: {
+            /** Items */
+            items: components["schemas"]["SavedView"][];
             /** Next */
             next?: string | null;
         };
@@ -4516,6 +4752,23 @@ export interface components {
             value: number | null;
         };
         /**
+         * SavedView
+         * @description The filters of a page under a name.
+         */
+        SavedView: {
+            /** Name */
+            name: string;
+            /** Page */
+            page: string;
+            /**
+             * Saved At
+             * Format: date-time
+             */
+            saved_at: string;
+            /** Search */
+            search: string;
+        };
+        /**
          * ScenarioChoice
          * @description A registered scenario with some values overridden; or, with `kind`, a new scenario.
          */
@@ -4967,6 +5220,14 @@ export interface components {
             type: string;
         };
         /**
+         * ViewSave
+         * @description The filters of a view.
+         */
+        ViewSave: {
+            /** Search */
+            search: string;
+        };
+        /**
          * VirtualenvSpec
          * @description A pinned virtual environment.
          */
@@ -5325,6 +5586,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    diagnose_api_v1_doctor_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diagnosis"];
                 };
             };
         };
@@ -5689,6 +5970,90 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JoinToken"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_keys_api_v1_keys_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ApiKey_"];
+                };
+            };
+        };
+    };
+    create_key_api_v1_keys_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyCreated"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    revoke_key_api_v1_keys__prefix__revoke_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                prefix: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKey"];
                 };
             };
             /** @description Validation Error */
@@ -6671,6 +7036,108 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_RunRow_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_saved_views_api_v1_saved_views__page__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Page of the dashboard, such as `runs`. */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SavedView_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    save_view_api_v1_saved_views__page___name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                /** @description Page of the dashboard, such as `runs`. */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ViewSave"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedView"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    remove_view_api_v1_saved_views__page___name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                /** @description Page of the dashboard, such as `runs`. */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SavedView_"];
                 };
             };
             /** @description Validation Error */
