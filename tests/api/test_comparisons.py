@@ -96,6 +96,18 @@ async def test_a_gate_is_checked_against_each_run(api: Served, project: str) -> 
     assert (other["is_gate_met"], [check["status"] for check in other["checks"]]) == (False, ["failed"])
 
 
+async def test_a_gate_may_be_yaml_whose_errors_have_lines(api: Served, project: str) -> None:
+    ids = [str(await _reported(api, project, _evidence(name, BASELINE))) for name in ("first", "second")]
+    text = "rules:\n- metric: exact_match\n  max_drop: 1\n"
+    (other,) = (await api.http.post("/comparisons", json={"runs": ids, "gate_yaml": text})).json()["others"]
+    assert (other["is_gate_met"], [check["status"] for check in other["checks"]]) == (True, ["passed"])
+    wrong = await api.http.post("/comparisons", json={"runs": ids, "gate_yaml": text + "  max_dorp: 1\n"})
+    (item,) = wrong.json()["errors"]
+    assert (wrong.status_code, item["line"], bool(item["cure"])) == (422, 4, True)
+    both = {"runs": ids, "gate_yaml": text, "gate": {"rules": [{"metric": "exact_match", "max_drop": 1}]}}
+    assert (await api.http.post("/comparisons", json=both)).status_code == 422
+
+
 async def test_runs_that_cannot_be_compared_are_refused(api: Served, project: str) -> None:
     run_id = await _reported(api, project, _evidence("one", BASELINE))
     async with api.database.transaction() as session:
@@ -136,8 +148,29 @@ async def test_points_have_two_columns_over_all_runs(api: Served, project: str) 
     points = (await api.http.get("/points", params=params)).json()
     (point,) = points["points"]
     assert (point["id"], point["values"][0], points["is_cut"]) == (str(run_id), pytest.approx(5 / 6), False)
+    assert point["is_best"] is None
     assert (await api.http.get("/points", params={"columns": "name"})).status_code == 422
     assert (await api.http.get("/points", params={"columns": ""})).status_code == 422
+
+
+async def test_the_pareto_front_is_marked_by_the_goals(api: Served, project: str) -> None:
+    columns = "metrics.exact_match,metrics.cer"
+    for name, answers in (("good", BETTER), ("middle", BASELINE), ("poor", ["no"] * 6)):
+        await _reported(api, project, _evidence(name, answers))
+    async with api.database.transaction() as session:
+        bare = await add_run(session, project_id=project, name="bare")
+        await listings.set_columns(session, bare.id, {"metrics.cer": 0.0})
+
+    async def best(goals: str) -> dict[str, bool | None]:
+        points = (await api.http.get("/points", params={"columns": columns, "goals": goals})).json()["points"]
+        return {point["name"]: point["is_best"] for point in points}
+
+    assert await best("higher,lower") == {"bare": None, "poor": False, "middle": False, "good": True}
+    assert await best("lower,lower") == {"bare": None, "poor": True, "middle": True, "good": True}
+    assert await best("lower") == {"bare": None, "poor": True, "middle": False, "good": False}
+    for goals in ("best", "higher,lower,lower"):
+        response = await api.http.get("/points", params={"columns": columns, "goals": goals})
+        assert (response.status_code, bool(response.json()["cure"])) == (422, True)
 
 
 WITHOUT_SCIPY = """

@@ -212,6 +212,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/axes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Axes
+         * @description List the numbers of the specs in which the runs of an experiment differ: the axes of its sweeps.
+         *
+         *     Each is a column of runs, so that `/points` gives their values.
+         */
+        get: operations["list_axes_api_v1_experiments__experiment_id__axes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/cancel": {
         parameters: {
             query?: never;
@@ -432,6 +454,8 @@ export interface paths {
         /**
          * List Run Points
          * @description Return the values of up to eight columns for the newest runs that pass the filters, for plots over all runs.
+         *
+         *     With goals, the points of the Pareto front over the first columns are marked.
          */
         get: operations["list_run_points_api_v1_points_get"];
         put?: never;
@@ -915,7 +939,7 @@ export interface paths {
         };
         /**
          * List Run Columns
-         * @description List the columns by which this project's runs can be filtered and ordered, and the tags in use.
+         * @description List the columns by which this project's runs can be filtered and ordered, and the tags and tasks in use.
          */
         get: operations["list_run_columns_api_v1_runs_columns_get"];
         put?: never;
@@ -1453,6 +1477,24 @@ export interface components {
             storage_key: string;
         };
         /**
+         * Axes
+         * @description The axes of an experiment's sweeps.
+         */
+        Axes: {
+            /** Axes */
+            axes: components["schemas"]["Axis"][];
+        };
+        /**
+         * Axis
+         * @description A number of the specs in which the runs of an experiment differ.
+         */
+        Axis: {
+            /** Column */
+            column: string;
+            /** Values */
+            values: number[];
+        };
+        /**
          * BrowserSession
          * @description Who asks, and what the request's key, or its cookie and token, may do.
          */
@@ -1505,6 +1547,10 @@ export interface components {
             columns: components["schemas"]["Column"][];
             /** Tags */
             tags: {
+                [key: string]: number;
+            };
+            /** Tasks */
+            tasks?: {
                 [key: string]: number;
             };
         };
@@ -1572,6 +1618,8 @@ export interface components {
          */
         CompareRequest: {
             gate?: components["schemas"]["GatePolicy"] | null;
+            /** Gate Yaml */
+            gate_yaml?: string | null;
             /** Runs */
             runs: string[];
         };
@@ -4313,6 +4361,8 @@ export interface components {
              * Format: uuid
              */
             id: string;
+            /** Is Best */
+            is_best: boolean | null;
             /** Name */
             name: string;
             state: components["schemas"]["RunState"];
@@ -5743,6 +5793,37 @@ export interface operations {
             };
         };
     };
+    list_axes_api_v1_experiments__experiment_id__axes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Axes"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     cancel_experiment_api_v1_experiments__experiment_id__cancel_post: {
         parameters: {
             query?: never;
@@ -6107,6 +6188,8 @@ export interface operations {
             query: {
                 /** @description Names of numeric columns, separated by commas. */
                 columns: string;
+                /** @description Which end of the first columns is good, such as `higher,lower`. */
+                goals?: string | null;
                 limit?: number;
                 /** @description Words in the name, target, task, dataset, note or tags. */
                 q?: string | null;
