@@ -91,8 +91,11 @@ export function ago(instant: string | null | undefined, now: number = Date.now()
   return `${Math.floor(past / 86_400)}${THIN}d ago`;
 }
 
-export function instant(text: string | null | undefined): string {
-  return text ? `${text.slice(0, 10)} ${text.slice(11, 19)} UTC` : NONE;
+/** An exact instant, in UTC or in the browser's own zone. */
+export function instant(text: string | null | undefined, zone: 'UTC' | 'local' = 'UTC'): string {
+  if (!text) return NONE;
+  if (zone === 'UTC') return `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
+  return new Date(text).toLocaleString('sv-SE', { dateStyle: 'short', timeStyle: 'long' });
 }
 
 /** Metric names as a reader sees them: `exact_match` → `exact match`. */
