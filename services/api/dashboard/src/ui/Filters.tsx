@@ -43,6 +43,7 @@ export function Filters({ where, change }: Props) {
       <TextInput
         size="xs"
         list={list}
+        className="filter-field"
         aria-label="Add a filter"
         placeholder="Filter, such as metrics.anls>=0.8"
         value={text}

@@ -2,7 +2,7 @@
 import type { Data } from 'plotly.js-basic-dist-min';
 import { useMemo } from 'react';
 import { Chart } from './Chart';
-import { words } from './format';
+import { column as columnName } from './format';
 
 export interface Plotted {
   id: string;
@@ -68,7 +68,7 @@ export function PointsChart({ points, x, y, alt, isSweep = false, height = 420 }
           size: own.map((point) => (point.isBest && !isSweep ? 13 : 9)),
           line: { width: own.map((point) => (point.isBest && !isSweep ? 2 : 0)), color: '#868e96' },
         },
-        hovertemplate: `<b>%{text}</b><br>${escaped(words(x))}: %{x:.4g}<br>${escaped(words(y))}: %{y:.4g}<extra></extra>`,
+        hovertemplate: `<b>%{text}</b><br>${escaped(columnName(x))}: %{x:.4g}<br>${escaped(columnName(y))}: %{y:.4g}<extra></extra>`,
       };
     });
     return {
@@ -76,8 +76,8 @@ export function PointsChart({ points, x, y, alt, isSweep = false, height = 420 }
       layout: {
         showlegend: targets.length > 1 && targets.length <= 12,
         legend: { orientation: 'h', y: -0.22 },
-        xaxis: { title: { text: escaped(words(x)) } },
-        yaxis: { title: { text: escaped(words(y)) } },
+        xaxis: { title: { text: escaped(columnName(x)) } },
+        yaxis: { title: { text: escaped(columnName(y)) } },
       },
     };
   }, [points, x, y, isSweep]);

@@ -103,6 +103,19 @@ export function words(name: string): string {
   return name.replaceAll('_', ' ');
 }
 
+const UNITS: readonly (readonly [RegExp, string])[] = [
+  [/_per_s$/, ' per s'],
+  [/_ms$/, ' (ms)'],
+  [/_s$/, ' (s)'],
+  [/_bytes$/, ' (bytes)'],
+];
+
+/** Columns of runs as a reader sees them: `metrics.exact_match` → `exact match`, `latency_p50_ms` → `latency p50 (ms)`. */
+export function column(name: string): string {
+  const [pattern, unit] = UNITS.find(([ending]) => ending.test(name)) ?? [/$/, ''];
+  return words(name.replace(/^(metrics|spec)\./, '').replace(pattern, unit));
+}
+
 /** The first eight characters of an id, which the command line accepts too. */
 export function shortId(id: string): string {
   return id.slice(0, 8);

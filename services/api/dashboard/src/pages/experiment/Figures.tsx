@@ -4,7 +4,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, body } from '../../api/client';
 import { columnsQuery, pointsQuery } from '../../api/listing';
-import { significant, words } from '../../ui/format';
+import { column as columnName, significant } from '../../ui/format';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
 import { Scroll } from '../../ui/Scroll';
 import { endsOf, goalOf } from '../explore/axes';
@@ -93,7 +93,7 @@ function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
         const chosen = event.currentTarget.value;
         void navigate({ search: (old) => ({ ...old, [key]: chosen }), replace: true });
       }}
-      data={[...new Set([...all, value])].filter(Boolean).map((name) => ({ value: name, label: words(name) }))}
+      data={[...new Set([...all, value])].filter(Boolean).map((name) => ({ value: name, label: columnName(name) }))}
     />
   );
   return (
@@ -120,7 +120,7 @@ function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
               y={y}
               isSweep={isSweep}
               height={300}
-              alt={`${words(y)} over ${words(x)} of ${points.length} runs; the table below has the numbers.`}
+              alt={`${columnName(y)} over ${columnName(x)} of ${points.length} runs; the table below has the numbers.`}
             />
             <Numbers points={points} x={x} y={y} title={title} />
           </>
@@ -140,10 +140,10 @@ function Numbers({ points, x, y, title }: { points: readonly Plotted[]; x: strin
             <tr>
               <th scope="col">Run</th>
               <th scope="col" className="num">
-                {words(x)}
+                {columnName(x)}
               </th>
               <th scope="col" className="num">
-                {words(y)}
+                {columnName(y)}
               </th>
               <th scope="col">Front</th>
             </tr>

@@ -5,7 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { columnsQuery, type Goal, type Points, pointsQuery } from '../../api/listing';
 import { Filters } from '../../ui/Filters';
-import { count, words } from '../../ui/format';
+import { column as columnName, count } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
@@ -105,7 +105,9 @@ function Axis({ label, column, names, goal, change }: AxisProps) {
         label={label}
         value={column}
         onChange={(event) => change(event.currentTarget.value, goalOf(event.currentTarget.value))}
-        data={[...new Set([...names, column])].filter(Boolean).map((name) => ({ value: name, label: words(name) }))}
+        data={[...new Set([...names, column])]
+          .filter(Boolean)
+          .map((name) => ({ value: name, label: columnName(name) }))}
       />
       <SegmentedControl
         size="xs"
@@ -143,13 +145,13 @@ function Drawn({ points, x, y, xEnds, yEnds }: DrawnProps) {
       </Empty>
     );
   }
-  const alt = `${words(y)} over ${words(x)} of ${plotted.length} runs, ${front} of them on the Pareto front; the table has the numbers.`;
+  const alt = `${columnName(y)} over ${columnName(x)} of ${plotted.length} runs, ${front} of them on the Pareto front; the table has the numbers.`;
   return (
     <>
       <section className="card" aria-label="Figure">
         <header>
           <h2>
-            {words(y)} over {words(x)}
+            {columnName(y)} over {columnName(x)}
           </h2>
           <span className="sub">
             {count(plotted.length)} runs, {count(front)} on the Pareto front

@@ -1,7 +1,7 @@
 /** The numbers behind the figure: the front first, then by the first axis. */
 import { Link } from '@tanstack/react-router';
 import { useMemo, useState } from 'react';
-import { significant, words } from '../../ui/format';
+import { column as columnName, significant } from '../../ui/format';
 import { Measured } from '../../ui/Measured';
 import type { Plotted } from '../../ui/PointsChart';
 import { Scroll } from '../../ui/Scroll';
@@ -28,10 +28,10 @@ export function PointsTable({ points, x, y }: { points: readonly Plotted[]; x: s
               <th scope="col">Run</th>
               <th scope="col">Front</th>
               <th scope="col" className="num">
-                {words(x)}
+                {columnName(x)}
               </th>
               <th scope="col" className="num">
-                {words(y)}
+                {columnName(y)}
               </th>
             </tr>
           </thead>

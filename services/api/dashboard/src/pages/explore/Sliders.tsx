@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { X } from 'lucide-react';
 import { useState } from 'react';
 import { pointsQuery } from '../../api/listing';
-import { significant, words } from '../../ui/format';
+import { column as columnName, significant } from '../../ui/format';
 import { boundsOf, withBounds } from './axes';
 
 const STEPS = 200;
@@ -52,7 +52,7 @@ export function Sliders({ names, bounds, where, change }: Props) {
           onChange={(event) => change([...bounds, event.currentTarget.value], [...where])}
           data={[
             { value: '', label: 'Bound a column …' },
-            ...names.filter((name) => !bounds.includes(name)).map((name) => ({ value: name, label: words(name) })),
+            ...names.filter((name) => !bounds.includes(name)).map((name) => ({ value: name, label: columnName(name) })),
           ]}
         />
       ) : null}
@@ -75,11 +75,17 @@ function Bound({ name, values, where, set, remove }: BoundProps) {
   return (
     <div className="explore-bound">
       <div className="line-head">
-        <span className="strong">{words(name)}</span>
+        <span className="strong">{columnName(name)}</span>
         <span className="sub">
           {values.length === 0 ? 'no run has it' : `${significant(range[0])} to ${significant(range[1])}`}
         </span>
-        <ActionIcon size="sm" variant="subtle" color="gray" onClick={remove} aria-label={`No bounds of ${words(name)}`}>
+        <ActionIcon
+          size="sm"
+          variant="subtle"
+          color="gray"
+          onClick={remove}
+          aria-label={`No bounds of ${columnName(name)}`}
+        >
           <X size={13} />
         </ActionIcon>
       </div>
@@ -91,8 +97,8 @@ function Bound({ name, values, where, set, remove }: BoundProps) {
           step={(most - least) / STEPS}
           minRange={0}
           label={null}
-          thumbFromLabel={`Lower bound of ${words(name)}`}
-          thumbToLabel={`Upper bound of ${words(name)}`}
+          thumbFromLabel={`Lower bound of ${columnName(name)}`}
+          thumbToLabel={`Upper bound of ${columnName(name)}`}
           value={range}
           onChange={setRange}
           onChangeEnd={([from, to]) =>

@@ -19,9 +19,10 @@ const MAX_SHOWN = 8;
 const ENDED = rowsQuery({ where: ['state=SUCCEEDED,PARTIAL,FAILED,CANCELLED'], limit: MAX_SHOWN });
 const FAILED = rowsQuery({ where: ['state=FAILED,PARTIAL'], limit: MAX_SHOWN });
 
-function useRuns(state: Run['state']): Run[] {
+/** The runs of a state; undefined while they are read for the first time. */
+function useRuns(state: Run['state']): Run[] | undefined {
   const { data } = useInfiniteQuery(runsQuery({ state }, 20));
-  return (data?.pages ?? []).flatMap((page) => page.items);
+  return data?.pages.flatMap((page) => page.items);
 }
 
 export function HomePage() {
@@ -67,8 +68,9 @@ function NothingYet() {
 }
 
 function Known() {
-  const running = [...useRuns('RUNNING'), ...useRuns('INDEXED')];
-  const waiting = useRuns('QUEUED');
+  const [begun, indexed, queued] = [useRuns('RUNNING'), useRuns('INDEXED'), useRuns('QUEUED')];
+  const running = [...(begun ?? []), ...(indexed ?? [])];
+  const waiting = queued ?? [];
   const failed = useQuery(FAILED).data?.items ?? [];
   const ended = useQuery(ENDED).data?.items ?? [];
   useFollow([...running, ...waiting].slice(0, 64).map((run) => run.id));
@@ -76,7 +78,11 @@ function Known() {
     <>
       <div className="grid">
         <Section title="Running now" count={running.length}>
-          {running.length === 0 ? <p className="sub">Nothing runs at the moment.</p> : null}
+          {begun === undefined || indexed === undefined ? (
+            <p className="sub">Loading …</p>
+          ) : running.length === 0 ? (
+            <p className="sub">Nothing runs at the moment.</p>
+          ) : null}
           {running.slice(0, MAX_SHOWN).map((run) => (
             <Line key={run.id} run={run}>
               <RunProgress run={run} />
@@ -85,7 +91,11 @@ function Known() {
           ))}
         </Section>
         <Section title="Waiting" count={waiting.length}>
-          {waiting.length === 0 ? <p className="sub">The queue is empty.</p> : null}
+          {queued === undefined ? (
+            <p className="sub">Loading …</p>
+          ) : waiting.length === 0 ? (
+            <p className="sub">The queue is empty.</p>
+          ) : null}
           {waiting.slice(0, MAX_SHOWN).map((run) => (
             <Line key={run.id} run={run}>
               <p className="sub">{run.waits_for?.message ?? `priority ${run.priority}`}</p>

@@ -14,7 +14,7 @@ export function RankBar({ rank, low, high, most }: Props) {
     <svg viewBox={`0 0 ${WIDTH} 12`} className="interval-bar" aria-hidden="true" preserveAspectRatio="none">
       <line x1={6} x2={WIDTH - 6} y1={6} y2={6} className="scale" />
       {low !== null && high !== null ? <line x1={x(low)} x2={x(high)} y1={6} y2={6} className="range" /> : null}
-      <circle cx={x(rank)} cy={6} r={3.5} className="point" />
+      <line x1={x(rank)} x2={x(rank)} y1={6} y2={6} className="point" />
     </svg>
   );
 }

@@ -17,6 +17,9 @@ export interface Selection {
   toggle: (run: Listed) => void;
 }
 
+/** Rows of lists have this many characters of a reason. */
+const CUT_REASON = 120;
+
 const SPECS: readonly ColumnSpec<Listed>[] = [
   {
     id: 'name',
@@ -32,7 +35,7 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
         {isOpen(run) ? <RunProgress run={run} /> : null}
         {run.reason ? (
           <div className="reason">
-            <bdi>{run.reason}</bdi>
+            <bdi>{run.reason.length >= CUT_REASON ? `${run.reason} …` : run.reason}</bdi>
           </div>
         ) : null}
       </div>
