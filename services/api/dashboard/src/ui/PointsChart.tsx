@@ -75,7 +75,7 @@ export function PointsChart({ points, x, y, alt, isSweep = false, height = 420 }
       data: [...line, ...traces],
       layout: {
         showlegend: targets.length > 1 && targets.length <= 12,
-        legend: { orientation: 'h', y: -0.22 },
+        legend: { orientation: 'h', y: 1.02, yanchor: 'bottom' },
         xaxis: { title: { text: escaped(columnName(x)) } },
         yaxis: { title: { text: escaped(columnName(y)) } },
       },
