@@ -79,7 +79,7 @@ def test_chosen_runs_are_compared_and_run_again_only_after_a_question(
         expect(page.get_by_role("dialog")).to_have_count(0)
         assert len(dashboard.stack.client.runs.list().items) == before
         toolbar.get_by_role("button", name="Run again").click()
-        page.get_by_role("dialog").get_by_role("button", name="Run again it").click()
+        page.get_by_role("dialog").get_by_role("button", name="Run it again").click()
         expect(page.get_by_text("Submitted again")).to_be_visible()
         newest = dashboard.stack.client.runs.list().items[0]
         assert str(newest.parent_run_id) == dashboard.second
@@ -147,14 +147,14 @@ def test_a_key_is_made_shown_once_and_revoked(browser: Browser, dashboard: Dashb
         dialog.get_by_label("Name").fill("ci <b>bot</b>")
         dialog.get_by_role("button", name="Make the key").click()
         secret = dialog.locator(".secret").inner_text()
-        client = Client(dashboard.url, secret)
-        assert client.runs.list().items
+        with Client(dashboard.url, secret) as client:
+            assert client.runs.list().items
         dialog.get_by_role("button", name="I have it").click()
         assert secret not in page.content()
         page.get_by_role("button", name="Revoke the key of ci <b>bot</b>").click()
         page.get_by_role("dialog").get_by_role("button", name="Revoke it").click()
         expect(page.get_by_role("row").filter(has_text="ci <b>bot</b>")).to_contain_text("revoked")
-        with pytest.raises(Denied):
+        with Client(dashboard.url, secret) as client, pytest.raises(Denied):
             client.runs.list()
         page.get_by_text("Preferences").click()
         page.get_by_role("radiogroup", name="Density of tables").get_by_text("Compact").click()
@@ -166,7 +166,8 @@ def test_a_key_is_made_shown_once_and_revoked(browser: Browser, dashboard: Dashb
 
 def test_a_browser_whose_key_is_revoked_is_told_so(browser: Browser, dashboard: Dashboard) -> None:
     made = dashboard.stack.client.create_key("visitor", ["run:read", "key:read"])
-    link = Client(dashboard.url, made.key).browser_ticket().path
+    with Client(dashboard.url, made.key) as client:
+        link = client.browser_ticket().path
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE_S * 1000)

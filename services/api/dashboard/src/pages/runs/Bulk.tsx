@@ -121,7 +121,7 @@ function Question({ action, runs, close, clear }: QuestionProps) {
             )
           }
         >
-          {action.label} {runs.length === 1 ? 'it' : 'them'}
+          {asked(action, runs.length === 1 ? 'it' : 'them')}
         </Button>
         <Button size="xs" variant="default" onClick={close}>
           Leave {runs.length === 1 ? 'it as it is' : 'them as they are'}
@@ -129,4 +129,8 @@ function Question({ action, runs, close, clear }: QuestionProps) {
       </div>
     </div>
   );
+}
+
+function asked({ steering, label }: Action, them: string): string {
+  return steering === 'rerun' ? `Run ${them} again` : `${label} ${them}`;
 }

@@ -96,7 +96,7 @@ function Table({ keys, ask }: { keys: readonly ApiKey[]; ask: ((key: ApiKey) => 
               <td className="sub from-md">
                 <Ago at={key.created_at} /> by <bdi>{key.created_by ?? 'the stack'}</bdi>
               </td>
-              <td className="sub">
+              <td className="sub key-end">
                 {key.revoked_at ? (
                   <>
                     revoked <Ago at={key.revoked_at} /> by <bdi>{key.revoked_by ?? '–'}</bdi>
