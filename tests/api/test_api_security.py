@@ -53,7 +53,7 @@ async def test_a_revoked_key_is_refused_at_the_next_request(api: Served) -> None
     key = await api.add_key()
     assert (await api.http.get("/runs", headers={"X-API-Key": key})).status_code == 200
     async with api.database.transaction() as session:
-        await api_keys.revoke(session, prefix_of(key) or "")
+        await api_keys.revoke(session, prefix_of(key) or "", project_id="default", by="tester")
     assert (await api.http.get("/runs", headers={"X-API-Key": key})).status_code == 401
 
 

@@ -36,3 +36,15 @@ async def test_wrong_options_of_an_endpoint_are_refused_at_submission(api: Serve
     right = {"headers": {"X-Title": "a bench"}, "max_tokens_field": "max_completion_tokens"}
     answer = await api.http.post("/runs", json={"run": {**run, "target": {**target, "engine_params": right}}})
     assert answer.json()["spec"]["target"]["engine_params"] == right
+
+
+async def test_the_axes_of_an_experiment_are_the_numbers_in_which_its_runs_differ(api: Served) -> None:
+    scenarios = [{"name": "server", "arrivals": {"rate_per_s": rate}, "requests": 4} for rate in (4, 1)]
+    matrix = {"targets": [{"model": "simulated-instant"}], "tasks": ["document-qa"], "scenarios": scenarios}
+    experiment = (await api.http.post("/experiments", json={"experiment": {"matrix": matrix}})).json()
+    axes = (await api.http.get(f"/experiments/{experiment['id']}/axes")).json()["axes"]
+    assert axes == [{"column": "spec.scenario.arrivals.rate_per_s", "values": [1.0, 4.0]}]
+    points = {"columns": axes[0]["column"], "where": f"experiment_id={experiment['id']}"}
+    found = (await api.http.get("/points", params=points)).json()["points"]
+    assert sorted(point["values"][0] for point in found) == [1.0, 4.0]
+    assert (await api.http.get(f"/experiments/{experiment['id'][:-4]}0000/axes")).status_code == 404

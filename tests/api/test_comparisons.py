@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -93,6 +96,18 @@ async def test_a_gate_is_checked_against_each_run(api: Served, project: str) -> 
     assert (other["is_gate_met"], [check["status"] for check in other["checks"]]) == (False, ["failed"])
 
 
+async def test_a_gate_may_be_yaml_whose_errors_have_lines(api: Served, project: str) -> None:
+    ids = [str(await _reported(api, project, _evidence(name, BASELINE))) for name in ("first", "second")]
+    text = "rules:\n- metric: exact_match\n  max_drop: 1\n"
+    (other,) = (await api.http.post("/comparisons", json={"runs": ids, "gate_yaml": text})).json()["others"]
+    assert (other["is_gate_met"], [check["status"] for check in other["checks"]]) == (True, ["passed"])
+    wrong = await api.http.post("/comparisons", json={"runs": ids, "gate_yaml": text + "  max_dorp: 1\n"})
+    (item,) = wrong.json()["errors"]
+    assert (wrong.status_code, item["line"], bool(item["cure"])) == (422, 4, True)
+    both = {"runs": ids, "gate_yaml": text, "gate": {"rules": [{"metric": "exact_match", "max_drop": 1}]}}
+    assert (await api.http.post("/comparisons", json=both)).status_code == 422
+
+
 async def test_runs_that_cannot_be_compared_are_refused(api: Served, project: str) -> None:
     run_id = await _reported(api, project, _evidence("one", BASELINE))
     async with api.database.transaction() as session:
@@ -133,5 +148,60 @@ async def test_points_have_two_columns_over_all_runs(api: Served, project: str) 
     points = (await api.http.get("/points", params=params)).json()
     (point,) = points["points"]
     assert (point["id"], point["values"][0], points["is_cut"]) == (str(run_id), pytest.approx(5 / 6), False)
+    assert point["is_best"] is None
     assert (await api.http.get("/points", params={"columns": "name"})).status_code == 422
     assert (await api.http.get("/points", params={"columns": ""})).status_code == 422
+
+
+async def test_the_pareto_front_is_marked_by_the_goals(api: Served, project: str) -> None:
+    columns = "metrics.exact_match,metrics.cer"
+    for name, answers in (("good", BETTER), ("middle", BASELINE), ("poor", ["no"] * 6)):
+        await _reported(api, project, _evidence(name, answers))
+    async with api.database.transaction() as session:
+        bare = await add_run(session, project_id=project, name="bare")
+        await listings.set_columns(session, bare.id, {"metrics.cer": 0.0})
+
+    async def best(goals: str) -> dict[str, bool | None]:
+        points = (await api.http.get("/points", params={"columns": columns, "goals": goals})).json()["points"]
+        return {point["name"]: point["is_best"] for point in points}
+
+    assert await best("higher,lower") == {"bare": None, "poor": False, "middle": False, "good": True}
+    assert await best("lower,lower") == {"bare": None, "poor": True, "middle": True, "good": True}
+    assert await best("lower") == {"bare": None, "poor": True, "middle": False, "good": False}
+    for goals in ("best", "higher,lower,lower"):
+        response = await api.http.get("/points", params={"columns": columns, "goals": goals})
+        assert (response.status_code, bool(response.json()["cure"])) == (422, True)
+
+
+WITHOUT_SCIPY = """
+import sys
+from pathlib import Path
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("scipy", "matplotlib"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent())
+from vlmhyperbench.analysis.ranking import rank_measured
+from vlmhyperbench.reports.comparing import compare
+from vlmhyperbench.reports.samples import read_samples
+import vlmhyperbench_api.main
+
+first, second = (read_samples(Path(name).read_bytes(), what=name) for name in sys.argv[1:])
+ranking = rank_measured([each.measured()["exact_match"] for each in (first, second)], direction="higher")
+print(*compare(first, second).deltas, [(spread.low, spread.high) for spread in ranking.spreads])
+"""
+
+
+def test_an_api_without_scipy_compares_and_ranks(tmp_path: Path) -> None:
+    for name, answers in (("first", BASELINE), ("second", BETTER)):
+        (tmp_path / name).write_bytes(samples_of(_evidence(name, answers)))
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SCIPY, tmp_path / "first", tmp_path / "second"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "exact_match cer [(1, 2), (1, 2)]\n"

@@ -154,7 +154,7 @@ async def test_a_session_ends_with_its_key_and_forged_ones_never_begin(api: Serv
                     answer = await stranger.get(path, headers={"Cookie": f"{name}={forged}"})
                 assert answer.status_code == 401
         async with api.database.transaction() as session:
-            await api_keys.revoke(session, prefix_of(key) or "")
+            await api_keys.revoke(session, prefix_of(key) or "", project_id="default", by="tester")
         assert (await browser.get("/api/v1/runs")).status_code == 401
         assert (await browser.get(f"/sign-in?ticket={ticket}")).status_code == 401
 

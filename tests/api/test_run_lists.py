@@ -141,6 +141,7 @@ async def test_tags_and_notes_are_changed_found_and_counted(api: Served, three: 
     assert await _names(api, q="slow \U0001f600") == ["fast"]
     columns = (await api.http.get("/runs/columns")).json()
     assert columns["tags"] == {"t0": 1, "t2": 1, "t3": 1, "t4": 1}
+    assert list(columns["tasks"].values()) == [3]
     kinds = {column["name"]: (column["kind"], column["is_number"]) for column in columns["columns"]}
     assert (kinds["metrics.anls"], kinds["metric"]) == (("value", True), ("value", False))
     assert (kinds["created_at"], kinds["total"]) == (("time", False), ("number", True))

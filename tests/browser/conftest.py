@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.support.processes import PATIENCE_S
 
@@ -24,6 +24,7 @@ def browser() -> Iterator[Browser]:
     if path is None:
         assert not os.environ.get("VLMHB_NEED_BROWSER"), "CI needs chromium."
         pytest.skip("There is no chromium: apt-get install --no-install-recommends chromium")
+    expect.set_options(timeout=PATIENCE_S * 1000)  # a busy machine is slow, not wrong
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS), timeout=PATIENCE_S * 1000)
         yield browser

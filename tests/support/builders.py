@@ -19,7 +19,7 @@ from vlmhyperbench.db.tables import JobRow
 from vlmhyperbench.db.views import NewChunk, NewFact, RunView
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
-from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
 from vlmhyperbench.facts.sealing import chunk_key
 from vlmhyperbench.storage import Storage
@@ -64,15 +64,15 @@ async def add_run(
     )
 
 
-async def add_worker(session: AsyncSession, *, name: str = "worker") -> UUID:
-    """Register an inference worker with one CPU slot."""
+async def add_worker(session: AsyncSession, *, name: str = "worker", kind: WorkerKind = "inference") -> UUID:
+    """Register a worker with one CPU slot."""
     worker_id = uuid4()
     await workers.register(
         session,
         worker_id=worker_id,
         name=f"{name}-{worker_id}",
-        kind="inference",
-        queue=f"inference.{worker_id}",
+        kind=kind,
+        queue=f"{kind}.{worker_id}",
         host="host",
         boot_id=uuid4(),
         pid=1,

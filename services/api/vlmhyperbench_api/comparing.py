@@ -1,6 +1,6 @@
 """Compare and rank runs by their stored per-sample scores: the same functions as `vlmhyperbench compare`.
 
-scipy and polars are imported when a comparison is asked for: an API without them answers everything else.
+polars is imported when a comparison is asked for, so that the API starts without it. Nothing here needs scipy.
 """
 
 from __future__ import annotations

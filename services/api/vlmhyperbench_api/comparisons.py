@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
 
@@ -12,10 +13,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import HTTPConnection
 
 from vlmhyperbench.analysis.gate_policy import GatePolicy
+from vlmhyperbench.analysis.pareto import Direction, non_dominated
 from vlmhyperbench.db import listings
 from vlmhyperbench.domain.filters import Condition, Order
 from vlmhyperbench.errors import Damaged, InvalidInput, NotFound, NotReady, VlmHyperBenchError
-from vlmhyperbench.extras import needed_for
+from vlmhyperbench.registry.policies import parse_policy
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.comparisons import (
     MAX_COMPARED,
@@ -40,6 +42,7 @@ router = APIRouter(tags=["comparisons"], route_class=StrictRoute)
 
 Reader = Annotated[Principal, requires("run:read")]
 
+_DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")
 MAX_COLUMNS = 8
 MAX_POINTS = 5_000
 MAX_RANKED = 40
@@ -67,7 +70,8 @@ async def compare_runs_by_gate(
     body: CompareRequest, principal: Reader, connection: HTTPConnection, runtime: RuntimeOf
 ) -> RunsComparison:
     """Compare runs with a baseline, and check each by the policy of a gate; nothing is stored."""
-    return await _compare(connection, runtime, principal, body.runs, body.gate)
+    policy = parse_policy(body.gate_yaml, "gate_yaml") if body.gate_yaml is not None else body.gate
+    return await _compare(connection, runtime, principal, body.runs, policy)
 
 
 @router.get("/leaderboard")
@@ -110,22 +114,42 @@ async def list_run_points(
     principal: Reader,
     session: ListSession,
     columns: Annotated[str, Query(max_length=1000, description="Names of numeric columns, separated by commas.")],
+    goals: Annotated[
+        str | None,
+        Query(max_length=200, description="Which end of the first columns is good, such as `higher,lower`."),
+    ] = None,
     where: Filters = None,
     q: SearchText = None,
     limit: Annotated[WholeNumber, Query(ge=1, le=MAX_POINTS)] = 1000,
 ) -> RunPoints:
-    """Return the values of up to eight columns for the newest runs that pass the filters, for plots over all runs."""
+    """Return the values of up to eight columns for the newest runs that pass the filters, for plots over all runs.
+
+    With goals, the points of the Pareto front over the first columns are marked.
+    """
     check_text(columns, "The query")
     names = [name.strip() for name in columns.split(",") if name.strip()]
     if not 1 <= len(names) <= MAX_COLUMNS:
         raise InvalidInput(f"Points have one to {MAX_COLUMNS} columns.", cure="Name columns, separated by commas.")
     query = query_of(principal, where, q, "-created_at")
+    directions = _directions(goals, len(names))
     rows = await listings.points(session, query, names, limit=limit + 1)
+    compared = [point.values[: len(directions)] for point in rows[:limit]]
+    front = await asyncio.to_thread(non_dominated, compared, directions) if directions else [None] * len(compared)
     return RunPoints(
         columns=names,
-        points=[RunPoint.model_validate(row, from_attributes=True) for row in rows[:limit]],
+        points=[RunPoint(**asdict(row), is_best=best) for row, best in zip(rows, front, strict=False)],
         is_cut=len(rows) > limit,
     )
+
+
+def _directions(goals: str | None, columns: int) -> list[Direction]:
+    given = [goal.strip() for goal in (goals or "").split(",") if goal.strip()]
+    found = [direction for goal in given for direction in _DIRECTIONS if direction == goal]
+    if len(found) != len(given) or len(given) > columns:
+        raise InvalidInput(
+            "Goals are `higher` or `lower`, at most one for each column.", cure="Write them as `higher,lower`."
+        )
+    return found
 
 
 async def _compare(
@@ -151,8 +175,7 @@ async def _compare(
 
 def _compute(files: Sequence[ComparedFile], policy: GatePolicy | None) -> RunsComparison:
     baseline, *others = files
-    with needed_for("A comparison of runs", extra="reports"):
-        compared = comparing.compare_files(baseline, others, policy)
+    compared = comparing.compare_files(baseline, others, policy)
     return RunsComparison(baseline=comparing.side_of(baseline), others=compared)
 
 
@@ -218,8 +241,7 @@ async def _intervals(
             files.append(file)
 
     def rank() -> tuple[dict[str, tuple[int, int]], int | None]:
-        with needed_for("A rank interval", extra="reports"):
-            found, ranking = comparing.rank_files(files, metric, "higher" if order.is_descending else "lower")
+        found, ranking = comparing.rank_files(files, metric, "higher" if order.is_descending else "lower")
         return found, ranking.answers if ranking is not None else None
 
     if len(files) < 2:

@@ -8,9 +8,11 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from vlmhyperbench.db import experiments as rows
-from vlmhyperbench.db import tallies
+from vlmhyperbench.db import runs, tallies
 from vlmhyperbench.domain.states import ExperimentState
+from vlmhyperbench.domain.varying import numeric_axes
 from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.listings import Axes, Axis
 from vlmhyperbench.wire.runs import Experiment, ExperimentCreate, ExperimentDetail
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
@@ -80,6 +82,17 @@ async def get_experiment(
 ) -> ExperimentDetail:
     """Return one experiment with its runs."""
     return await read_experiment(session, experiment_id, project_id=principal.project_id, settings=runtime.settings)
+
+
+@router.get("/{experiment_id}/axes")
+async def list_axes(experiment_id: ExperimentId, principal: Reader, session: Session) -> Axes:
+    """List the numbers of the specs in which the runs of an experiment differ: the axes of its sweeps.
+
+    Each is a column of runs, so that `/points` gives their values.
+    """
+    await read_experiment(session, experiment_id, project_id=principal.project_id)
+    axes = numeric_axes([run.spec for run in await runs.of_experiment(session, experiment_id)])
+    return Axes(axes=[Axis(column=f"spec.{path}", values=values) for path, values in axes.items()])
 
 
 @router.post("/{experiment_id}/cancel")

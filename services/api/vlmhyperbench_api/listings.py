@@ -98,11 +98,15 @@ async def list_run_rows(
 
 @router.get("/columns")
 async def list_run_columns(principal: Reader, session: ListSession) -> Columns:
-    """List the columns by which this project's runs can be filtered and ordered, and the tags in use."""
+    """List the columns by which this project's runs can be filtered and ordered, and the tags and tasks in use."""
     fixed = [Column(name=name, kind=column.kind, is_number=column.kind == "number") for name, column in FIXED.items()]
     own = await listings.names(session, principal.project_id)
     others = [Column(name=name, kind="value", is_number=kind == "number") for name, kind in own.items()]
-    return Columns(columns=fixed + others, tags=await listings.tags(session, principal.project_id))
+    return Columns(
+        columns=fixed + others,
+        tags=await listings.tags(session, principal.project_id),
+        tasks=await listings.tasks(session, principal.project_id),
+    )
 
 
 @router.get("/{run_id}/labels")

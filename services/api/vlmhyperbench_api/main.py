@@ -22,6 +22,7 @@ from vlmhyperbench_api import (
     answers,
     artifacts,
     comparisons,
+    doctor,
     drains,
     errors,
     evaluations,
@@ -30,6 +31,7 @@ from vlmhyperbench_api import (
     ids,
     images,
     joining,
+    keys,
     listings,
     live,
     manifests,
@@ -43,6 +45,7 @@ from vlmhyperbench_api import (
     runs,
     sample_details,
     sample_rows,
+    saved_views,
     sessions,
     spa,
     storage,
@@ -89,6 +92,9 @@ _ROUTERS = (
     artifacts.router,
     live.router,
     sessions.router,
+    keys.router,
+    saved_views.router,
+    doctor.router,
     storage.router,
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Depends
@@ -17,6 +18,7 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db import api_keys
+from vlmhyperbench.db.views import ApiKeyView
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, SCOPES, hmac_of, prefix_of
 from vlmhyperbench_api.cookies import check_change, has_cookie, session_of
 from vlmhyperbench_api.dependencies import runtime_of
@@ -32,6 +34,10 @@ class Principal:
     name: str
     project_id: str
     scopes: frozenset[str]
+    key_prefix: str = ""
+    """Public part of the key, also of a session that it opened."""
+    expires_at: datetime | None = None
+    """When that key ends."""
 
     def may(self, scope: str) -> bool:
         """Return whether the key has a scope."""
@@ -69,7 +75,7 @@ class Policy:
             return await authenticate(connection)
         session = await session_of(connection)
         check_change(connection, session)
-        return Principal(name=session.key.principal, project_id=session.key.project_id, scopes=session.scopes)
+        return principal_of(session.key, session.scopes)
 
 
 class _Public:
@@ -104,7 +110,18 @@ async def authenticate(connection: HTTPConnection) -> Principal:
     is_right = hmac.compare_digest(hmac_of(key, runtime.settings.key_pepper.get_secret_value()), stored)
     if stored_key is None or not is_right:
         raise Unauthorised("The API key is missing or not valid.", cure="Send a valid key in the header X-API-Key.")
-    return Principal(name=stored_key.principal, project_id=stored_key.project_id, scopes=frozenset(stored_key.scopes))
+    return principal_of(stored_key, frozenset(stored_key.scopes))
+
+
+def principal_of(key: ApiKeyView, scopes: frozenset[str]) -> Principal:
+    """Return the owner of a key, with what this request may do."""
+    return Principal(
+        name=key.principal,
+        project_id=key.project_id,
+        scopes=scopes,
+        key_prefix=key.prefix,
+        expires_at=key.expires_at,
+    )
 
 
 def key_of(connection: HTTPConnection) -> str:

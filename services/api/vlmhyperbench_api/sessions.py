@@ -24,7 +24,7 @@ from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.cookies import CURE, has_cookie, key_of_ticket, session_of
 from vlmhyperbench_api.dependencies import RuntimeOf, runtime_of
 from vlmhyperbench_api.errors import Forbidden, Unauthorised
-from vlmhyperbench_api.security import Policy, Principal, key_of, requires
+from vlmhyperbench_api.security import Policy, Principal, key_of, principal_of, requires
 
 router = APIRouter(tags=["browser"], route_class=StrictRoute)
 
@@ -41,7 +41,7 @@ class PagePolicy(Policy):
             Unauthorised: there is no session, or it has expired, or its key is no longer valid.
         """
         session = await session_of(connection)
-        return Principal(name=session.key.principal, project_id=session.key.project_id, scopes=session.scopes)
+        return principal_of(session.key, session.scopes)
 
 
 @router.post("/tickets", status_code=201)

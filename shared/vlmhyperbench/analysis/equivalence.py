@@ -2,20 +2,22 @@
 
 Together they tell whether a comparison without a difference shows that two targets are alike, or has too few samples.
 Both use the jackknife's pseudo-values of the paired difference, one per unit. For a mean over units of one sample
-these are the differences themselves; for pooled metrics they have the same variance (Tukey 1958). scipy computes;
-`scipy.stats` takes most of a second of CPU to import, so a report of one run does without it.
+these are the differences themselves; for pooled metrics they have the same variance (Tukey 1958).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench.analysis.stats import Estimator, FloatArray
+from vlmhyperbench.analysis.student import noncentral_upper_tail, upper_quantile, upper_tail
 
 POWER = 0.8
+_HALVINGS = 45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +59,15 @@ def equivalence(pseudo: FloatArray, *, margin: float, scale: float) -> Equivalen
     Returns:
         None where it cannot be tested: fewer than two units, or an undefined value.
     """
-    from scipy import stats
-
     count = len(pseudo)
     if count < 2 or not np.isfinite(pseudo).all():
         return None
     if np.ptp(pseudo) <= 1e-12:
         unseen = min(max(margin - abs(float(pseudo[0])), 0.0) / scale, 1.0)
         return Equivalence(margin=margin, p_value=(1 - unseen) ** count, units=count)
-    low = stats.ttest_1samp(pseudo, -margin, alternative="greater").pvalue
-    high = stats.ttest_1samp(pseudo, margin, alternative="less").pvalue
-    return Equivalence(margin=margin, p_value=float(max(low, high)), units=count)
+    # The test on the side to which the difference is nearer has the larger p-value.
+    distance = (margin - abs(float(pseudo.mean()))) / _standard_error(pseudo)
+    return Equivalence(margin=margin, p_value=upper_tail(distance, count - 1), units=count)
 
 
 def detectable_effect(pseudo: FloatArray, *, power: float = POWER, confidence: float = CONFIDENCE) -> float | None:
@@ -78,17 +78,18 @@ def detectable_effect(pseudo: FloatArray, *, power: float = POWER, confidence: f
     Returns:
         None with fewer than two units, without variance, or where a value is undefined.
     """
-    from scipy import optimize, stats
-
     count = len(pseudo)
     if count < 2 or not np.isfinite(pseudo).all() or np.ptp(pseudo) <= 1e-12:
         return None
     freedom = count - 1
-    critical = stats.t.ppf((1 + confidence) / 2, freedom)
+    critical = upper_quantile((1 - confidence) / 2, freedom)
+    # The opposite tail is negligible at useful powers. Power grows with the shift, so halving finds it.
+    low, high = 0.0, 2 * critical + 1
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if noncentral_upper_tail(critical, freedom, middle) > power else (middle, high)
+    return (low + high) / 2 * _standard_error(pseudo)
 
-    def missing(shift: float) -> float:
-        # The opposite tail is negligible at useful powers, and scipy cannot compute it for large shifts.
-        return float(stats.nct.sf(critical, freedom, shift)) - power
 
-    shift = optimize.brentq(missing, 0.0, 2 * critical + 1)
-    return float(shift * pseudo.std(ddof=1) / np.sqrt(count))
+def _standard_error(values: FloatArray) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(len(values))

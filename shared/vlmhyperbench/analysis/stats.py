@@ -1,6 +1,4 @@
-"""Confidence intervals and paired tests.
-
-`scipy.stats` takes most of a second of CPU to import, which each report would pay; `scipy.special` has the quantiles.
+"""Confidence intervals and paired tests, with numpy alone: an API without scipy compares and ranks runs.
 
 All functions work on **units**, which are drawn independently: the samples of a document are one unit. A unit is a row
 of additive sums (for a mean: sum and count). An **estimator** maps the sums of any set of units to a value, so that
@@ -16,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from vlmhyperbench.analysis.combining import Combine, combine_rows
 from vlmhyperbench.analysis.results import CONFIDENCE, Interval, Method
+from vlmhyperbench.analysis.student import NORMAL, upper_quantile
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -53,11 +51,11 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Interva
     """Return Wilson's score interval of a proportion (Wilson 1927); None without a trial."""
     if n == 0:
         return None
-    z, p = float(special.ndtri(0.5 + 0.5 * confidence)), successes / n
-    centre = (2 * n * p + z**2) / (2 * (n + z**2))
-    half_width = z / (2 * (n + z**2)) * math.sqrt(4 * n * p * (1 - p) + z**2)
-    low = centre - half_width if successes > 0 else 0.0
-    high = centre + half_width if successes < n else 1.0
+    z2 = NORMAL.inv_cdf((1 + confidence) / 2) ** 2
+    centre = (successes + z2 / 2) / (n + z2)
+    half_width = math.sqrt(z2) / (n + z2) * math.sqrt(successes * (n - successes) / n + z2 / 4)
+    low = 0.0 if successes == 0 else centre - half_width
+    high = 1.0 if successes == n else centre + half_width
     return Interval(low=low, high=high, method="wilson", units=n, confidence=confidence)
 
 
@@ -272,9 +270,11 @@ def compare_paired(
 def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Return the two-sided exact p-value of McNemar's test from the discordant pairs (McNemar 1947)."""
     discordant = only_first + only_second
-    from scipy import stats  # only comparisons need it
-
-    return float(stats.binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
+    tail, ways = 0, 1  # whole numbers, so that nothing is rounded before the end
+    for drawn in range(min(only_first, only_second) + 1):
+        tail += ways
+        ways = ways * (discordant - drawn) // (drawn + 1)
+    return min(2 * tail / (1 << discordant), 1.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -315,7 +315,9 @@ def _cluster_robust(
     squares = sums_of_runs(((influence - np.repeat(means, counts)) ** 2)[:, None], counts)[:, 0]
     error = np.sqrt((counts - 1) / np.maximum(counts, 1) * squares)
     freedom = np.where(counts > BOOTSTRAP_UNITS, np.inf, np.maximum(counts - 1, 1))
-    half_width = special.stdtrit(freedom, (1 + confidence) / 2) * error
+    distinct, index = np.unique(freedom, return_inverse=True)
+    quantiles = np.array([upper_quantile((1 - confidence) / 2, each) for each in distinct.tolist()])
+    half_width = quantiles[index] * error
     half_width[~_have_variance(influence, counts)] = np.nan
     return values - half_width, values + half_width
 
@@ -339,23 +341,24 @@ def _bca(
 
     The acceleration is computed from the influences in one pass.
     """
-    columns, rng = np.ascontiguousarray(units.T), np.random.default_rng(seed)
-    values = []
-    for start in range(0, RESAMPLES, _batch(units)):
-        size = min(_batch(units), RESAMPLES - start), len(units)
-        drawn = rng.integers(0, len(units), size)
-        values.append(estimator(np.stack([column[drawn].sum(axis=-1) for column in columns], axis=-1)))
-    # Resamples with an undefined value give NaN, for which the caller has no interval.
-    resampled = np.concatenate(values)
+    columns = np.ascontiguousarray(units.T)
+    rng, size = np.random.default_rng(seed), _batch(units)
+    resampled = np.empty(RESAMPLES)
+    for first in range(0, RESAMPLES, size):
+        drawn = rng.integers(0, len(units), size=(min(size, RESAMPLES - first), len(units)))
+        sums = np.stack([column[drawn].sum(axis=-1) for column in columns], axis=-1)
+        resampled[first : first + len(drawn)] = estimator(sums)
+    if not np.isfinite(resampled).all():
+        return math.nan, math.nan
     value = float(estimator(units.sum(axis=0)))
     below = float(np.mean(resampled < value) + np.mean(resampled <= value)) / 2
     # A value outside of all resamples would have an infinite bias.
     below = min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES)
     centred = influence - influence.mean()
     acceleration = float(np.sum(centred**3) / (6 * np.sum(centred**2) ** 1.5))
-    bias = special.ndtri(below)
-    tails = bias + special.ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
-    ranks = special.ndtr(bias + tails / (1 - acceleration * tails))
+    bias = NORMAL.inv_cdf(below)
+    tails = [bias + NORMAL.inv_cdf(share) for share in ((1 - confidence) / 2, (1 + confidence) / 2)]
+    ranks = [NORMAL.cdf(bias + tail / (1 - acceleration * tail)) for tail in tails]
     return float(np.quantile(resampled, ranks[0])), float(np.quantile(resampled, ranks[1]))
 
 

@@ -21,9 +21,7 @@ from vlmhyperbench.client.comparing import compare as compare_runs
 from vlmhyperbench.client.steps import measures
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.files import write_whole
-from vlmhyperbench.registry.documents import read_document
-from vlmhyperbench.registry.errors import RegistryErrors
-from vlmhyperbench.registry.validation import validate
+from vlmhyperbench.registry.policies import read_policy
 from vlmhyperbench.reports.comparing import Comparison, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.document import write_cell
 from vlmhyperbench.reports.samples import NAME, Samples, read_samples
@@ -103,21 +101,6 @@ def print_comparison(compared: Comparison) -> None:
     say(f"{compared.other.name} against {compared.baseline.name}: {verdict(compared)}")
     for sheet in tables(compared):
         table([column.title for column in sheet.columns], [[write_cell(cell) for cell in row] for row in sheet.rows])
-
-
-def read_policy(path: Path) -> GatePolicy:
-    """Read a policy from a YAML file.
-
-    Raises:
-        RegistryErrors: the file is not valid; lists every error with its line.
-    """
-    document, errors = read_document(path, str(path))
-    if document is None:
-        raise RegistryErrors(errors)
-    policy, problems = validate(GatePolicy, document.value)
-    if policy is None:
-        raise RegistryErrors.of(problems, document.location_of)
-    return policy
 
 
 def _read(wanted: Sequence[str]) -> list[Samples]:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.compare import compare_all, gate_code, print_comparison, read_policy
+from vlmhyperbench.cli.compare import compare_all, gate_code, print_comparison
 from vlmhyperbench.cli.following import outcome_code
 from vlmhyperbench.cli.groups import GATE, OUTPUT, STACK, SUBMISSION
 from vlmhyperbench.cli.headline import print_table
@@ -23,6 +23,7 @@ from vlmhyperbench.client.steps import measures, save_files
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.registry.policies import read_policy
 from vlmhyperbench.reports.comparing import rows
 from vlmhyperbench.settings import Settings
 

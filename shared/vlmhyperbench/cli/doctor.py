@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.checks import Check, stack_checks
+from vlmhyperbench.cli.checks import stack_checks
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.data.model_cache import ModelCache
@@ -27,8 +27,8 @@ from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.registry.sources import GitSource
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.checks import Check, python_check, registries_check, space_check
 
-_COMFORTABLE_BYTES = 2 * 1024**3
 _SERVICES = ("api", "scheduler", "inference_worker", "eval_worker", "reporter", "gateway", "loadgen")
 
 
@@ -37,8 +37,8 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
 
     The checks are: settings, Python, locale, PostgreSQL, Valkey, services, uv, home folder and free space, port,
     devices, the parts of the stack that is up here or that this machine has joined, its clock, the accounts of workers
-    that join, the replica of the database, registries, git, Docker, Apptainer, and programs for rented machines, model
-    files. The exit code is 3 if one fails.
+    that join, the replica of the database, scheduler and workers, registries, git, Docker, Apptainer, and programs for
+    rented machines, model files. The exit code is 3 if one fails.
     """
     checks = list(_checks())
     if output.json:
@@ -52,7 +52,7 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
 
 
 def _checks() -> Iterator[Check]:
-    yield _python()
+    yield python_check()
     try:
         settings = Settings.load()
     except VlmHyperBenchError as error:
@@ -74,22 +74,12 @@ def _checks() -> Iterator[Check]:
     except VlmHyperBenchError as error:
         yield Check(name="registries", is_ok=False, detail=error.message, cure=error.cure)
         return
-    yield _registries(catalogue)
+    yield registries_check(catalogue)
     yield _git(catalogue)
     yield _environments("docker", docker_version, "engines in containers", catalogue)
     yield _environments("apptainer", apptainer_version, "engines in containers", catalogue)
     yield _environments("remote", programs, "engines on rented machines", catalogue)
     yield _model_files(catalogue, settings)
-
-
-def _python() -> Check:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Check(
-        name="python",
-        is_ok=sys.version_info >= (3, 11),
-        detail=f"{version} at {sys.executable}",
-        cure="Use Python 3.11 or newer.",
-    )
 
 
 def _locale() -> Check:
@@ -171,10 +161,7 @@ def _home(home: Home) -> Check:
         home.prepare()
     except VlmHyperBenchError as error:
         return Check(name="home", is_ok=False, detail=error.message, cure=error.cure)
-    free = shutil.disk_usage(home.root).free
-    detail = f"{home.root}, {free / 2**30:.1f} GiB free"
-    cure = f"Free some space: {NEEDED_BYTES // 2**20} MiB are needed to start, and more to run."
-    return Check(name="home", is_ok=free >= _COMFORTABLE_BYTES, detail=detail, cure=cure)
+    return space_check("home", home.root, needed_bytes=NEEDED_BYTES)
 
 
 def _port(settings: Settings, home: Home) -> Check:
@@ -189,19 +176,6 @@ def _port(settings: Settings, home: Home) -> Check:
             detail = f"{address} cannot be used: {error.strerror or error}"
             return Check(name="port", is_ok=False, detail=detail, cure="Set VLMHB_API_PORT to a free port.")
     return Check(name="port", is_ok=True, detail=f"{address} is free")
-
-
-def _registries(catalogue: Catalogue) -> Check:
-    folders = " and ".join(map(str, catalogue.roots))
-    if not catalogue.errors:
-        return Check(name="registries", is_ok=True, detail=folders)
-    detail = f"{folders}: {'; '.join(map(str, catalogue.errors))}"
-    return Check(
-        name="registries",
-        is_ok=False,
-        detail=detail,
-        cure="Correct these entries, or remove them; all others can be used.",
-    )
 
 
 def _model_files(catalogue: Catalogue, settings: Settings) -> Check:

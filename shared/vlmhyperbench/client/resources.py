@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.client import calls, queries
+from vlmhyperbench.client import access, calls, queries
 from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, ExperimentHandle, RunHandle
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 
@@ -112,6 +112,10 @@ class Api(Resource):
     image = Now(calls.get_image)
     report = Now(calls.get_report)
     browser_ticket = Now(calls.create_ticket)
+    keys = Now(access.list_keys)
+    create_key = Now(access.create_key)
+    revoke_key = Now(access.revoke_key)
+    diagnosis = Now(access.diagnose)
     metrics = Now(calls.metrics)
 
 
@@ -146,4 +150,8 @@ class AsyncApi(AsyncResource):
     image = Later(calls.get_image)
     report = Later(calls.get_report)
     browser_ticket = Later(calls.create_ticket)
+    keys = Later(access.list_keys)
+    create_key = Later(access.create_key)
+    revoke_key = Later(access.revoke_key)
+    diagnosis = Later(access.diagnose)
     metrics = Later(calls.metrics)

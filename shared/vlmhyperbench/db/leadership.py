@@ -7,7 +7,9 @@ from contextlib import suppress
 
 import psycopg
 from psycopg.conninfo import make_conninfo
+from sqlalchemy import text
 from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.engine import KEPT_ALIVE
 from vlmhyperbench.errors import Unavailable
@@ -17,6 +19,18 @@ HOUSEKEEPER_KEY = 0x766C6D6863
 """Lock of the one process that moves and deletes stored data."""
 _ANSWER_S = 5.0
 _UNLOCK_S = 1.0
+
+
+_LED = text(
+    "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database WHERE d.datname = current_database()"
+    " AND locktype = 'advisory' AND granted AND objsubid = 1"
+    " AND classid::bigint = :key >> 32 AND objid::bigint = :key & 4294967295)"
+)
+
+
+async def is_led(session: AsyncSession, *, key: int = LEADER_KEY) -> bool:
+    """Return whether a process leads now."""
+    return bool(await session.scalar(_LED, {"key": key}))
 
 
 class Leadership:

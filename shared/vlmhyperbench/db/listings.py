@@ -184,6 +184,12 @@ async def tags(session: AsyncSession, project_id: str) -> dict[str, int]:
     return {row.tag: row.runs for row in rows}
 
 
+async def tasks(session: AsyncSession, project_id: str) -> dict[str, int]:
+    """Return the tasks of a project with the number of their runs, the most frequent first."""
+    rows = await session.execute(text(_TASKS), {"project": project_id, "limit": _MAX_NAMES})
+    return {row.task: row.runs for row in rows}
+
+
 def _ordered(statement: Select[Any], column: ListColumn, order: Order, after: Position | None) -> Select[Any]:
     """Order by the column and the id; a column that every run has needs no place for missing values."""
     value = column.sortable
@@ -247,4 +253,9 @@ WHERE project_id = :project GROUP BY name ORDER BY name LIMIT :limit
 _TAGS = """
 SELECT tag, count(*) AS runs FROM run_listing CROSS JOIN LATERAL unnest(tags) AS held (tag)
 WHERE project_id = :project GROUP BY tag ORDER BY runs DESC, tag LIMIT :limit
+"""
+
+_TASKS = """
+SELECT task, count(*) AS runs FROM run_listing
+WHERE project_id = :project AND task <> '' GROUP BY task ORDER BY runs DESC, task LIMIT :limit
 """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from vlmhyperbench.analysis.gate_policy import GatePolicy
+from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Input, Output
 
@@ -19,6 +20,14 @@ class CompareRequest(Input):
 
     runs: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=2, max_length=MAX_COMPARED)]
     gate: GatePolicy | None = None
+    gate_yaml: Annotated[str, Field(max_length=20_000)] | None = None
+    """The same policy as YAML, as `vlmhyperbench compare --gate` reads it."""
+
+    @model_validator(mode="after")
+    def _has_one_gate(self) -> Self:
+        if self.gate is not None and self.gate_yaml is not None:
+            raise Refused("it has two gates", cure="Give gate or gate_yaml.")
+        return self
 
 
 class ComparedSide(Output):
@@ -176,6 +185,8 @@ class RunPoint(Output):
     task: str
     state: RunState
     values: list[float | None]
+    is_best: bool | None
+    """Whether no other point is better by all goals; None without goals, or without a value for one of them."""
 
 
 class RunPoints(Output):

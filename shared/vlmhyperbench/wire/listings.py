@@ -103,6 +103,22 @@ class Columns(Output):
     columns: list[Column]
     tags: dict[str, int]
     """Tag → number of runs that have it, the most frequent first."""
+    tasks: dict[str, int] = Field(default_factory=dict)
+    """Task → number of its runs, the most frequent first."""
+
+
+class Axis(Output):
+    """A number of the specs in which the runs of an experiment differ."""
+
+    column: str
+    """Column of runs that has it, `spec.<path>`."""
+    values: list[float]
+
+
+class Axes(Output):
+    """The axes of an experiment's sweeps."""
+
+    axes: list[Axis]
 
 
 class LabelChange(Input):

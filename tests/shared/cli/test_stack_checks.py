@@ -13,10 +13,11 @@ from sqlalchemy.engine import make_url
 
 from vlmhyperbench.accounts import redis_users
 from vlmhyperbench.addresses import with_account
-from vlmhyperbench.cli.checks import Check, stack_checks
+from vlmhyperbench.cli.checks import stack_checks
 from vlmhyperbench.db import worker_accounts
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.checks import Check
 
 
 @pytest.fixture

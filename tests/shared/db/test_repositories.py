@@ -262,8 +262,13 @@ async def test_a_key_is_valid_until_it_expires_or_is_revoked(fresh_database: Dat
                 expires_at=expires_at,
             )
         assert [(await api_keys.valid(session, prefix)) is not None for prefix in "abcd"] == [True, True, False, False]
-        assert await api_keys.revoke(session, "a")
-        assert not await api_keys.revoke(session, "a")
+        assert [key.prefix for key in await api_keys.of_project(session, PROJECT)] == ["a", "b", "c"]
+        assert await api_keys.is_taken(session, "p", project_id=PROJECT)
+        assert await api_keys.revoke(session, "a", project_id="other", by="x") is None
+        for by in ("first", "second"):
+            revoked = await api_keys.revoke(session, "a", project_id=PROJECT, by=by)
+            assert revoked is not None
+            assert (revoked.revoked_by, revoked.revoked_at is not None) == ("first", True)
         assert await api_keys.valid(session, "a") is None
         again = await api_keys.add(
             session, prefix="a", hmac_sha256="z", principal="p", project_id=PROJECT, scopes=["runs:*", "admin"]

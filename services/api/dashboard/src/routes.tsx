@@ -4,11 +4,15 @@ import { Fault, root } from './app/root';
 import { compare } from './pages/compare/route';
 import { experiment } from './pages/experiment/route';
 import { experiments } from './pages/experiments/route';
+import { explore } from './pages/explore/route';
+import { health } from './pages/health/route';
 import { home } from './pages/home/route';
+import { leaderboard } from './pages/leaderboard/route';
 import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
 import { runs } from './pages/runs/route';
+import { settings } from './pages/settings/route';
 import { workers } from './pages/workers/route';
 import { Loading } from './ui/Notes';
 
@@ -23,6 +27,10 @@ const routes = root.addChildren([
   registry,
   registryEntry,
   workers,
+  leaderboard,
+  explore,
+  health,
+  settings,
 ]);
 
 export const router = createRouter({

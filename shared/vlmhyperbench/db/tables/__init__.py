@@ -10,7 +10,7 @@ from sqlmodel import SQLModel
 from vlmhyperbench.db.tables.access import JoinTokenRow
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
-from vlmhyperbench.db.tables.listings import RunListingRow
+from vlmhyperbench.db.tables.listings import RunListingRow, SavedViewRow
 from vlmhyperbench.db.tables.placement import DrainRow, MemoryEstimateRow, MemoryPeakRow, QuarantineRow
 from vlmhyperbench.db.tables.runs import (
     ApiKeyRow,
@@ -51,6 +51,7 @@ __all__ = [
     "RunRow",
     "RunTierRow",
     "SampleManifestRow",
+    "SavedViewRow",
     "WorkerRow",
     "metadata",
 ]

@@ -1,4 +1,4 @@
-"""What lists of runs show and are filtered by: one small row per run, with the labels that people gave it."""
+"""What lists of runs show and are filtered by: a small row per run with its labels, and the views that people save."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Column, String, Text, text
 from sqlmodel import Field, SQLModel
 
-from vlmhyperbench.db.tables.columns import instant_column, json_column
+from vlmhyperbench.db.tables.columns import instant_column, json_column, now_column
 
 
 class RunListingRow(SQLModel, table=True):
@@ -31,3 +31,17 @@ class RunListingRow(SQLModel, table=True):
     note: str = Field(default="", sa_type=Text)
     labelled_by: str | None = None
     labelled_at: datetime | None = instant_column()
+
+
+class SavedViewRow(SQLModel, table=True):
+    """A page's filters under a name, for the principal that saved it."""
+
+    __tablename__ = "saved_view"
+
+    project_id: str = Field(primary_key=True)
+    principal: str = Field(primary_key=True)
+    page: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    search: str = Field(sa_type=Text)
+    """Query of the page's address, without `?`."""
+    saved_at: datetime = now_column()

@@ -40,6 +40,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "run_listing": _CHANGE,
     "run_tier": _READ,
     "sample_manifest": _WRITE,
+    "saved_view": (),
     "worker": _WRITE,
 }
 """Table → rights. Locking rows needs the right to update them."""

@@ -179,3 +179,6 @@ class ApiKeyRow(SQLModel, table=True):
     created_at: datetime = now_column()
     expires_at: datetime | None = instant_column()
     revoked_at: datetime | None = instant_column()
+    created_by: str | None = None
+    """Principal that made it; None for the keys of the stack itself."""
+    revoked_by: str | None = None

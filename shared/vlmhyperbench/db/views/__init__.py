@@ -12,7 +12,7 @@ from vlmhyperbench.db.views.facts import (
     ReusedPhaseView,
 )
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
-from vlmhyperbench.db.views.listings import RunListingView
+from vlmhyperbench.db.views.listings import RunListingView, SavedViewView
 from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView, QuarantineView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
@@ -51,6 +51,7 @@ __all__ = [
     "RunTierView",
     "RunView",
     "SampleManifestView",
+    "SavedViewView",
     "View",
     "WorkerView",
     "view_of",

@@ -1,4 +1,4 @@
-"""Copies of the rows of runs in lists."""
+"""Copies of the rows of runs in lists, and of saved views."""
 
 from __future__ import annotations
 
@@ -31,3 +31,17 @@ class RunListingView:
     note: str
     labelled_by: str | None
     labelled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedViewView:
+    """A page's filters under a name."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    project_id: str
+    principal: str
+    page: str
+    name: str
+    search: str
+    saved_at: datetime

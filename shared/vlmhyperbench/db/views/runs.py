@@ -159,3 +159,5 @@ class ApiKeyView:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    created_by: str | None
+    revoked_by: str | None

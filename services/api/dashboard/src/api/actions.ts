@@ -50,8 +50,10 @@ export function useSteering() {
       for (const error of refused.slice(0, 1))
         notifications.show({ color: 'red', title: 'Refused', message: textOf(error) });
     },
-    onSettled: () =>
-      queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'run' || queryKey[0] === 'runs' }),
+    // Nobody waits for the lists: what was asked for is done.
+    onSettled: () => {
+      void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'run' || queryKey[0] === 'runs' });
+    },
   });
 }
 

@@ -128,6 +128,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnose
+         * @description Check the API's machine and the platform as `vlmhyperbench doctor` does; each failed check names its cure.
+         */
+        get: operations["diagnose_api_v1_doctor_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/evaluations/{evaluation_id}": {
         parameters: {
             query?: never;
@@ -184,6 +204,28 @@ export interface paths {
          * @description Return one experiment with its runs.
          */
         get: operations["get_experiment_api_v1_experiments__experiment_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/axes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Axes
+         * @description List the numbers of the specs in which the runs of an experiment differ: the axes of its sweeps.
+         *
+         *     Each is a column of runs, so that `/points` gives their values.
+         */
+        get: operations["list_axes_api_v1_experiments__experiment_id__axes_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -336,6 +378,52 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Keys
+         * @description List the newest keys of the project, in whatever state they are.
+         */
+        get: operations["list_keys_api_v1_keys_get"];
+        put?: never;
+        /**
+         * Create Key
+         * @description Make a key for this project; its secret is shown only in this response.
+         *
+         *     It may do at most what the key may do that makes it, and ends no later.
+         */
+        post: operations["create_key_api_v1_keys_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/keys/{prefix}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke Key
+         * @description Revoke a key: it, and every browser that it has signed in, is refused from the next request on.
+         */
+        post: operations["revoke_key_api_v1_keys__prefix__revoke_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/leaderboard": {
         parameters: {
             query?: never;
@@ -366,6 +454,8 @@ export interface paths {
         /**
          * List Run Points
          * @description Return the values of up to eight columns for the newest runs that pass the filters, for plots over all runs.
+         *
+         *     With goals, the points of the Pareto front over the first columns are marked.
          */
         get: operations["list_run_points_api_v1_points_get"];
         put?: never;
@@ -849,7 +939,7 @@ export interface paths {
         };
         /**
          * List Run Columns
-         * @description List the columns by which this project's runs can be filtered and ordered, and the tags in use.
+         * @description List the columns by which this project's runs can be filtered and ordered, and the tags and tasks in use.
          */
         get: operations["list_run_columns_api_v1_runs_columns_get"];
         put?: never;
@@ -897,6 +987,50 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/saved-views/{page}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Saved Views
+         * @description List your views of a page, by name.
+         */
+        get: operations["list_saved_views_api_v1_saved_views__page__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/saved-views/{page}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Save View
+         * @description Keep filters under a name, or replace those that it has.
+         */
+        put: operations["save_view_api_v1_saved_views__page___name__put"];
+        post?: never;
+        /**
+         * Remove View
+         * @description Remove a view, and return those that are left.
+         */
+        delete: operations["remove_view_api_v1_saved_views__page___name__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1225,6 +1359,38 @@ export interface components {
             tool: string | null;
         };
         /**
+         * ApiKey
+         * @description An API key, without its secret.
+         */
+        ApiKey: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string | null;
+            /** Expires At */
+            expires_at: string | null;
+            /** Is Own */
+            is_own: boolean;
+            /** Name */
+            name: string;
+            /** Prefix */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /** Revoked By */
+            revoked_by: string | null;
+            /** Scopes */
+            scopes: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "valid" | "expired" | "revoked";
+        };
+        /**
          * ApptainerSpec
          * @description A pinned container of Apptainer.
          */
@@ -1311,6 +1477,24 @@ export interface components {
             storage_key: string;
         };
         /**
+         * Axes
+         * @description The axes of an experiment's sweeps.
+         */
+        Axes: {
+            /** Axes */
+            axes: components["schemas"]["Axis"][];
+        };
+        /**
+         * Axis
+         * @description A number of the specs in which the runs of an experiment differ.
+         */
+        Axis: {
+            /** Column */
+            column: string;
+            /** Values */
+            values: number[];
+        };
+        /**
          * BrowserSession
          * @description Who asks, and what the request's key, or its cookie and token, may do.
          */
@@ -1363,6 +1547,10 @@ export interface components {
             columns: components["schemas"]["Column"][];
             /** Tags */
             tags: {
+                [key: string]: number;
+            };
+            /** Tasks */
+            tasks?: {
                 [key: string]: number;
             };
         };
@@ -1430,6 +1618,8 @@ export interface components {
          */
         CompareRequest: {
             gate?: components["schemas"]["GatePolicy"] | null;
+            /** Gate Yaml */
+            gate_yaml?: string | null;
             /** Runs */
             runs: string[];
         };
@@ -1626,6 +1816,37 @@ export interface components {
             uuid: string;
             /** Was Broken */
             was_broken: boolean;
+        };
+        /**
+         * Diagnosis
+         * @description What `doctor` says of the API's machine and of the platform.
+         */
+        Diagnosis: {
+            /**
+             * Checked At
+             * Format: date-time
+             */
+            checked_at: string;
+            /** Checks */
+            checks: components["schemas"]["DiagnosisCheck"][];
+            /** Is Ok */
+            is_ok: boolean;
+            /** Version */
+            version: string;
+        };
+        /**
+         * DiagnosisCheck
+         * @description The result of one check.
+         */
+        DiagnosisCheck: {
+            /** Cure */
+            cure: string;
+            /** Detail */
+            detail: string;
+            /** Is Ok */
+            is_ok: boolean;
+            /** Name */
+            name: string;
         };
         /**
          * DockerSpec
@@ -2386,6 +2607,55 @@ export interface components {
         };
         JsonValue: unknown;
         /**
+         * KeyCreate
+         * @description What a new key may do, for whom, and until when.
+         */
+        KeyCreate: {
+            /**
+             * Expires In S
+             * @default 7776000
+             */
+            expires_in_s?: number | null;
+            /** Name */
+            name: string;
+            /** Scopes */
+            scopes: string[];
+        };
+        /**
+         * KeyCreated
+         * @description A new key; the secret is shown only now.
+         */
+        KeyCreated: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string | null;
+            /** Expires At */
+            expires_at: string | null;
+            /** Is Own */
+            is_own: boolean;
+            /** Key */
+            key: string;
+            /** Name */
+            name: string;
+            /** Prefix */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /** Revoked By */
+            revoked_by: string | null;
+            /** Scopes */
+            scopes: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "valid" | "expired" | "revoked";
+        };
+        /**
          * LabelChange
          * @description What changes of a run's labels; what is left out stays.
          */
@@ -2934,6 +3204,13 @@ export interface components {
             /** Version */
             version: string;
         };
+        /** Page[ApiKey] */
+        Page_ApiKey_: {
+            /** Items */
+            items: components["schemas"]["ApiKey"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[Artifact] */
         Page_Artifact_: {
             /** Items */
@@ -2994,6 +3271,13 @@ export interface components {
         Page_RunRow_: {
             /** Items */
             items: components["schemas"]["RunRow"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[SavedView] */
+        Page_SavedView_: {
+            /** Items */
+            items: components["schemas"]["SavedView"][];
             /** Next */
             next?: string | null;
         };
@@ -4077,6 +4361,8 @@ export interface components {
              * Format: uuid
              */
             id: string;
+            /** Is Best */
+            is_best: boolean | null;
             /** Name */
             name: string;
             state: components["schemas"]["RunState"];
@@ -4514,6 +4800,23 @@ export interface components {
             text: string | null;
             /** Value */
             value: number | null;
+        };
+        /**
+         * SavedView
+         * @description The filters of a page under a name.
+         */
+        SavedView: {
+            /** Name */
+            name: string;
+            /** Page */
+            page: string;
+            /**
+             * Saved At
+             * Format: date-time
+             */
+            saved_at: string;
+            /** Search */
+            search: string;
         };
         /**
          * ScenarioChoice
@@ -4967,6 +5270,14 @@ export interface components {
             type: string;
         };
         /**
+         * ViewSave
+         * @description The filters of a view.
+         */
+        ViewSave: {
+            /** Search */
+            search: string;
+        };
+        /**
          * VirtualenvSpec
          * @description A pinned virtual environment.
          */
@@ -5329,6 +5640,26 @@ export interface operations {
             };
         };
     };
+    diagnose_api_v1_doctor_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diagnosis"];
+                };
+            };
+        };
+    };
     get_evaluation_api_v1_evaluations__evaluation_id__get: {
         parameters: {
             query?: never;
@@ -5449,6 +5780,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_axes_api_v1_experiments__experiment_id__axes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Axes"];
                 };
             };
             /** @description Validation Error */
@@ -5702,6 +6064,90 @@ export interface operations {
             };
         };
     };
+    list_keys_api_v1_keys_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ApiKey_"];
+                };
+            };
+        };
+    };
+    create_key_api_v1_keys_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyCreated"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    revoke_key_api_v1_keys__prefix__revoke_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                prefix: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_leaderboard_api_v1_leaderboard_get: {
         parameters: {
             query: {
@@ -5742,6 +6188,8 @@ export interface operations {
             query: {
                 /** @description Names of numeric columns, separated by commas. */
                 columns: string;
+                /** @description Which end of the first columns is good, such as `higher,lower`. */
+                goals?: string | null;
                 limit?: number;
                 /** @description Words in the name, target, task, dataset, note or tags. */
                 q?: string | null;
@@ -6671,6 +7119,108 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_RunRow_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_saved_views_api_v1_saved_views__page__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Page of the dashboard, such as `runs`. */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SavedView_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    save_view_api_v1_saved_views__page___name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                /** @description Page of the dashboard, such as `runs`. */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ViewSave"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedView"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    remove_view_api_v1_saved_views__page___name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                /** @description Page of the dashboard, such as `runs`. */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SavedView_"];
                 };
             };
             /** @description Validation Error */

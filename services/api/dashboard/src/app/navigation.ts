@@ -1,5 +1,18 @@
 /** The entries of the navigation and the palette, in their order; a page adds one line. */
-import { BookOpen, FileText, FlaskConical, Home, ListChecks, type LucideIcon, Scale, Server } from 'lucide-react';
+import {
+  BookOpen,
+  FileText,
+  FlaskConical,
+  HeartPulse,
+  Home,
+  ListChecks,
+  type LucideIcon,
+  Scale,
+  ScatterChart,
+  Server,
+  Settings,
+  Trophy,
+} from 'lucide-react';
 
 export interface Entry {
   label: string;
@@ -14,7 +27,11 @@ export const NAVIGATION: readonly Entry[] = [
   { label: 'Runs', to: '/runs', icon: ListChecks, key: 'r' },
   { label: 'Experiments', to: '/experiments', icon: FlaskConical, key: 'e' },
   { label: 'Compare', to: '/compare', icon: Scale, key: 'c' },
+  { label: 'Leaderboard', to: '/leaderboard', icon: Trophy, key: 'l' },
+  { label: 'Explore', to: '/explore', icon: ScatterChart, key: 'x' },
   { label: 'Workers', to: '/workers', icon: Server, key: 'w' },
   { label: 'Reports', to: '/reports', icon: FileText, key: 'p' },
   { label: 'Registry', to: '/registry', icon: BookOpen, key: 'y' },
+  { label: 'Health', to: '/health', icon: HeartPulse, key: 'd' },
+  { label: 'Settings', to: '/settings', icon: Settings, key: 's' },
 ];

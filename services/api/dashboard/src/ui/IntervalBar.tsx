@@ -15,7 +15,7 @@ export function IntervalBar({ value, low, high }: Props) {
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} className="interval-bar" aria-hidden="true" preserveAspectRatio="none">
       <line x1={x(0)} x2={x(1)} y1={6} y2={6} className="scale" />
       {low !== null && high !== null ? <line x1={x(low)} x2={x(high)} y1={6} y2={6} className="range" /> : null}
-      <circle cx={x(value)} cy={6} r={3.5} className="point" />
+      <line x1={x(value)} x2={x(value)} y1={6} y2={6} className="point" />
     </svg>
   );
 }

@@ -3,7 +3,10 @@ import { useProgress } from '../api/live';
 import { isOpen, type Progress, type Run } from '../api/queries';
 import { bytes, count, perSecond, seconds } from './format';
 
-type Shown = Pick<Run, 'id' | 'name' | 'state' | 'done' | 'total' | 'failed' | 'waits_for'>;
+type Shown = Pick<Run, 'id' | 'name' | 'state' | 'done' | 'failed'> & {
+  total?: number | null | undefined;
+  waits_for?: Run['waits_for'] | undefined;
+};
 
 export function RunProgress({ run, progress: stored }: { run: Shown; progress?: Progress | null | undefined }) {
   const progress = useProgress(run.id) ?? stored ?? undefined;

@@ -91,13 +91,29 @@ export function ago(instant: string | null | undefined, now: number = Date.now()
   return `${Math.floor(past / 86_400)}${THIN}d ago`;
 }
 
-export function instant(text: string | null | undefined): string {
-  return text ? `${text.slice(0, 10)} ${text.slice(11, 19)} UTC` : NONE;
+/** An exact instant, in UTC or in the browser's own zone. */
+export function instant(text: string | null | undefined, zone: 'UTC' | 'local' = 'UTC'): string {
+  if (!text) return NONE;
+  if (zone === 'UTC') return `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
+  return new Date(text).toLocaleString('sv-SE', { dateStyle: 'short', timeStyle: 'long' });
 }
 
 /** Metric names as a reader sees them: `exact_match` → `exact match`. */
 export function words(name: string): string {
   return name.replaceAll('_', ' ');
+}
+
+const UNITS: readonly (readonly [RegExp, string])[] = [
+  [/_per_s$/, ' per s'],
+  [/_ms$/, ' (ms)'],
+  [/_s$/, ' (s)'],
+  [/_bytes$/, ' (bytes)'],
+];
+
+/** Columns of runs as a reader sees them: `metrics.exact_match` → `exact match`, `latency_p50_ms` → `latency p50 (ms)`. */
+export function column(name: string): string {
+  const [pattern, unit] = UNITS.find(([ending]) => ending.test(name)) ?? [/$/, ''];
+  return words(name.replace(/^(metrics|spec)\./, '').replace(pattern, unit));
 }
 
 /** The first eight characters of an id, which the command line accepts too. */

@@ -1,15 +1,16 @@
 /** Runs against a baseline: paired differences, the answers that flipped, and in what the runs differ. */
 import { Button, SegmentedControl } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { Loading, Problem } from '../../ui/Notes';
 import { useTitle } from '../../ui/useTitle';
 import { Chooser } from './Chooser';
 import { Differences } from './Differences';
 import { Flips } from './Flips';
+import { Gate } from './Gate';
 import { idsOf, withBaseline } from './ids';
 import { Metrics } from './Metrics';
-import { type Compared, comparisonQuery, type Side } from './queries';
+import { type Compared, comparisonQuery, type RunsComparison, type Side } from './queries';
 import { compare as route } from './route';
 import { SideBySide } from './SideBySide';
 import { Speeds } from './Speeds';
@@ -17,9 +18,10 @@ import './style.css';
 
 export function ComparePage() {
   useTitle('Compare');
-  const { runs } = route.useSearch();
+  const { runs, gate } = route.useSearch();
   const ids = idsOf(runs);
   const query = useQuery(comparisonQuery(ids));
+  const gated = useQuery({ ...comparisonQuery(ids, gate), enabled: ids.length > 1 && gate !== undefined });
   return (
     <div className="page">
       <div className="page-head">
@@ -33,7 +35,7 @@ export function ComparePage() {
       {ids.length < 2 ? (
         <Chooser chosen={ids} />
       ) : query.data ? (
-        <Compare baseline={query.data.baseline} others={query.data.others} />
+        <Compare baseline={query.data.baseline} others={query.data.others} gated={gated} />
       ) : query.error ? (
         <>
           <Problem error={query.error} retry={() => void query.refetch()} />
@@ -46,7 +48,13 @@ export function ComparePage() {
   );
 }
 
-function Compare({ baseline, others }: { baseline: Side; others: readonly Compared[] }) {
+interface CompareProps {
+  baseline: Side;
+  others: readonly Compared[];
+  gated: Pick<UseQueryResult<RunsComparison>, 'data' | 'error' | 'isFetching'>;
+}
+
+function Compare({ baseline, others, gated }: CompareProps) {
   const { other, flip } = route.useSearch();
   const navigate = useNavigate({ from: '/compare' });
   const shown = others.find(({ run }) => run.id === other) ?? others[0];
@@ -70,13 +78,23 @@ function Compare({ baseline, others }: { baseline: Side; others: readonly Compar
           <Button
             size="compact-xs"
             variant="subtle"
-            onClick={() => void navigate({ search: { runs: withBaseline(ids, shown.run.id), other: baseline.id } })}
+            onClick={() =>
+              void navigate({
+                search: (old) => ({ ...old, runs: withBaseline(ids, shown.run.id), other: baseline.id }),
+              })
+            }
           >
             Make it the baseline
           </Button>
         </Head>
       </div>
       <Banner compared={shown} />
+      <Gate
+        metrics={shown.metrics.map((delta) => delta.metric)}
+        checked={gated.data?.others.find(({ run }) => run.id === shown.run.id)}
+        error={gated.error}
+        isChecking={gated.isFetching}
+      />
       <Metrics compared={shown} />
       <Flips key={shown.run.id} baseline={baseline} compared={shown} flip={flip} />
       <Speeds compared={shown} />
@@ -121,11 +139,6 @@ function Banner({ compared }: { compared: Compared }) {
       <div className="body stack">
         <div className="line-head">
           <span className={`badge ${tone}`}>{word}</span>
-          {compared.is_gate_met === null ? null : (
-            <span className={`badge ${compared.is_gate_met ? 'good' : 'bad'}`}>
-              {compared.is_gate_met ? 'Gate met' : 'Gate not met'}
-            </span>
-          )}
         </div>
         <p className="verdict">{compared.verdict}</p>
         {compared.warnings.length > 0 ? (
@@ -135,11 +148,6 @@ function Banner({ compared }: { compared: Compared }) {
             ))}
           </ul>
         ) : null}
-        {compared.checks.map((check) => (
-          <p key={check.rule} className="sub">
-            <strong>{check.status}</strong> {check.rule}: {check.message}
-          </p>
-        ))}
       </div>
     </section>
   );

@@ -123,7 +123,7 @@ function DifferenceBar({ delta }: { delta: Delta }) {
       {delta.low !== null && delta.high !== null ? (
         <line x1={x(delta.low)} x2={x(delta.high)} y1={6} y2={6} className="range" />
       ) : null}
-      <circle cx={x(delta.difference)} cy={6} r={3.5} className="point" />
+      <line x1={x(delta.difference)} x2={x(delta.difference)} y1={6} y2={6} className="point" />
     </svg>
   );
 }

@@ -3,17 +3,21 @@ import { queryOptions } from '@tanstack/react-query';
 import { api, body, type Schemas } from '../../api/client';
 
 export type Compared = Schemas['ComparedRun'];
+export type RunsComparison = Schemas['RunsComparison'];
 export type Side = Schemas['ComparedSide'];
 export type Sample = Schemas['SampleRow'];
 export type Flip = 'broke' | 'mended';
 
 const MAX_FLIPS = 100;
 
-export const comparisonQuery = (ids: readonly string[]) =>
+/** The comparison, by the policy of a gate where one is given. */
+export const comparisonQuery = (ids: readonly string[], gate?: string) =>
   queryOptions({
-    queryKey: ['comparison', ids],
+    queryKey: ['comparison', ids, gate],
     queryFn: ({ signal }) =>
-      body(api.GET('/api/v1/comparisons', { params: { query: { runs: ids.join(',') } }, signal })),
+      gate === undefined
+        ? body(api.GET('/api/v1/comparisons', { params: { query: { runs: ids.join(',') } }, signal }))
+        : body(api.POST('/api/v1/comparisons', { body: { runs: [...ids], gate_yaml: gate }, signal })),
     enabled: ids.length > 1,
     staleTime: 60_000,
     // Where the comparison cannot be computed, the side-by-side view is shown at once.

@@ -8,6 +8,8 @@ export interface CompareSearch {
   other?: string;
   /** Which flips are listed. */
   flip?: 'broke' | 'mended';
+  /** The policy of a gate, as YAML. */
+  gate?: string;
 }
 
 const FLIPS = ['broke', 'mended'] as const;
@@ -21,6 +23,7 @@ export const compare = createRoute({
       ...(typeof search.runs === 'string' && search.runs !== '' && { runs: search.runs }),
       ...(typeof search.other === 'string' && search.other !== '' && { other: search.other }),
       ...(flip && { flip }),
+      ...(typeof search.gate === 'string' && search.gate.trim() !== '' && { gate: search.gate }),
     };
   },
   component: lazyRouteComponent(() => import('./ComparePage'), 'ComparePage'),

@@ -14,7 +14,9 @@ import { StateBadge } from '../../ui/StateBadge';
 import { useTitle } from '../../ui/useTitle';
 import { statesText } from '../experiments/ExperimentsPage';
 import { type ExperimentDetail, experimentQuery, useExperimentSteering } from '../experiments/queries';
+import { listedOf } from '../runs/listed';
 import { RunsTable } from '../runs/RunsTable';
+import { Figures } from './Figures';
 import { HeatMap } from './HeatMap';
 import { experiment as route } from './route';
 import './style.css';
@@ -39,12 +41,13 @@ export function ExperimentPage() {
             ) : (
               <>
                 <HeatMap runs={experiment.runs} />
+                <Figures id={experiment.id} />
                 <section className="card" aria-label="Runs">
                   <header>
                     <h2>Runs</h2>
                     <span className="sub">{statesText(experiment.run_states)}</span>
                   </header>
-                  <RunsTable runs={experiment.runs} label="Runs of the experiment" />
+                  <RunsTable runs={experiment.runs.map(listedOf)} label="Runs of the experiment" />
                 </section>
               </>
             )}

@@ -28,7 +28,7 @@ export function HeatMap({ runs }: { runs: readonly Run[] }) {
             value={shown ?? ''}
             onChange={(event) => {
               const chosen = event.currentTarget.value;
-              void navigate({ search: chosen ? { metric: chosen } : {}, replace: true });
+              void navigate({ search: (old) => ({ ...old, metric: chosen || undefined }) as never, replace: true });
             }}
             data={[
               { value: '', label: 'Primary metric of each' },

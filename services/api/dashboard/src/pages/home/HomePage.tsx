@@ -1,35 +1,46 @@
-/** The first page: what runs now, what waits, the devices, and the last failures. */
+/** The first page: what runs now with what it uses, what waits, the devices, the last failures and results. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { rowsQuery } from '../../api/listing';
 import { useFollow } from '../../api/live';
-import { isOpen, type Run, runsQuery, workersQuery } from '../../api/queries';
+import { type Run, runsQuery, workersQuery } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { Loaded } from '../../ui/Loaded';
 import { Empty, Problem } from '../../ui/Notes';
 import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
 import { useTitle } from '../../ui/useTitle';
+import type { Listed } from '../runs/listed';
 import { Devices } from './Devices';
 import { RecentRuns } from './RecentRuns';
+import { ResourceMeters } from './ResourceMeters';
 
 const MAX_SHOWN = 8;
+const ENDED = rowsQuery({ where: ['state=SUCCEEDED,PARTIAL,FAILED,CANCELLED'], limit: MAX_SHOWN });
+const FAILED = rowsQuery({ where: ['state=FAILED,PARTIAL'], limit: MAX_SHOWN });
+
+/** The runs of a state; undefined while they are read for the first time. */
+function useRuns(state: Run['state']): Run[] | undefined {
+  const { data } = useInfiniteQuery(runsQuery({ state }, 20));
+  return data?.pages.flatMap((page) => page.items);
+}
 
 export function HomePage() {
   useTitle('');
-  const runs = useInfiniteQuery(runsQuery({}));
+  const newest = useInfiniteQuery(runsQuery({}, 1));
   const workers = useQuery(workersQuery);
   return (
     <div className="page">
       <h1 className="visually-hidden">Home</h1>
-      <Loaded query={runs} what="runs">
-        {({ pages }) => {
-          const known = pages.flatMap((page) => page.items);
-          return known.length === 0 ? <NothingYet /> : <Known runs={known} />;
-        }}
+      <Loaded query={newest} what="runs">
+        {({ pages }) => (pages.every((page) => page.items.length === 0) ? <NothingYet /> : <Known />)}
       </Loaded>
       <section className="card" aria-label="Devices">
         <header>
           <h2>Devices</h2>
+          <Link to="/workers" className="end">
+            Workers
+          </Link>
         </header>
         <div className="body">
           {workers.error && !workers.data ? (
@@ -56,25 +67,35 @@ function NothingYet() {
   );
 }
 
-function Known({ runs }: { runs: readonly Run[] }) {
-  const open = runs.filter(isOpen);
-  const running = open.filter((run) => run.state === 'RUNNING' || run.state === 'INDEXED');
-  const waiting = open.filter((run) => !running.includes(run));
-  const failed = runs.filter((run) => run.state === 'FAILED' || run.state === 'PARTIAL').slice(0, MAX_SHOWN);
-  useFollow(open.slice(0, 64).map((run) => run.id));
+function Known() {
+  const [begun, indexed, queued] = [useRuns('RUNNING'), useRuns('INDEXED'), useRuns('QUEUED')];
+  const running = [...(begun ?? []), ...(indexed ?? [])];
+  const waiting = queued ?? [];
+  const failed = useQuery(FAILED).data?.items ?? [];
+  const ended = useQuery(ENDED).data?.items ?? [];
+  useFollow([...running, ...waiting].slice(0, 64).map((run) => run.id));
   return (
     <>
       <div className="grid">
         <Section title="Running now" count={running.length}>
-          {running.length === 0 ? <p className="sub">Nothing runs at the moment.</p> : null}
+          {begun === undefined || indexed === undefined ? (
+            <p className="sub">Loading …</p>
+          ) : running.length === 0 ? (
+            <p className="sub">Nothing runs at the moment.</p>
+          ) : null}
           {running.slice(0, MAX_SHOWN).map((run) => (
             <Line key={run.id} run={run}>
               <RunProgress run={run} />
+              <ResourceMeters id={run.id} />
             </Line>
           ))}
         </Section>
         <Section title="Waiting" count={waiting.length}>
-          {waiting.length === 0 ? <p className="sub">The queue is empty.</p> : null}
+          {queued === undefined ? (
+            <p className="sub">Loading …</p>
+          ) : waiting.length === 0 ? (
+            <p className="sub">The queue is empty.</p>
+          ) : null}
           {waiting.slice(0, MAX_SHOWN).map((run) => (
             <Line key={run.id} run={run}>
               <p className="sub">{run.waits_for?.message ?? `priority ${run.priority}`}</p>
@@ -85,13 +106,15 @@ function Known({ runs }: { runs: readonly Run[] }) {
           <Section title="Last failures" count={failed.length}>
             {failed.map((run) => (
               <Line key={run.id} run={run}>
-                <p className="sub">{run.reason ?? `${run.failed} of its requests failed.`}</p>
+                <p className="sub">
+                  <bdi>{run.reason ?? `${run.failed} of its requests failed.`}</bdi>
+                </p>
               </Line>
             ))}
           </Section>
         ) : null}
       </div>
-      <RecentRuns runs={runs.filter((run) => !isOpen(run)).slice(0, MAX_SHOWN)} />
+      <RecentRuns runs={ended} />
     </>
   );
 }
@@ -108,12 +131,12 @@ function Section({ title, count, children }: { title: string; count: number; chi
   );
 }
 
-function Line({ run, children }: { run: Run; children: React.ReactNode }) {
+function Line({ run, children }: { run: Run | Listed; children: React.ReactNode }) {
   return (
     <div className="line">
       <div className="line-head">
         <Link to="/runs/$id" params={{ id: run.id }}>
-          {run.name}
+          <bdi>{run.name}</bdi>
         </Link>
         <StateBadge state={run.state} isPaused={run.is_paused} isCancelling={run.is_cancelling} />
         <span className="sub">
@@ -121,7 +144,7 @@ function Line({ run, children }: { run: Run; children: React.ReactNode }) {
         </span>
       </div>
       <p className="sub">
-        {run.target} · {run.task}
+        <bdi>{run.target}</bdi> · <bdi>{run.task}</bdi>
       </p>
       {children}
     </div>

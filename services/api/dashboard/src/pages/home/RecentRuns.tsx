@@ -1,9 +1,9 @@
 /** The newest finished runs with their first score and speed. */
 import { Link } from '@tanstack/react-router';
-import type { Run } from '../../api/queries';
+import type { Listed } from '../runs/listed';
 import { RunsTable } from '../runs/RunsTable';
 
-export function RecentRuns({ runs }: { runs: readonly Run[] }) {
+export function RecentRuns({ runs }: { runs: readonly Listed[] }) {
   if (runs.length === 0) return null;
   return (
     <section className="card" aria-label="Finished runs">

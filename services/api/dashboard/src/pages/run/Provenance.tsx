@@ -1,7 +1,8 @@
 /** What the run really used: engines, machines and environments, the model's files, the dataset, and stored files. */
 import { useQuery } from '@tanstack/react-query';
 import { artifactsQuery, manifestQuery, type RunDetail } from '../../api/queries';
-import { bytes, instant } from '../../ui/format';
+import { Instant } from '../../ui/Ago';
+import { bytes } from '../../ui/format';
 import { Json } from '../../ui/Json';
 import { Loaded } from '../../ui/Loaded';
 import { Scroll } from '../../ui/Scroll';
@@ -18,11 +19,11 @@ export function Provenance({ run }: { run: RunDetail }) {
         <dd className="mono">{run.spec_digest}</dd>
         <dt>Created</dt>
         <dd>
-          {instant(run.created_at)} by {run.created_by}
+          <Instant at={run.created_at} /> by {run.created_by}
         </dd>
         <dt>Ran</dt>
         <dd>
-          {instant(run.started_at)} to {instant(run.finished_at)}
+          <Instant at={run.started_at} /> to <Instant at={run.finished_at} />
         </dd>
       </dl>
       <Loaded query={manifest} what="the manifest">

@@ -1,40 +1,68 @@
-/** All runs, newest first: filters in the address, chosen runs to compare or steer together. */
-import { Button, SegmentedControl, TextInput } from '@mantine/core';
-import { useInfiniteQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+/** All runs as a query: filters, order and place in the address, saved views, chosen runs to compare or steer together. */
+import { Button, NativeSelect, SegmentedControl, TextInput } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
 import { Search } from 'lucide-react';
-import { useCallback, useMemo, useState } from 'react';
-import { type Steering, useSteering } from '../../api/actions';
+import { useCallback, useEffect, useMemo, useState } from 'react';
+import { rowsQuery } from '../../api/listing';
 import { useFollow } from '../../api/live';
-import { isOpen, type Run, runsQuery } from '../../api/queries';
+import { isOpen } from '../../api/queries';
 import { useListKeys } from '../../app/keys';
+import { Filters } from '../../ui/Filters';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
+import { SavedViews } from '../../ui/SavedViews';
 import { useTitle } from '../../ui/useTitle';
+import { Bulk } from './Bulk';
+import type { Listed } from './listed';
 import { RunsTable } from './RunsTable';
-import { runs as route, STATES } from './route';
+import { type RunsSearch, runs as route, STATES } from './route';
+import './style.css';
 
 const ALL = 'all';
 const MAX_FOLLOWED = 64;
+const TYPING_MS = 250;
+const ORDERS: readonly (readonly [string, string])[] = [
+  ['-created_at', 'Newest first'],
+  ['created_at', 'Oldest first'],
+  ['name', 'By name'],
+  ['target', 'By target'],
+  ['latency_p50_ms', 'Fastest p50 first'],
+  ['latency_p99_ms', 'Fastest p99 first'],
+  ['-output_tokens_per_s', 'Most output first'],
+  ['peak_memory_bytes', 'Least memory first'],
+  ['-duration_s', 'Longest first'],
+  ['-cost_total', 'Dearest first'],
+];
 
 export function RunsPage() {
   useTitle('Runs');
   const search = route.useSearch();
   const navigate = useNavigate({ from: '/runs' });
-  const query = useInfiniteQuery(runsQuery({ state: search.state }));
-  const known = useMemo(() => (query.data?.pages ?? []).flatMap((page) => page.items), [query.data]);
-  const shown = useMemo(() => known.filter((run) => matches(run, search.q ?? '')), [known, search.q]);
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const toggle = useCallback((id: string) => setChosen((ids) => toggled(ids, id)), []);
+  const where = useMemo(
+    () => [...(search.state ? [`state=${search.state}`] : []), ...(search.where ?? [])],
+    [search.state, search.where],
+  );
+  const query = useQuery(rowsQuery({ where, q: search.q, order: search.order, cursor: search.cursor }));
+  const rows = useMemo(() => query.data?.items ?? [], [query.data]);
+  const [chosen, setChosen] = useState<ReadonlyMap<string, Listed>>(new Map());
+  const toggle = useCallback((run: Listed) => setChosen((known) => toggled(known, run)), []);
   const selection = useMemo(() => ({ ids: chosen, toggle }), [chosen, toggle]);
-  const ids = useMemo(() => shown.map((run) => run.id), [shown]);
+  const ids = useMemo(() => rows.map((run) => run.id), [rows]);
   const current = useListKeys(ids, (id) => void navigate({ to: '/runs/$id', params: { id } }));
   useFollow(
-    shown
+    rows
       .filter(isOpen)
       .slice(0, MAX_FOLLOWED)
       .map((run) => run.id),
   );
+  // Another filter or order is another list, which begins at its first page.
+  const go = (change: { [Key in keyof RunsSearch]?: RunsSearch[Key] | undefined }, replace = false) =>
+    void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }) as RunsSearch, replace });
+  const order = search.order ?? '-created_at';
+  const newest =
+    chosen.size === 0 ? [] : [...chosen.values()].map((run) => rows.find(({ id }) => id === run.id) ?? run);
   return (
     <div className="page">
       <div className="page-head">
@@ -43,106 +71,83 @@ export function RunsPage() {
           size="xs"
           aria-label="State"
           value={search.state ?? ALL}
-          onChange={(state) =>
-            void navigate({ search: (old) => ({ ...old, state: STATES.find((one) => one === state) }) })
-          }
+          onChange={(state) => go({ state: STATES.find((known) => known === state) })}
           data={[{ value: ALL, label: 'All' }, ...STATES.map((state) => ({ value: state, label: words(state) }))]}
           className="states"
         />
-        <TextInput
+        <Words key={search.q === undefined ? 'none' : 'some'} q={search.q ?? ''} go={(q) => go({ q }, true)} />
+        <NativeSelect
           size="xs"
-          aria-label="Filter by name, model, task or id"
-          placeholder="Name, model, task or id"
-          leftSection={<Search size={13} aria-hidden="true" />}
-          value={search.q ?? ''}
-          onChange={(event) => {
-            const q = event.currentTarget.value;
-            void navigate({ search: (old) => ({ ...old, q: q || undefined }), replace: true });
-          }}
+          aria-label="Order"
+          value={order}
+          onChange={(event) => go({ order: event.currentTarget.value })}
+          data={[
+            ...ORDERS.map(([value, label]) => ({ value, label })),
+            ...(ORDERS.some(([value]) => value === order) ? [] : [{ value: order, label: `By ${order}` }]),
+          ]}
         />
-        <Chosen runs={known.filter((run) => chosen.has(run.id))} clear={() => setChosen(new Set())} />
+        <SavedViews page="runs" />
+        <Bulk runs={newest} clear={() => setChosen(new Map())} />
       </div>
+      <Filters
+        where={search.where ?? []}
+        change={(changed) => go({ where: changed.length > 0 ? changed : undefined })}
+      />
       <Loaded query={query} what="runs">
         {() =>
-          shown.length === 0 ? (
-            <Empty title={known.length === 0 ? 'No run is in this list' : 'No run fits the filter'} />
+          rows.length === 0 ? (
+            <Empty title={where.length === 0 && !search.q ? 'Nothing has run yet' : 'No run passes the filters'}>
+              {where.length > 0 || search.q ? <Link to="/runs">Show all runs</Link> : null}
+            </Empty>
           ) : (
             <div className="card">
-              <RunsTable runs={shown} label="Runs" selection={selection} current={current} />
+              <RunsTable runs={rows} label="Runs" selection={selection} current={current} />
             </div>
           )
         }
       </Loaded>
-      {query.hasNextPage ? (
-        <Button
-          variant="default"
-          size="xs"
-          loading={query.isFetchingNextPage}
-          onClick={() => void query.fetchNextPage()}
-        >
-          Older runs
-        </Button>
+      {search.cursor || query.data?.next ? (
+        <div className="filters">
+          {search.cursor ? (
+            <Button size="xs" variant="default" onClick={() => go({})}>
+              First page
+            </Button>
+          ) : null}
+          {query.data?.next ? (
+            <Button size="xs" variant="default" onClick={() => go({ cursor: query.data?.next ?? undefined })}>
+              Next 100 runs
+            </Button>
+          ) : null}
+        </div>
       ) : null}
     </div>
   );
 }
 
-function Chosen({ runs, clear }: { runs: readonly Run[]; clear: () => void }) {
-  const steering = useSteering();
-  if (runs.length === 0) return null;
-  const open = runs.filter(isOpen);
-  const steer = (kind: Steering, some: readonly Run[]) =>
-    steering.mutate({ steering: kind, ids: some.map((run) => run.id) }, { onSuccess: clear });
+/** The field of words: what is typed is shown at once, and asked for when the person stops typing. */
+function Words({ q, go }: { q: string; go: (q: string | undefined) => void }) {
+  const [text, setText] = useState(q);
+  const ask = useDebouncedCallback((value: string) => go(value.trim() || undefined), TYPING_MS);
+  useEffect(() => ask.cancel, [ask]);
   return (
-    <div className="right" role="toolbar" aria-label="Chosen runs">
-      <span className="sub">{runs.length} chosen</span>
-      {open.length > 0 ? (
-        <>
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() =>
-              steer(
-                'pause',
-                open.filter((run) => !run.is_paused),
-              )
-            }
-          >
-            Pause
-          </Button>
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() =>
-              steer(
-                'resume',
-                open.filter((run) => run.is_paused),
-              )
-            }
-          >
-            Resume
-          </Button>
-          <Button size="xs" color="red" variant="outline" onClick={() => steer('cancel', open)}>
-            Cancel
-          </Button>
-        </>
-      ) : null}
-      <Button size="xs" variant="subtle" onClick={clear}>
-        Clear
-      </Button>
-    </div>
+    <TextInput
+      size="xs"
+      aria-label="Filter by name, target, task, note or tag"
+      placeholder="Name, target, task, note or tag"
+      leftSection={<Search size={13} aria-hidden="true" />}
+      value={text}
+      onChange={(event) => {
+        setText(event.currentTarget.value);
+        ask(event.currentTarget.value);
+      }}
+    />
   );
 }
 
-function toggled(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
-  const next = new Set(ids);
-  if (!next.delete(id)) next.add(id);
+function toggled(known: ReadonlyMap<string, Listed>, run: Listed): ReadonlyMap<string, Listed> {
+  const next = new Map(known);
+  if (!next.delete(run.id)) next.set(run.id, run);
   return next;
-}
-
-function matches(run: Run, q: string): boolean {
-  const wanted = q.trim().toLowerCase();
-  return wanted === '' || [run.name, run.target, run.task, run.id].some((text) => text.toLowerCase().includes(wanted));
 }
 
 function words(state: string): string {

@@ -2,20 +2,25 @@
 import { Checkbox } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import { isOpen, type Run } from '../../api/queries';
+import { isOpen } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { type ColumnSpec, columnsOf, DataTable } from '../../ui/DataTable';
-import { bytes, count, milliseconds, money, perSecond, words } from '../../ui/format';
+import { bytes, count, milliseconds, money, perSecond, seconds, words } from '../../ui/format';
 import { Measured } from '../../ui/Measured';
 import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
+import { LabelsCell } from './LabelsCell';
+import { type Listed, ranFor } from './listed';
 
 export interface Selection {
-  ids: ReadonlySet<string>;
-  toggle: (id: string) => void;
+  ids: ReadonlyMap<string, Listed>;
+  toggle: (run: Listed) => void;
 }
 
-const SPECS: readonly ColumnSpec<Run>[] = [
+/** Rows of lists have this many characters of a reason. */
+const CUT_REASON = 120;
+
+const SPECS: readonly ColumnSpec<Listed>[] = [
   {
     id: 'name',
     header: 'Run',
@@ -28,7 +33,11 @@ const SPECS: readonly ColumnSpec<Run>[] = [
           <bdi>{run.target}</bdi> · <bdi>{run.task}</bdi>
         </div>
         {isOpen(run) ? <RunProgress run={run} /> : null}
-        {run.reason ? <div className="reason">{run.reason}</div> : null}
+        {run.reason ? (
+          <div className="reason">
+            <bdi>{run.reason.length >= CUT_REASON ? `${run.reason} …` : run.reason}</bdi>
+          </div>
+        ) : null}
       </div>
     ),
   },
@@ -56,25 +65,24 @@ const SPECS: readonly ColumnSpec<Run>[] = [
     id: 'score',
     header: 'Score',
     isNumber: true,
-    cell: (run) => {
-      const first = run.headline?.scores?.[0];
-      if (!first) return <span className="none">–</span>;
-      return (
+    cell: ({ score }) =>
+      score ? (
         <span className="measured">
-          <Measured value={first.value} low={first.ci_low} high={first.ci_high} />
-          <small>{words(first.metric)}</small>
+          <Measured value={score.value} low={score.low} high={score.high} />
+          <small>{words(score.metric)}</small>
         </span>
-      );
-    },
+      ) : (
+        <span className="none">–</span>
+      ),
   },
   {
     id: 'latency',
     header: 'Latency p50 / p99',
     isNumber: true,
     from: 'md',
-    cell: ({ headline }) => (
-      <span className={headline?.validity === 'valid' ? '' : 'doubtful'} title={validityOf(headline?.validity)}>
-        {milliseconds(headline?.latency_p50_ms)} / {milliseconds(headline?.latency_p99_ms)}
+    cell: ({ validity, latency_p50_ms, latency_p99_ms }) => (
+      <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+        {milliseconds(latency_p50_ms)} / {milliseconds(latency_p99_ms)}
       </span>
     ),
   },
@@ -83,9 +91,9 @@ const SPECS: readonly ColumnSpec<Run>[] = [
     header: 'Output',
     isNumber: true,
     from: 'lg',
-    cell: ({ headline }) => (
-      <span className={headline?.validity === 'valid' ? '' : 'doubtful'} title={validityOf(headline?.validity)}>
-        {perSecond(headline?.output_tokens_per_s, 'tokens')}
+    cell: ({ validity, output_tokens_per_s }) => (
+      <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+        {perSecond(output_tokens_per_s, 'tokens')}
       </span>
     ),
   },
@@ -94,17 +102,18 @@ const SPECS: readonly ColumnSpec<Run>[] = [
     header: 'Peak memory',
     isNumber: true,
     from: 'lg',
-    cell: ({ headline }) => (
-      <span title={headline?.peak_memory_of ?? undefined}>{bytes(headline?.peak_memory_bytes)}</span>
-    ),
+    cell: ({ peak_memory_bytes }) => bytes(peak_memory_bytes),
   },
   {
     id: 'cost',
-    header: 'Cost',
+    header: 'Time / cost',
     isNumber: true,
     from: 'xl',
-    cell: ({ headline }) => (
-      <span title={headline?.cost_unknown ?? undefined}>{money(headline?.cost_total, headline?.cost_currency)}</span>
+    cell: (run) => (
+      <span className="measured">
+        <span>{seconds(ranFor(run))}</span>
+        {run.cost_total === null ? null : <small>{money(run.cost_total, run.cost_currency)}</small>}
+      </span>
     ),
   },
   {
@@ -115,6 +124,12 @@ const SPECS: readonly ColumnSpec<Run>[] = [
     cell: (run) => <Ago at={run.created_at} />,
   },
 ];
+const LABELS: ColumnSpec<Listed> = {
+  id: 'labels',
+  header: 'Tags and note',
+  from: 'lg',
+  cell: (run) => <LabelsCell id={run.id} name={run.name} tags={run.tags ?? []} hasNote={run.has_note ?? false} />,
+};
 const PLAIN = columnsOf(SPECS);
 
 function validityOf(validity: string | null | undefined): string | undefined {
@@ -123,7 +138,7 @@ function validityOf(validity: string | null | undefined): string | undefined {
 }
 
 interface Props {
-  runs: readonly Run[];
+  runs: readonly Listed[];
   label: string;
   selection?: Selection;
   current?: string | undefined;
@@ -132,19 +147,19 @@ interface Props {
 export function RunsTable({ runs, label, selection, current }: Props) {
   const columns = useMemo(() => {
     if (selection === undefined) return PLAIN;
-    const choose: ColumnSpec<Run> = {
+    const choose: ColumnSpec<Listed> = {
       id: 'choose',
       header: <span className="visually-hidden">Choose</span>,
       cell: (run) => (
         <Checkbox
           size="xs"
           checked={selection.ids.has(run.id)}
-          onChange={() => selection.toggle(run.id)}
+          onChange={() => selection.toggle(run)}
           aria-label={`Choose ${run.name}`}
         />
       ),
     };
-    return columnsOf([choose, ...SPECS]);
+    return columnsOf([choose, ...SPECS, LABELS]);
   }, [selection]);
   return <DataTable columns={columns} rows={runs} idOf={(run) => run.id} label={label} current={current} />;
 }

@@ -1,4 +1,5 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
+import { textOf, textsOf } from '../../api/listing';
 import type { RunState } from '../../api/queries';
 import { root } from '../../app/root';
 
@@ -15,6 +16,11 @@ export const STATES: readonly RunState[] = [
 export interface RunsSearch {
   state?: RunState;
   q?: string;
+  /** Filters of the API: COLUMN OPERATOR VALUE. */
+  where?: string[];
+  order?: string;
+  /** The place in the list, as the page before it has given it. */
+  cursor?: string;
 }
 
 export const runs = createRoute({
@@ -22,8 +28,15 @@ export const runs = createRoute({
   path: '/runs',
   validateSearch: (search: Record<string, unknown>): RunsSearch => {
     const state = STATES.find((known) => known === search.state);
-    const q = typeof search.q === 'string' ? search.q : '';
-    return { ...(state && { state }), ...(q && { q }) };
+    const [q, order, cursor] = [textOf(search.q), textOf(search.order), textOf(search.cursor)];
+    const where = textsOf(search.where);
+    return {
+      ...(state && { state }),
+      ...(q && { q }),
+      ...(where.length > 0 && { where }),
+      ...(order && { order }),
+      ...(cursor && { cursor }),
+    };
   },
   component: lazyRouteComponent(() => import('./RunsPage'), 'RunsPage'),
 });

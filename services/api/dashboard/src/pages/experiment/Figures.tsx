@@ -1,0 +1,167 @@
+/** The runs of an experiment as points: the Pareto front of quality and speed, and what a number of the spec changes. */
+import { NativeSelect } from '@mantine/core';
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { api, body } from '../../api/client';
+import { columnsQuery, pointsQuery } from '../../api/listing';
+import { column as columnName, significant } from '../../ui/format';
+import { type Plotted, PointsChart } from '../../ui/PointsChart';
+import { Scroll } from '../../ui/Scroll';
+import { endsOf, goalOf } from '../explore/axes';
+import { experiment as route } from './route';
+
+const SPEEDS = [
+  'latency_p50_ms',
+  'latency_p99_ms',
+  'ttft_p50_ms',
+  'output_tokens_per_s',
+  'peak_memory_bytes',
+  'cost_total',
+];
+
+const axesQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['experiment', id, 'axes'],
+    queryFn: ({ signal }) =>
+      body(api.GET('/api/v1/experiments/{experiment_id}/axes', { params: { path: { experiment_id: id } }, signal })),
+    staleTime: 60_000,
+  });
+
+export function Figures({ id }: { id: string }) {
+  const columns = useQuery(columnsQuery);
+  const axes = useQuery(axesQuery(id));
+  if (!columns.data) return null;
+  const names = columns.data.columns.filter((column) => column.is_number).map((column) => column.name);
+  const qualities = names.filter((name) => /^metrics\.[^.]+$/.test(name));
+  const speeds = SPEEDS.filter((name) => names.includes(name));
+  const swept = (axes.data?.axes ?? []).map((axis) => axis.column);
+  return (
+    <div className="grid wide">
+      <Figure id={id} title="Pareto" xs={speeds} ys={qualities} names={names} />
+      {swept.length > 0 ? (
+        <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} names={names} isSweep />
+      ) : null}
+    </div>
+  );
+}
+
+interface Props {
+  id: string;
+  title: 'Pareto' | 'Sweep';
+  xs: readonly string[];
+  ys: readonly string[];
+  names: readonly string[];
+  isSweep?: boolean;
+}
+
+function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: '/experiments/$id' });
+  const [xKey, yKey] = isSweep ? (['axis', 'effect'] as const) : (['speed', 'quality'] as const);
+  const [x, y] = [search[xKey] ?? xs[0] ?? '', search[yKey] ?? ys[0] ?? ''];
+  const ends = endsOf(y, new Set(names));
+  const where = [`experiment_id=${id}`];
+  const query = useQuery(
+    pointsQuery({
+      columns: x && y ? [x, y, ...(ends ?? [])] : [],
+      goals: isSweep ? [] : [goalOf(x), goalOf(y)],
+      where,
+    }),
+  );
+  const points = (query.data?.points ?? []).flatMap((point): Plotted[] => {
+    const [across, up, low, high] = point.values;
+    if (typeof across !== 'number' || typeof up !== 'number') return [];
+    const hasEnds = typeof low === 'number' && typeof high === 'number';
+    return [
+      {
+        id: point.id,
+        name: point.name,
+        target: isSweep ? `${point.target} · ${point.task}` : point.target,
+        x: across,
+        y: up,
+        yEnds: hasEnds ? [low, high] : null,
+        isBest: point.is_best,
+      },
+    ];
+  });
+  const choice = (key: typeof xKey | typeof yKey, label: string, value: string, all: readonly string[]) => (
+    <NativeSelect
+      size="xs"
+      aria-label={`${title}: ${label}`}
+      value={value}
+      onChange={(event) => {
+        const chosen = event.currentTarget.value;
+        void navigate({ search: (old) => ({ ...old, [key]: chosen }), replace: true });
+      }}
+      data={[...new Set([...all, value])].filter(Boolean).map((name) => ({ value: name, label: columnName(name) }))}
+    />
+  );
+  return (
+    <section className="card" aria-label={title}>
+      <header className="figure-head">
+        <h2>{title}</h2>
+        {choice(yKey, 'up', y, ys)}
+        <span className="sub">over</span>
+        {choice(xKey, 'across', x, xs)}
+        {isSweep ? null : (
+          <Link to="/explore" search={{ x, y, where }} className="end">
+            Explore
+          </Link>
+        )}
+      </header>
+      <div className="body">
+        {points.length === 0 ? (
+          <p className="sub">{query.error ? query.error.message : 'No run of the experiment has both values yet.'}</p>
+        ) : (
+          <>
+            <PointsChart
+              points={points}
+              x={x}
+              y={y}
+              isSweep={isSweep}
+              height={300}
+              alt={`${columnName(y)} over ${columnName(x)} of ${points.length} runs; the table below has the numbers.`}
+            />
+            <Numbers points={points} x={x} y={y} title={title} />
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function Numbers({ points, x, y, title }: { points: readonly Plotted[]; x: string; y: string; title: string }) {
+  return (
+    <details>
+      <summary className="sub">Numbers</summary>
+      <Scroll label={`Table of the figure ${title}`}>
+        <table className="data">
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col" className="num">
+                {columnName(x)}
+              </th>
+              <th scope="col" className="num">
+                {columnName(y)}
+              </th>
+              <th scope="col">Front</th>
+            </tr>
+          </thead>
+          <tbody>
+            {points.map((point) => (
+              <tr key={point.id}>
+                <th scope="row">
+                  <bdi>{point.name}</bdi>
+                </th>
+                <td className="num">{significant(point.x)}</td>
+                <td className="num">{significant(point.y)}</td>
+                <td>{point.isBest ? '✓' : ''}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </details>
+  );
+}

@@ -1,0 +1,191 @@
+/** Any two numbers of all runs against each other: goals, bounds, the Pareto front, and the table behind. */
+import { NativeSelect, SegmentedControl, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useMemo } from 'react';
+import { columnsQuery, type Goal, type Points, pointsQuery } from '../../api/listing';
+import { Filters } from '../../ui/Filters';
+import { column as columnName, count } from '../../ui/format';
+import { Loaded } from '../../ui/Loaded';
+import { Empty } from '../../ui/Notes';
+import { type Plotted, PointsChart } from '../../ui/PointsChart';
+import { SavedViews } from '../../ui/SavedViews';
+import { useTitle } from '../../ui/useTitle';
+import { defaultAxes, endsOf, goalOf } from './axes';
+import { PointsTable } from './PointsTable';
+import { type ExploreSearch, explore as route } from './route';
+import { Sliders } from './Sliders';
+import './style.css';
+
+export function ExplorePage() {
+  useTitle('Explore');
+  const columns = useQuery(columnsQuery);
+  return (
+    <div className="page">
+      <Loaded query={columns} what="columns">
+        {({ columns: all }) => {
+          const names = all.filter((column) => column.is_number).map((column) => column.name);
+          return <Builder names={names} />;
+        }}
+      </Loaded>
+    </div>
+  );
+}
+
+function Builder({ names }: { names: readonly string[] }) {
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: '/explore' });
+  const go = (change: Partial<ExploreSearch>) =>
+    void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  const usual = defaultAxes(names);
+  const [x, y] = [search.x ?? usual.x ?? '', search.y ?? usual.y ?? ''];
+  const goals: [Goal, Goal] = [search.xgoal ?? goalOf(x), search.ygoal ?? goalOf(y)];
+  const known = useMemo(() => new Set(names), [names]);
+  const [xEnds, yEnds] = [endsOf(x, known), endsOf(y, known)];
+  const where = search.where ?? [];
+  const query = useQuery(
+    pointsQuery({ columns: [x, y, ...(xEnds ?? []), ...(yEnds ?? [])].filter(Boolean), goals, where, q: search.q }),
+  );
+  return (
+    <>
+      <div className="page-head">
+        <h1>Explore</h1>
+        <TextInput
+          size="xs"
+          aria-label="Words in name, target, task or tags"
+          placeholder="Name, target, task or tag"
+          value={search.q ?? ''}
+          onChange={(event) => go({ q: event.currentTarget.value || undefined } as Partial<ExploreSearch>)}
+        />
+        <SavedViews page="explore" />
+      </div>
+      <div className="explore-axes">
+        <Axis
+          label="Across"
+          column={x}
+          names={names}
+          goal={goals[0]}
+          change={(column, goal) => go({ x: column, xgoal: goal })}
+        />
+        <Axis
+          label="Up"
+          column={y}
+          names={names}
+          goal={goals[1]}
+          change={(column, goal) => go({ y: column, ygoal: goal })}
+        />
+      </div>
+      <Filters where={where} change={(changed) => go({ where: changed })} />
+      <Sliders
+        names={names}
+        bounds={search.bounds ?? []}
+        where={where}
+        change={(bounds, changed) => go({ bounds, where: changed })}
+      />
+      <Loaded query={query} what="points">
+        {(points) => <Drawn points={points} x={x} y={y} xEnds={xEnds !== null} yEnds={yEnds !== null} />}
+      </Loaded>
+    </>
+  );
+}
+
+interface AxisProps {
+  label: string;
+  column: string;
+  names: readonly string[];
+  goal: Goal;
+  change: (column: string, goal: Goal) => void;
+}
+
+function Axis({ label, column, names, goal, change }: AxisProps) {
+  return (
+    <div className="explore-axis">
+      <NativeSelect
+        size="xs"
+        label={label}
+        value={column}
+        onChange={(event) => change(event.currentTarget.value, goalOf(event.currentTarget.value))}
+        data={[...new Set([...names, column])]
+          .filter(Boolean)
+          .map((name) => ({ value: name, label: columnName(name) }))}
+      />
+      <SegmentedControl
+        size="xs"
+        aria-label={`Which end of the axis ${label.toLowerCase()} is good`}
+        value={goal}
+        onChange={(value) => change(column, value === 'lower' ? 'lower' : 'higher')}
+        data={[
+          { value: 'higher', label: 'more is better' },
+          { value: 'lower', label: 'less is better' },
+        ]}
+      />
+    </div>
+  );
+}
+
+interface DrawnProps {
+  points: Points;
+  x: string;
+  y: string;
+  xEnds: boolean;
+  yEnds: boolean;
+}
+
+function Drawn({ points, x, y, xEnds, yEnds }: DrawnProps) {
+  const plotted = useMemo(() => plottedOf(points, xEnds, yEnds), [points, xEnds, yEnds]);
+  const front = plotted.filter((point) => point.isBest).length;
+  if (plotted.length === 0) {
+    return (
+      <Empty title="No run has both values">
+        <p className="note-text">
+          {points.points.length > 0
+            ? `${count(points.points.length)} runs have one of them. Choose other axes or wider bounds.`
+            : 'No run passes the filters. Choose other axes, or remove a filter.'}
+        </p>
+      </Empty>
+    );
+  }
+  const alt = `${columnName(y)} over ${columnName(x)} of ${plotted.length} runs, ${front} of them on the Pareto front; the table has the numbers.`;
+  return (
+    <>
+      <section className="card" aria-label="Figure">
+        <header>
+          <h2>
+            {columnName(y)} over {columnName(x)}
+          </h2>
+          <span className="sub">
+            {count(plotted.length)} runs, {count(front)} on the Pareto front
+            {points.is_cut ? ' · only the newest 5 000 are shown' : ''}
+          </span>
+        </header>
+        <div className="body">
+          <PointsChart points={plotted} x={x} y={y} alt={alt} />
+        </div>
+      </section>
+      <PointsTable points={plotted} x={x} y={y} />
+    </>
+  );
+}
+
+function plottedOf({ points }: Points, hasX: boolean, hasY: boolean): Plotted[] {
+  return points.flatMap((point) => {
+    const [x, y, ...ends] = point.values;
+    if (x === null || x === undefined || y === null || y === undefined) return [];
+    const pair = (at: number): [number, number] | null => {
+      const [low, high] = [ends[at], ends[at + 1]];
+      return low === null || low === undefined || high === null || high === undefined ? null : [low, high];
+    };
+    return [
+      {
+        id: point.id,
+        name: point.name,
+        target: point.target,
+        x,
+        y,
+        xEnds: hasX ? pair(0) : null,
+        yEnds: hasY ? pair(hasX ? 2 : 0) : null,
+        isBest: point.is_best,
+      },
+    ];
+  });
+}
