@@ -57,8 +57,7 @@ async def compare_runs(
     runs: Annotated[str, Query(max_length=2000, description="Ids of runs separated by commas, the baseline first.")],
 ) -> RunsComparison:
     """Compare runs with a baseline: paired differences, flips, speeds, and in what the runs differ."""
-    given = [part.strip() for part in runs.split(",") if part.strip()]
-    return await _compare(connection, runtime, principal, given, None)
+    return await compare_given(connection, runtime, principal, runs)
 
 
 @router.post("/comparisons")
@@ -125,6 +124,14 @@ async def list_run_points(
         points=[RunPoint.model_validate(row, from_attributes=True) for row in rows[:limit]],
         is_cut=len(rows) > limit,
     )
+
+
+async def compare_given(
+    connection: HTTPConnection, runtime: Runtime, principal: Principal, runs: str
+) -> RunsComparison:
+    """Compare the runs of a query, whose ids are separated by commas."""
+    given = [part.strip() for part in runs.split(",") if part.strip()]
+    return await _compare(connection, runtime, principal, given, None)
 
 
 async def _compare(

@@ -26,12 +26,14 @@ from vlmhyperbench_api import (
     errors,
     evaluations,
     experiments,
+    figures,
     health,
     ids,
     images,
     joining,
     listings,
     live,
+    loads,
     manifests,
     metrics,
     pages,
@@ -46,6 +48,7 @@ from vlmhyperbench_api import (
     sessions,
     spa,
     storage,
+    tasks,
     workers,
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
@@ -69,7 +72,9 @@ _ROUTERS = (
     listings.router,
     runs.router,
     manifests.router,
+    loads.router,
     images.router,
+    figures.router,
     comparisons.router,
     recorded.router,
     sample_rows.router,
@@ -84,6 +89,7 @@ _ROUTERS = (
     workers.router,
     joining.router,
     registry.router,
+    tasks.router,
     reports.router,
     artifacts.router,
     live.router,
@@ -105,7 +111,9 @@ def create_app(settings: Settings) -> FastAPI:
         async with open_runtime(settings, name="api") as runtime:
             app.state.runtime = runtime
             app.state.registries = Registries(
-                registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
+                registry_roots(settings.registries, settings.home),
+                run_mode=settings.run_mode,
+                database=runtime.database,
             )
             app.state.feed = Feed(runtime)
             app.state.sample_tables = SampleTables(runtime)

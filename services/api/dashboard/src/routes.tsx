@@ -5,6 +5,7 @@ import { compare } from './pages/compare/route';
 import { experiment } from './pages/experiment/route';
 import { experiments } from './pages/experiments/route';
 import { home } from './pages/home/route';
+import { load, loads } from './pages/load/route';
 import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
@@ -20,6 +21,8 @@ const routes = root.addChildren([
   experiments,
   experiment,
   reports,
+  loads,
+  load,
   registry,
   registryEntry,
   workers,

@@ -12,6 +12,7 @@ from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow,
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
 from vlmhyperbench.db.tables.listings import RunListingRow
 from vlmhyperbench.db.tables.placement import DrainRow, MemoryEstimateRow, MemoryPeakRow, QuarantineRow
+from vlmhyperbench.db.tables.registry import RegistryEntryRow
 from vlmhyperbench.db.tables.runs import (
     ApiKeyRow,
     ArtifactRow,
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryPeakRow",
     "PhaseRow",
     "QuarantineRow",
+    "RegistryEntryRow",
     "ReservationRow",
     "ReusedFactRow",
     "ReusedPhaseRow",

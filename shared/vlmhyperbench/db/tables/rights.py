@@ -33,6 +33,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "memory_peak": _WRITE,
     "phase": _WRITE,
     "quarantine": _WRITE,
+    "registry_entry": (),
     "reservation": ("SELECT", "INSERT", "DELETE"),
     "reused_fact": _APPEND,
     "reused_phase": _APPEND,

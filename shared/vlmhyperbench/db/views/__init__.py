@@ -14,6 +14,7 @@ from vlmhyperbench.db.views.facts import (
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
 from vlmhyperbench.db.views.listings import RunListingView
 from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView, QuarantineView
+from vlmhyperbench.db.views.registry import RegistryEntryView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
     ArtifactView,
@@ -44,6 +45,7 @@ __all__ = [
     "NewFact",
     "PhaseView",
     "QuarantineView",
+    "RegistryEntryView",
     "ReservationView",
     "ReusedFactView",
     "ReusedPhaseView",

@@ -128,6 +128,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/comparisons/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Comparison Figures
+         * @description List the figures of a comparison of any runs.
+         */
+        get: operations["list_comparison_figures_api_v1_comparisons_figures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/comparisons/figures/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Comparison Figure
+         * @description Return a figure of a comparison of any runs.
+         */
+        get: operations["get_comparison_figure_api_v1_comparisons_figures__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/evaluations/{evaluation_id}": {
         parameters: {
             query?: never;
@@ -206,6 +246,46 @@ export interface paths {
          * @description Request the cancellation of an experiment and its open runs.
          */
         post: operations["cancel_experiment_api_v1_experiments__experiment_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Figures
+         * @description List the figures of an experiment's comparison.
+         */
+        get: operations["list_experiment_figures_api_v1_experiments__experiment_id__figures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/figures/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Experiment Figure
+         * @description Return a figure of an experiment's comparison.
+         */
+        get: operations["get_experiment_figure_api_v1_experiments__experiment_id__figures__name__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -356,6 +436,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/loads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Loads
+         * @description List loads, newest first.
+         */
+        get: operations["list_loads_api_v1_loads_get"];
+        put?: never;
+        /**
+         * Start Load
+         * @description Start a load. A worker sends it when nothing else disturbs the measurement on its machine.
+         */
+        post: operations["start_load_api_v1_loads_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/loads/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Load
+         * @description Return a load with its progress, and with its result once its report exists.
+         */
+        get: operations["get_load_api_v1_loads__run_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/loads/{run_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Load
+         * @description Cancel a load; what was measured so far is kept.
+         */
+        post: operations["cancel_load_api_v1_loads__run_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/points": {
         parameters: {
             query?: never;
@@ -416,6 +560,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/registry/{kind}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make Registry Entry
+         * @description Make an entry in the database; the same body sent again answers the same entry.
+         */
+        post: operations["make_registry_entry_api_v1_registry__kind__post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/registry/{kind}/{name}": {
         parameters: {
             query?: never;
@@ -425,9 +589,61 @@ export interface paths {
         };
         /**
          * Get Registry Entry
-         * @description Return one entry with the location of its file.
+         * @description Return one entry with the location of its file, or with its version in the database.
          */
         get: operations["get_registry_entry_api_v1_registry__kind___name__get"];
+        /**
+         * Replace Registry Entry
+         * @description Add a version of an entry of the database; an archived one is in use again.
+         */
+        put: operations["replace_registry_entry_api_v1_registry__kind___name__put"];
+        post?: never;
+        /**
+         * Archive Registry Entry
+         * @description Archive an entry of the database: it and its versions can still be read, and new runs cannot use it.
+         */
+        delete: operations["archive_registry_entry_api_v1_registry__kind___name__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Patch Registry Entry
+         * @description Add a version with some values changed (JSON merge patch); comments of the YAML are lost.
+         */
+        patch: operations["patch_registry_entry_api_v1_registry__kind___name__patch"];
+        trace?: never;
+    };
+    "/api/v1/registry/{kind}/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Registry Versions
+         * @description List the versions of an entry of the database, newest first; an entry of a file has none.
+         */
+        get: operations["list_registry_versions_api_v1_registry__kind___name__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/registry/{kind}/{name}/versions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Registry Version
+         * @description Return one version of an entry of the database.
+         */
+        get: operations["get_registry_version_api_v1_registry__kind___name__versions__revision__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -556,6 +772,46 @@ export interface paths {
          * @description Request the cancellation of a run; its stored rows are kept.
          */
         post: operations["cancel_run_api_v1_runs__run_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Run Figures
+         * @description List the figures of a run's report.
+         */
+        get: operations["list_run_figures_api_v1_runs__run_id__figures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/figures/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Run Figure
+         * @description Return a figure of a run's report.
+         */
+        get: operations["get_run_figure_api_v1_runs__run_id__figures__name__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -996,6 +1252,102 @@ export interface paths {
          * @description List where runs are, oldest first, with what moves next and why a run is not deleted.
          */
         get: operations["list_stored_runs_api_v1_storage_runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tasks
+         * @description List tasks that have all of the given values; unusable ones come last, with their problem.
+         */
+        get: operations["list_tasks_api_v1_tasks_get"];
+        put?: never;
+        /**
+         * Make Task
+         * @description Make a task; the same body sent again answers the same task.
+         */
+        post: operations["make_task_api_v1_tasks_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Task
+         * @description Return a task.
+         */
+        get: operations["get_task_api_v1_tasks__name__get"];
+        /**
+         * Replace Task
+         * @description Add a version of a task; an archived one is in use again.
+         */
+        put: operations["replace_task_api_v1_tasks__name__put"];
+        post?: never;
+        /**
+         * Archive Task
+         * @description Archive a task: it and its versions can still be read, and new runs cannot use it.
+         */
+        delete: operations["archive_task_api_v1_tasks__name__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Patch Task
+         * @description Add a version with some values changed (JSON merge patch).
+         */
+        patch: operations["patch_task_api_v1_tasks__name__patch"];
+        trace?: never;
+    };
+    "/api/v1/tasks/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Task Versions
+         * @description List the versions of a task, newest first.
+         */
+        get: operations["list_task_versions_api_v1_tasks__name__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{name}/versions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Task Version
+         * @description Return one version of a task.
+         */
+        get: operations["get_task_version_api_v1_tasks__name__versions__revision__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1987,6 +2339,64 @@ export interface components {
          */
         FactStatus: "ok" | "error" | "quarantined";
         /**
+         * Figure
+         * @description A figure that Plotly can draw: `Plotly.newPlot(element, plotly.data, plotly.layout, plotly.config)`.
+         */
+        Figure: {
+            /** Alt */
+            alt: string;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /**
+             * Note
+             * @default
+             */
+            note?: string;
+            plotly: components["schemas"]["JsonValue"];
+            table: components["schemas"]["FigureNumbers"];
+            /** Title */
+            title: string;
+        };
+        /**
+         * FigureNumbers
+         * @description The numbers of a figure as a table.
+         */
+        FigureNumbers: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: (string | number | null)[][];
+        };
+        /**
+         * Figures
+         * @description The figures of a report or a comparison.
+         */
+        Figures: {
+            /** Items */
+            items: components["schemas"]["FigureSummary"][];
+        };
+        /**
+         * FigureSummary
+         * @description A figure in a list.
+         */
+        FigureSummary: {
+            /** Alt */
+            alt: string;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /**
+             * Note
+             * @default
+             */
+            note?: string;
+            /** Title */
+            title: string;
+        };
+        /**
          * FlipCounts
          * @description Answers by whether they are right in each run, by the primary metric.
          */
@@ -2539,6 +2949,210 @@ export interface components {
             value: number | null;
         };
         /**
+         * Load
+         * @description A load in a list; it is a run, and has the run's page, report, live feed and id.
+         */
+        Load: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Done */
+            done: number;
+            /** Failed */
+            failed: number;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** In Words */
+            in_words: string;
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            /** Reason */
+            reason: string | null;
+            state: components["schemas"]["RunState"];
+            /** Total */
+            total: number | null;
+            /** Url */
+            url: string;
+            waits_for: components["schemas"]["WaitsFor"] | null;
+        };
+        /**
+         * LoadCreate
+         * @description A load: requests at a rate (`server`), or a fixed number in flight (`multi_stream`, `single_stream`).
+         */
+        LoadCreate: {
+            /** Api Key Secret */
+            api_key_secret?: string | null;
+            /**
+             * Arrivals
+             * @default poisson
+             * @enum {string}
+             */
+            arrivals?: "constant" | "poisson";
+            /**
+             * Concurrency
+             * @default 1
+             */
+            concurrency?: number;
+            /** Duration S */
+            duration_s?: number | null;
+            /** Extra Body */
+            extra_body?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * Image Size
+             * @default 512x512
+             */
+            image_size?: string;
+            /**
+             * Images
+             * @default 0
+             */
+            images?: number;
+            /** Model */
+            model: string;
+            /** Name */
+            name?: string | null;
+            /**
+             * Output Tokens
+             * @default 128
+             */
+            output_tokens?: number;
+            /**
+             * Prompt Tokens
+             * @default 128
+             */
+            prompt_tokens?: number;
+            /** Rate Per S */
+            rate_per_s?: number | null;
+            /** Requests */
+            requests?: number | null;
+            /**
+             * Scenario
+             * @default server
+             * @enum {string}
+             */
+            scenario?: "server" | "multi_stream" | "single_stream";
+            /**
+             * Seed
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * @default {
+             *       "limits_ms": {}
+             *     }
+             */
+            slo?: components["schemas"]["Slo"];
+            /**
+             * Url
+             * @example http://127.0.0.1:8000/v1
+             */
+            url: string;
+            /**
+             * Warmup
+             * @default 2
+             */
+            warmup?: number;
+        };
+        /**
+         * LoadDetail
+         * @description A load with its progress while it runs, and its result after that.
+         */
+        LoadDetail: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Done */
+            done: number;
+            /** Failed */
+            failed: number;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** In Words */
+            in_words: string;
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            progress: components["schemas"]["Progress"] | null;
+            /** Reason */
+            reason: string | null;
+            result: components["schemas"]["LoadMeasured"] | null;
+            /** Slo Ms */
+            slo_ms: {
+                [key: string]: number;
+            };
+            state: components["schemas"]["RunState"];
+            /** Total */
+            total: number | null;
+            /** Url */
+            url: string;
+            waits_for: components["schemas"]["WaitsFor"] | null;
+            /** Warnings */
+            warnings: string[];
+            workload: components["schemas"]["Workload"];
+        };
+        /**
+         * LoadMeasured
+         * @description What a load came to, with the names of `vlmhyperbench load --json`.
+         */
+        LoadMeasured: {
+            /** Duration S */
+            duration_s: number | null;
+            /** Gates */
+            gates: components["schemas"]["SpeedGate"][];
+            /** Goodput Per S */
+            goodput_per_s: number | null;
+            /** Goodput Share */
+            goodput_share: number | null;
+            /** Metrics */
+            metrics: {
+                [key: string]: components["schemas"]["Spread"];
+            };
+            /** Output Tokens */
+            output_tokens: number | null;
+            /** Output Tokens Per S */
+            output_tokens_per_s: number | null;
+            requests: components["schemas"]["LoadRequests"];
+            /** Requests Per S */
+            requests_per_s: number | null;
+            /** Valid */
+            valid: boolean | null;
+        };
+        /**
+         * LoadRequests
+         * @description Requests of a load by their outcome.
+         */
+        LoadRequests: {
+            /** Error */
+            error: number;
+            /** Ok */
+            ok: number;
+            /** Scheduled */
+            scheduled: number;
+        };
+        /**
          * LocalPackage
          * @description A folder or a wheel of this machine, by its content.
          */
@@ -2962,6 +3576,13 @@ export interface components {
             /** Next */
             next?: string | null;
         };
+        /** Page[Load] */
+        Page_Load_: {
+            /** Items */
+            items: components["schemas"]["Load"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[Quarantine] */
         Page_Quarantine_: {
             /** Items */
@@ -2973,6 +3594,13 @@ export interface components {
         Page_RegistrySummary_: {
             /** Items */
             items: components["schemas"]["RegistrySummary"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[RegistryVersion] */
+        Page_RegistryVersion_: {
+            /** Items */
+            items: components["schemas"]["RegistryVersion"][];
             /** Next */
             next?: string | null;
         };
@@ -3001,6 +3629,13 @@ export interface components {
         Page_StoredRun_: {
             /** Items */
             items: components["schemas"]["StoredRun"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[TaskSummary] */
+        Page_TaskSummary_: {
+            /** Items */
+            items: components["schemas"]["TaskSummary"][];
             /** Next */
             next?: string | null;
         };
@@ -3420,20 +4055,43 @@ export interface components {
          * @description A complete registry entry.
          */
         RegistryEntry: {
+            /** Created At */
+            created_at?: string | null;
+            /** Created By */
+            created_by?: string | null;
             /**
              * Description
              * @default
              */
             description?: string;
+            /** Digest */
+            digest?: string | null;
             entry: components["schemas"]["JsonValue"];
             /** File */
             file?: string | null;
+            /**
+             * Is Archived
+             * @default false
+             */
+            is_archived?: boolean;
             /** Kind */
             kind: string;
             /** Name */
             name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
+            /** Overridden By */
+            overridden_by?: string | null;
             /** Problem */
             problem?: string | null;
+            /** Revision */
+            revision?: number | null;
+            /** Text */
+            text?: string | null;
             /** Version */
             version: string;
         };
@@ -3447,12 +4105,46 @@ export interface components {
              * @default
              */
             description?: string;
+            /**
+             * Is Archived
+             * @default false
+             */
+            is_archived?: boolean;
             /** Kind */
             kind: string;
             /** Name */
             name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
             /** Problem */
             problem?: string | null;
+            /** Revision */
+            revision?: number | null;
+            /** Version */
+            version: string;
+        };
+        /**
+         * RegistryVersion
+         * @description A version of an entry of the database.
+         */
+        RegistryVersion: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Digest */
+            digest: string;
+            /** Is Archived */
+            is_archived: boolean;
+            /** Revision */
+            revision: number;
             /** Version */
             version: string;
         };
@@ -4726,6 +5418,10 @@ export interface components {
             latency_p99_ms?: number | null;
             /** Output Tokens Per S */
             output_tokens_per_s?: number | null;
+            /** Tpot P50 Ms */
+            tpot_p50_ms?: number | null;
+            /** Tpot P99 Ms */
+            tpot_p99_ms?: number | null;
             /** Ttft P50 Ms */
             ttft_p50_ms?: number | null;
             /** Ttft P99 Ms */
@@ -4881,6 +5577,49 @@ export interface components {
             tier: "hot" | "warm" | "cold";
             /** Wanted */
             wanted: ("hot" | "warm" | "cold") | null;
+        };
+        /**
+         * TaskSummary
+         * @description A task in a list.
+         */
+        TaskSummary: {
+            /** Category */
+            category?: string | null;
+            /** Dataset */
+            dataset?: string | null;
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /**
+             * Is Archived
+             * @default false
+             */
+            is_archived?: boolean;
+            /** Kind */
+            kind: string;
+            /**
+             * Metrics
+             * @default []
+             */
+            metrics?: string[];
+            /** Name */
+            name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
+            /** Problem */
+            problem?: string | null;
+            /** Prompt */
+            prompt?: string | null;
+            /** Revision */
+            revision?: number | null;
+            /** Version */
+            version: string;
         };
         /**
          * TierTotal
@@ -5073,6 +5812,34 @@ export interface components {
             state: string;
             /** Version */
             version: string;
+        };
+        /**
+         * Workload
+         * @description What was asked for, by the names of `LoadCreate`.
+         */
+        Workload: {
+            /** Api Key Secret */
+            api_key_secret: string | null;
+            /** Arrivals */
+            arrivals: string | null;
+            /** Concurrency */
+            concurrency: number;
+            /** Duration S */
+            duration_s: number | null;
+            /** Image Size */
+            image_size: string | null;
+            /** Images */
+            images: number;
+            /** Output Tokens */
+            output_tokens: number;
+            /** Prompt Tokens */
+            prompt_tokens: number | null;
+            /** Rate Per S */
+            rate_per_s: number | null;
+            /** Requests */
+            requests: number | null;
+            /** Scenario */
+            scenario: string;
         };
         /**
          * WrittenPrices
@@ -5329,6 +6096,72 @@ export interface operations {
             };
         };
     };
+    list_comparison_figures_api_v1_comparisons_figures_get: {
+        parameters: {
+            query: {
+                /** @description Ids of runs separated by commas, the baseline first. */
+                runs: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_comparison_figure_api_v1_comparisons_figures__name__get: {
+        parameters: {
+            query: {
+                /** @description Ids of runs separated by commas, the baseline first. */
+                runs: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figure"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_evaluation_api_v1_evaluations__evaluation_id__get: {
         parameters: {
             query?: never;
@@ -5480,6 +6313,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_experiment_figures_api_v1_experiments__experiment_id__figures_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_experiment_figure_api_v1_experiments__experiment_id__figures__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figure"];
                 };
             };
             /** @description Validation Error */
@@ -5737,6 +6633,138 @@ export interface operations {
             };
         };
     };
+    list_loads_api_v1_loads_get: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string | null;
+                /** @description Rows of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Load_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    start_load_api_v1_loads_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoadCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_load_api_v1_loads__run_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    cancel_load_api_v1_loads__run_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_run_points_api_v1_points_get: {
         parameters: {
             query: {
@@ -5806,7 +6834,11 @@ export interface operations {
     list_registry_api_v1_registry_get: {
         parameters: {
             query?: {
+                /** @description Also list what is archived. */
+                archived?: boolean;
                 kind?: string | null;
+                /** @description Words in the name or description. */
+                q?: string | null;
             };
             header?: never;
             path?: never;
@@ -5834,6 +6866,61 @@ export interface operations {
             };
         };
     };
+    make_registry_entry_api_v1_registry__kind__post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_registry_entry_api_v1_registry__kind___name__get: {
         parameters: {
             query?: never;
@@ -5841,6 +6928,213 @@ export interface operations {
             path: {
                 kind: string;
                 name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    replace_registry_entry_api_v1_registry__kind___name__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    archive_registry_entry_api_v1_registry__kind___name__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    patch_registry_entry_api_v1_registry__kind___name__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Reads totals and taxes",
+                 *       "metrics": [
+                 *         "exact_match",
+                 *         "anls"
+                 *       ]
+                 *     }
+                 */
+                "application/merge-patch+json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_registry_versions_api_v1_registry__kind___name__versions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_RegistryVersion_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_registry_version_api_v1_registry__kind___name__versions__revision__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+                name: string;
+                revision: number;
             };
             cookie?: never;
         };
@@ -6091,6 +7385,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_run_figures_api_v1_runs__run_id__figures_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_run_figure_api_v1_runs__run_id__figures__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figure"];
                 };
             };
             /** @description Validation Error */
@@ -6809,6 +8166,320 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_StoredRun_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_tasks_api_v1_tasks_get: {
+        parameters: {
+            query?: {
+                /** @description Also list what is archived. */
+                archived?: boolean;
+                category?: string | null;
+                dataset?: string | null;
+                metric?: string | null;
+                /** @description Words in the name or description. */
+                q?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_TaskSummary_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    make_task_api_v1_tasks_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+        };
+    };
+    get_task_api_v1_tasks__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    replace_task_api_v1_tasks__name__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    archive_task_api_v1_tasks__name__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    patch_task_api_v1_tasks__name__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Reads totals and taxes",
+                 *       "metrics": [
+                 *         "exact_match",
+                 *         "anls"
+                 *       ]
+                 *     }
+                 */
+                "application/merge-patch+json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_task_versions_api_v1_tasks__name__versions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_RegistryVersion_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_task_version_api_v1_tasks__name__versions__revision__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                revision: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
                 };
             };
             /** @description Validation Error */

@@ -1,5 +1,15 @@
 /** The entries of the navigation and the palette, in their order; a page adds one line. */
-import { BookOpen, FileText, FlaskConical, Home, ListChecks, type LucideIcon, Scale, Server } from 'lucide-react';
+import {
+  BookOpen,
+  FileText,
+  FlaskConical,
+  Gauge,
+  Home,
+  ListChecks,
+  type LucideIcon,
+  Scale,
+  Server,
+} from 'lucide-react';
 
 export interface Entry {
   label: string;
@@ -14,6 +24,7 @@ export const NAVIGATION: readonly Entry[] = [
   { label: 'Runs', to: '/runs', icon: ListChecks, key: 'r' },
   { label: 'Experiments', to: '/experiments', icon: FlaskConical, key: 'e' },
   { label: 'Compare', to: '/compare', icon: Scale, key: 'c' },
+  { label: 'Load', to: '/load', icon: Gauge, key: 'l' },
   { label: 'Workers', to: '/workers', icon: Server, key: 'w' },
   { label: 'Reports', to: '/reports', icon: FileText, key: 'p' },
   { label: 'Registry', to: '/registry', icon: BookOpen, key: 'y' },
