@@ -46,5 +46,5 @@ class Live:
         )
 
 
-def _known(times_ns: Iterable[int | None]) -> FloatArray:
+def _known(times_ns: Iterable[float | None]) -> FloatArray:
     return numpy.array([time_ns for time_ns in times_ns if time_ns is not None], dtype=numpy.float64)

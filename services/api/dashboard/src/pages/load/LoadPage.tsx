@@ -97,7 +97,10 @@ function Now({ load }: { load: LoadDetail }) {
       <div className="body stack">
         <Bar value={total ? (100 * done) / total : 0} aria-label="Progress of the load" />
         <p className="sub" aria-live="polite">
-          {load.waits_for?.message ?? `${count(done)} of ${count(total)} done, ${count(progress?.failed)} failed`}
+          {load.waits_for?.message ??
+            (total === null || total === undefined
+              ? 'The prompts are being made.'
+              : `${count(done)} of ${count(total)} done, ${count(progress?.failed ?? load.failed)} failed`)}
         </p>
         <dl className="figures">
           <Figure name="Requests" value={perSecond(progress?.rate_per_s)} />
@@ -114,7 +117,7 @@ function Now({ load }: { load: LoadDetail }) {
 }
 
 function tail(p99: number | null | undefined): string {
-  return `p99 ${milliseconds(p99)}`;
+  return p99 === null || p99 === undefined ? '' : `p99 ${milliseconds(p99)}`;
 }
 
 function Result({ load }: { load: LoadDetail }) {
