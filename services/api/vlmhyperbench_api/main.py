@@ -26,6 +26,7 @@ from vlmhyperbench_api import (
     errors,
     evaluations,
     experiments,
+    exports,
     figures,
     health,
     ids,
@@ -56,6 +57,7 @@ from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.caching import Conditional
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
+from vlmhyperbench_api.exporting import keep_exporting
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.sample_tables import SampleTables
@@ -81,6 +83,7 @@ _ROUTERS = (
     sample_details.router,
     answers.router,
     experiments.router,
+    exports.router,
     ids.router,
     results.router,
     evaluations.router,
@@ -123,6 +126,7 @@ def create_app(settings: Settings) -> FastAPI:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(app.state.feed.run()),
+                    group.create_task(keep_exporting(runtime)),
                     group.create_task(keep(runtime.database, redis_url=settings.redis_url.get_secret_value())),
                 ]
                 yield

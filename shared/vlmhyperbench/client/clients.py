@@ -31,10 +31,12 @@ from vlmhyperbench.client.resources import (
     AsyncApi,
     AsyncEntries,
     AsyncExperiments,
+    AsyncExports,
     AsyncLoads,
     AsyncRuns,
     Entries,
     Experiments,
+    Exports,
     Loads,
     Runs,
 )
@@ -71,6 +73,7 @@ class Client(Api):
         self.experiments = Experiments(self)
         self.entries = Entries(self)
         self.loads = Loads(self)
+        self.exports = Exports(self)
 
     def send(self, call: Call[T]) -> T:
         """Send a call. Transport errors are retried, which is safe because every POST carries an idempotency key.
@@ -178,6 +181,7 @@ class AsyncClient(AsyncApi):
         self.experiments = AsyncExperiments(self)
         self.entries = AsyncEntries(self)
         self.loads = AsyncLoads(self)
+        self.exports = AsyncExports(self)
 
     async def send(self, call: Call[T]) -> T:
         """Send a call, as `Client.send` does.

@@ -1,14 +1,15 @@
-"""Calls about tasks and other registry entries, figures and loads."""
+"""Calls about tasks and other registry entries, figures, loads and exports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
 from vlmhyperbench.client.call import Call, Id, get_call, id_text, page_call, post_call
 from vlmhyperbench.client.refusals import checked
 from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.exports import Export, ExportCreate, ExportFormat
 from vlmhyperbench.wire.figures import Figure, Figures
 from vlmhyperbench.wire.loads import Load, LoadCreate, LoadDetail
 from vlmhyperbench.wire.registry import RegistryEntry, RegistryVersion, TaskSummary
@@ -124,6 +125,32 @@ def get_load(load_id: Id) -> Call[LoadDetail]:
 def cancel_load(load_id: Id) -> Call[LoadDetail]:
     """Cancel a load; what was measured so far is kept."""
     return post_call(f"/loads/{id_text(load_id)}/cancel", LoadDetail)
+
+
+def ask_for_export(format_: ExportFormat, *, runs: Sequence[Id] = (), experiment: Id | None = None) -> Call[Export]:
+    """Ask the platform to export finished runs, or all runs of an experiment; full ids only."""
+    given = {"format": format_, "runs": [str(run) for run in runs], "experiment": experiment and str(experiment)}
+    return post_call("/exports", Export, checked(ExportCreate, given))
+
+
+def list_exports(*, limit: int = 50, cursor: str | None = None) -> Call[Page[Export]]:
+    """List exports, newest first."""
+    return page_call("/exports", Page[Export], limit=limit, cursor=cursor)
+
+
+def get_export(export_id: Id) -> Call[Export]:
+    """Return the state and progress of an export."""
+    return get_call(f"/exports/{export_id}", Export)
+
+
+def cancel_export(export_id: Id) -> Call[Export]:
+    """Cancel an export that is not made yet."""
+    return post_call(f"/exports/{export_id}/cancel", Export)
+
+
+def export_content(export_id: Id) -> Call[bytes]:
+    """Download the file of an export; several files are an archive."""
+    return Call(method="GET", path=f"/exports/{export_id}/content", read=bytes)
 
 
 def _write(method: str, path: str, entry: Written, revision: int | None) -> Call[RegistryEntry]:

@@ -110,6 +110,16 @@ class Loads(Resource):
     cancel = Now(entries.cancel_load)
 
 
+class Exports(Resource):
+    """Exports that the platform writes."""
+
+    ask = Now(entries.ask_for_export)
+    list = Now(entries.list_exports)
+    get = Now(entries.get_export)
+    cancel = Now(entries.cancel_export)
+    content = Now(entries.export_content)
+
+
 class Api(Resource):
     """Resources that have only one or two calls."""
 
@@ -164,6 +174,16 @@ class AsyncLoads(AsyncResource):
     list = Later(entries.list_loads)
     get = Later(entries.get_load)
     cancel = Later(entries.cancel_load)
+
+
+class AsyncExports(AsyncResource):
+    """Exports that the platform writes."""
+
+    ask = Later(entries.ask_for_export)
+    list = Later(entries.list_exports)
+    get = Later(entries.get_export)
+    cancel = Later(entries.cancel_export)
+    content = Later(entries.export_content)
 
 
 class AsyncApi(AsyncResource):

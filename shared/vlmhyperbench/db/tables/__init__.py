@@ -8,6 +8,7 @@ of nanoseconds.
 from sqlmodel import SQLModel
 
 from vlmhyperbench.db.tables.access import JoinTokenRow
+from vlmhyperbench.db.tables.exports import ExportRow
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
 from vlmhyperbench.db.tables.listings import RunListingRow
@@ -36,6 +37,7 @@ __all__ = [
     "DrainRow",
     "EventRow",
     "ExperimentRow",
+    "ExportRow",
     "FactRow",
     "IdempotencyKeyRow",
     "JobRow",

@@ -24,6 +24,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "drain": _READ,
     "event": _APPEND,
     "experiment": _CHANGE,
+    "export": (),
     "fact": _APPEND,
     "idempotency_key": (),
     "job": _WRITE,

@@ -2,6 +2,7 @@
 
 from vlmhyperbench.db.views.access import JoinTokenView
 from vlmhyperbench.db.views.copying import View, view_of
+from vlmhyperbench.db.views.exports import ExportView
 from vlmhyperbench.db.views.facts import (
     ChunkView,
     FactView,
@@ -35,6 +36,7 @@ __all__ = [
     "DrainView",
     "EventView",
     "ExperimentView",
+    "ExportView",
     "FactView",
     "JobView",
     "JoinTokenView",
