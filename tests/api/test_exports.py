@@ -47,7 +47,7 @@ async def _made(api: Served, export_id: str) -> dict[str, Any]:
     async def ended() -> bool:
         return (await api.http.get(f"/exports/{export_id}")).json()["state"] not in ("QUEUED", "RUNNING")
 
-    await eventually(ended)
+    await eventually(ended, "end of the export")
     found: dict[str, Any] = (await api.http.get(f"/exports/{export_id}")).json()
     return found
 

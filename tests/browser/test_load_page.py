@@ -67,7 +67,7 @@ def test_a_load_is_started_watched_to_its_result_and_filled_in_again(page: Page,
     address = page.url
     page.get_by_role("link", name="Again").click()
     expect(page.get_by_label("Endpoint")).to_have_value(server)
-    expect(page.get_by_label("In flight")).to_have_value("2")
+    expect(page.get_by_role("textbox", name="In flight")).to_have_value("2")
     expect(page.get_by_role("link", name="load of some-model")).to_have_attribute("href", address.removeprefix(base))
 
 

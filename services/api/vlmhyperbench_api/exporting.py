@@ -74,21 +74,32 @@ async def make(runtime: Runtime, export: ExportView) -> None:
     """Write a claimed export into storage, or record why it cannot be written.
 
     Raises:
-        Unavailable: the database does not answer; the export is claimed again once its lease is over.
+        Unavailable: database or storage do not answer; the export is claimed again once its lease is over.
     """
     progress = _Progress()
+    failure: str | None = None
+    away: Unavailable | None = None
     async with asyncio.TaskGroup() as group:
         renewing = group.create_task(_renew(runtime, export, progress))
         try:
             await _store(runtime, export, progress)
         except _Stopped:
             _LOG.info("exports.stopped", export=str(export.id))
+        except Unavailable as error:
+            away = error
         except VlmHyperBenchError as error:
-            async with runtime.database.transaction() as session:
-                await exports.fail(session, export, str(error))
+            failure = str(error)
+        except Exception:  # noqa: BLE001 - an export that cannot be written must not end the API
+            _LOG.exception("exports.failed", export=str(export.id))
+            failure = "The API failed in a way that it did not foresee; its log has the reason."
         finally:
             progress.is_stopped = True
             renewing.cancel()
+    if away is not None:
+        raise away
+    if failure is not None:
+        async with runtime.database.transaction() as session:
+            await exports.fail(session, export, failure)
 
 
 async def _store(runtime: Runtime, export: ExportView, progress: _Progress) -> None:
@@ -112,9 +123,12 @@ async def _store(runtime: Runtime, export: ExportView, progress: _Progress) -> N
 
 async def _renew(runtime: Runtime, export: ExportView, progress: _Progress) -> None:
     while not progress.is_stopped:
-        async with runtime.database.transaction() as session:
-            if not await exports.renew(session, export, done=progress.done, total=progress.total):
-                progress.is_stopped = True
+        try:
+            async with runtime.database.transaction() as session:
+                if not await exports.renew(session, export, done=progress.done, total=progress.total):
+                    progress.is_stopped = True
+        except Unavailable as error:  # the lease decides whether the export is still this process's
+            _LOG.warning("exports.not_renewed", error=str(error))
         await asyncio.sleep(RENEW_S)
 
 

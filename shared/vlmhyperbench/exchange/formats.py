@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.pictures import Pictures
 from vlmhyperbench.exchange.staging import Staging
+from vlmhyperbench.wire.exports import ExportFormat
 from vlmhyperbench.wire.runs import RunDetail
 
-Format = Literal["parquet", "jsonl", "lm-eval", "inspect", "hf", "csv"]
+Format = ExportFormat
 ENDINGS: Final[dict[Format, str]] = {"parquet": ".parquet", "jsonl": ".jsonl", "inspect": ".eval", "csv": ".csv"}
 """Format → file name extension, for the formats that are one file; the others are a folder."""
 

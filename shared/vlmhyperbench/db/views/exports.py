@@ -25,6 +25,7 @@ class ExportView:
     total: int | None
     attempts: int
     claim_id: UUID | None
+    lease_until: datetime | None
     name: str | None
     storage_key: str | None
     sha256: str | None
