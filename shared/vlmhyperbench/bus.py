@@ -43,6 +43,9 @@ class Speeds(BaseModel):
     output_tokens_per_s: float | None = None
     ttft_p50_ms: float | None = None
     ttft_p99_ms: float | None = None
+    tpot_p50_ms: float | None = None
+    """Of the mean time per output token of each answer: `tpot_p50_ms` and `tpot_p99_ms`."""
+    tpot_p99_ms: float | None = None
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
 

@@ -13,6 +13,7 @@ from tests.api.conftest import Served
 from tests.support.builders import add_worker
 from tests.support.processes import eventually
 from vlmhyperbench.db import artifacts, runs, workers
+from vlmhyperbench.db.engine import Database
 from vlmhyperbench_api.openapi import description
 
 pytestmark = pytest.mark.anyio
@@ -142,13 +143,13 @@ async def test_registry_entries_are_listed_and_shown_with_their_file(api: Served
     assert shown["entry"]
 
 
-async def test_a_broken_registry_entry_is_listed_with_file_and_line(api: Served, tmp_path: Path) -> None:
+async def test_a_broken_registry_entry_is_listed_with_file_and_line(database: Database, tmp_path: Path) -> None:
     from vlmhyperbench_api.catalogue import Registries
     from vlmhyperbench_api.errors import problem_of
 
     (tmp_path / "broken" / "runs").mkdir(parents=True)
     (tmp_path / "broken" / "runs" / "bad.yaml").write_text("task: [\n")
-    catalogue = await Registries([tmp_path / "broken"], run_mode="prod").catalogue()
+    catalogue = await Registries([tmp_path / "broken"], run_mode="prod", database=database).catalogue("default")
     with pytest.raises(Exception, match=r"bad\.yaml") as refused:
         catalogue.get("runs", "bad")
     problem = problem_of(refused.value)
@@ -156,14 +157,14 @@ async def test_a_broken_registry_entry_is_listed_with_file_and_line(api: Served,
     assert (problem.errors[0].file, problem.errors[0].line) == ("runs/bad.yaml", 2)
 
 
-async def test_registry_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+async def test_registry_files_are_read_again_when_they_change(database: Database, tmp_path: Path) -> None:
     from vlmhyperbench_api.catalogue import Registries
 
-    registries = Registries([tmp_path], run_mode="prod")
-    assert not (await registries.catalogue()).prompts
+    registries = Registries([tmp_path], run_mode="prod", database=database)
+    assert not (await registries.catalogue("default")).prompts
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "plain.yaml").write_text('user_prompt: "{{ question }}"\n')
-    assert list((await registries.catalogue()).prompts) == ["plain"]
+    assert list((await registries.catalogue("default")).prompts) == ["plain"]
 
 
 async def test_the_api_is_healthy_and_ready(api: Served) -> None:

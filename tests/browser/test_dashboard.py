@@ -32,6 +32,7 @@ PAGES = (
     "/compare?runs={run},{second}",
     "/experiments",
     "/experiments?state=DONE",
+    "/load",
     "/reports",
     "/registry",
     "/registry?kind=models&q=simulated",

@@ -61,8 +61,7 @@ async def compare_runs(
     runs: Annotated[str, Query(max_length=2000, description="Ids of runs separated by commas, the baseline first.")],
 ) -> RunsComparison:
     """Compare runs with a baseline: paired differences, flips, speeds, and in what the runs differ."""
-    given = [part.strip() for part in runs.split(",") if part.strip()]
-    return await _compare(connection, runtime, principal, given, None)
+    return await compare_given(connection, runtime, principal, runs)
 
 
 @router.post("/comparisons")
@@ -150,6 +149,14 @@ def _directions(goals: str | None, columns: int) -> list[Direction]:
             "Goals are `higher` or `lower`, at most one for each column.", cure="Write them as `higher,lower`."
         )
     return found
+
+
+async def compare_given(
+    connection: HTTPConnection, runtime: Runtime, principal: Principal, runs: str
+) -> RunsComparison:
+    """Compare the runs of a query, whose ids are separated by commas."""
+    given = [part.strip() for part in runs.split(",") if part.strip()]
+    return await _compare(connection, runtime, principal, given, None)
 
 
 async def _compare(

@@ -1,5 +1,7 @@
 """The mapping from error classes to HTTP statuses, and the problem+json body of every error response.
 
+    Conflict
+    └── Changed                   412: the resource is not the version that the request names
     Denied
     ├── Unauthorised              401: the key is missing or not valid
     └── Forbidden                 403: the key lacks a scope
@@ -60,6 +62,12 @@ class Forbidden(Denied):
     code = "forbidden"
 
 
+class Changed(Conflict):
+    """The resource is not the version that the request names in If-Match."""
+
+    code = "changed"
+
+
 class TooLarge(InvalidInput):
     """The body exceeds the size limit."""
 
@@ -89,6 +97,7 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     NotFound: 404,
     NotReady: 409,
     Conflict: 409,
+    Changed: 412,
     Unavailable: 503,
     PluginFailure: 502,
     Denied: 401,

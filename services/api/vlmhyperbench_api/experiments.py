@@ -45,7 +45,7 @@ async def create_experiment(
     body: ExperimentCreate, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
 ) -> ExperimentDetail:
     """Submit an experiment; its runs are created with it."""
-    catalogue = await registries.catalogue()
+    catalogue = await registries.catalogue(principal.project_id)
     return await submit_experiment(
         Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime)
     )

@@ -27,6 +27,8 @@ from vlmhyperbench_api import (
     errors,
     evaluations,
     experiments,
+    exports,
+    figures,
     health,
     ids,
     images,
@@ -34,6 +36,7 @@ from vlmhyperbench_api import (
     keys,
     listings,
     live,
+    loads,
     manifests,
     metrics,
     pages,
@@ -49,6 +52,7 @@ from vlmhyperbench_api import (
     sessions,
     spa,
     storage,
+    tasks,
     workers,
 )
 from vlmhyperbench_api.answer_files import AnswerFiles
@@ -56,6 +60,7 @@ from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.caching import Conditional
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
+from vlmhyperbench_api.exporting import keep_exporting
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.replicas import ReadAgain
@@ -73,13 +78,16 @@ _ROUTERS = (
     listings.router,
     runs.router,
     manifests.router,
+    loads.router,
     images.router,
+    figures.router,
     comparisons.router,
     recorded.router,
     sample_rows.router,
     sample_details.router,
     answers.router,
     experiments.router,
+    exports.router,
     ids.router,
     results.router,
     evaluations.router,
@@ -88,6 +96,7 @@ _ROUTERS = (
     workers.router,
     joining.router,
     registry.router,
+    tasks.router,
     reports.router,
     artifacts.router,
     live.router,
@@ -112,7 +121,9 @@ def create_app(settings: Settings) -> FastAPI:
         async with open_runtime(settings, name="api") as runtime:
             app.state.runtime = runtime
             app.state.registries = Registries(
-                registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
+                registry_roots(settings.registries, settings.home),
+                run_mode=settings.run_mode,
+                database=runtime.database,
             )
             app.state.feed = Feed(runtime)
             app.state.sample_tables = SampleTables(runtime.storage)
@@ -122,6 +133,7 @@ def create_app(settings: Settings) -> FastAPI:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(app.state.feed.run()),
+                    group.create_task(keep_exporting(runtime)),
                     group.create_task(keep(runtime.database, redis_url=settings.redis_url.get_secret_value())),
                 ]
                 yield

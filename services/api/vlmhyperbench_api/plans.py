@@ -41,7 +41,7 @@ async def plan(body: PlanRequest, principal: Reader, runtime: RuntimeOf, registr
         body=ExperimentCreate(experiment=body.experiment),
         principal=principal,
         key=None,
-        catalogue=await registries.catalogue(),
+        catalogue=await registries.catalogue(principal.project_id),
         runtime=runtime,
     )
     _, pinned = await asyncio.to_thread(pin_experiment, submission)

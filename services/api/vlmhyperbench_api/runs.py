@@ -62,7 +62,7 @@ async def create_run(
     body: RunCreate, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
 ) -> RunDetail:
     """Submit a run."""
-    catalogue = await registries.catalogue()
+    catalogue = await registries.catalogue(principal.project_id)
     return await submit_run(Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime))
 
 
@@ -76,7 +76,7 @@ async def rescore_run(
     key: IdempotencyKey = None,
 ) -> RunDetail:
     """Re-score a finished run: a new run evaluates its stored answers and sends no requests to a model."""
-    catalogue = await registries.catalogue()
+    catalogue = await registries.catalogue(principal.project_id)
     return await submit_rescoring(
         ChildSubmission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
     )
@@ -92,7 +92,7 @@ async def rerun_run(
     key: IdempotencyKey = None,
 ) -> RunDetail:
     """Repeat a run in a new run, which reuses rows of the old one that are ok and belong to the same requests."""
-    catalogue = await registries.catalogue()
+    catalogue = await registries.catalogue(principal.project_id)
     return await submit_rerun(
         ChildSubmission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
     )
@@ -108,7 +108,7 @@ async def import_run(
     key: IdempotencyKey = None,
 ) -> RunDetail:
     """Submit a run that evaluates the answers of an uploaded file, produced by another tool."""
-    catalogue = await registries.catalogue()
+    catalogue = await registries.catalogue(principal.project_id)
     return await submit_import(
         Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime), answer_files
     )

@@ -17,7 +17,7 @@ class Live:
     """Percentiles of all rows so far, and the present rate of output tokens."""
 
     def __init__(self) -> None:
-        self._ttft, self._latency = (numpy.zeros(BUCKETS, dtype=numpy.int64) for _ in range(2))
+        self._ttft, self._tpot, self._latency = (numpy.zeros(BUCKETS, dtype=numpy.int64) for _ in range(3))
         self._rate = Rate()
         self._tokens = 0
 
@@ -27,21 +27,24 @@ class Live:
         answered = [row for row in rows if row.status == "ok" and row.latency_ns is not None]
         self._tokens += sum(row.completion_tokens or 0 for row in answered)
         self._ttft += bucket_counts(_known(row.ttft_user_ns for row in rows))
+        self._tpot += bucket_counts(_known(row.tpot_ns for row in rows))
         self._latency += bucket_counts(_known(row.latency_ns for row in rows))
 
     def now(self, in_flight: int) -> Speeds:
         """Return the present speeds."""
         rate, _ = self._rate.update(time.monotonic(), self._tokens, None)
-        ttft, latency = of_buckets(self._ttft).describe(), of_buckets(self._latency).describe()
+        ttft, tpot, latency = (of_buckets(counts).describe() for counts in (self._ttft, self._tpot, self._latency))
         return Speeds(
             in_flight=in_flight,
             output_tokens_per_s=rate,
             ttft_p50_ms=ttft.p50,
             ttft_p99_ms=ttft.p99,
+            tpot_p50_ms=tpot.p50,
+            tpot_p99_ms=tpot.p99,
             latency_p50_ms=latency.p50,
             latency_p99_ms=latency.p99,
         )
 
 
-def _known(times_ns: Iterable[int | None]) -> FloatArray:
+def _known(times_ns: Iterable[float | None]) -> FloatArray:
     return numpy.array([time_ns for time_ns in times_ns if time_ns is not None], dtype=numpy.float64)

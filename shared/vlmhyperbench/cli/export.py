@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 from cyclopts import Parameter
@@ -21,20 +19,16 @@ from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.paths import is_dir
 from vlmhyperbench.client import Client
-from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
+from vlmhyperbench.exchange.formats import ENDINGS, Format, name_of, write_samples
 from vlmhyperbench.exchange.pictures import Pictures
-from vlmhyperbench.exchange.staging import Staging, staged
+from vlmhyperbench.exchange.staging import staged
 from vlmhyperbench.files import STDOUT
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import RunDetail
 
-Format = Literal["parquet", "jsonl", "lm-eval", "inspect", "hf", "csv"]
-
 PAGE_ROWS = 500
-_ENDINGS: dict[Format, str] = {"parquet": ".parquet", "jsonl": ".jsonl", "inspect": ".eval", "csv": ".csv"}
-"""Format → file name extension, for the formats that are one file; the others are a folder."""
 
 
 def export(
@@ -64,7 +58,7 @@ def export(
         output: How the output is printed.
     """
     given = {"--hub-dataset": hub_dataset, "--hub-task": hub_task, "--source-url": source_url}
-    if out == STDOUT and (output.json or format_ not in _ENDINGS):
+    if out == STDOUT and (output.json or format_ not in ENDINGS):
         reason = "--json prints to stdout too" if output.json else f"--format {format_} writes a folder"
         raise InvalidInput(
             f"--out - is not possible: {reason}.", cure="Name a file or folder with --out.", code="usage"
@@ -84,7 +78,7 @@ def export(
                 hub = Hub(dataset=hub_dataset, task=hub_task, source=source_url)
                 write_huggingface(counted.run, hub, out=path, staging=staging)
             else:
-                _write(format_, counted.run, counted.samples(), path, staging, pictures)
+                write_samples(format_, counted.run, counted.samples(), path, staging, pictures)
         if out == STDOUT:
             with path.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
@@ -126,29 +120,6 @@ class _Counted:
             yield sample
 
 
-def _write(
-    format_: Format,
-    run: ExportedRun,
-    samples: Iterable[ExportedSample],
-    path: Path,
-    staging: Staging,
-    pictures: Pictures,
-) -> None:
-    from vlmhyperbench.exchange.as_inspect import write_inspect
-    from vlmhyperbench.exchange.as_jsonl import write_jsonl
-    from vlmhyperbench.exchange.as_lm_eval import write_lm_eval
-    from vlmhyperbench.exchange.as_tables import write_csv, write_parquet
-
-    writers: dict[str, Callable[..., None]] = {
-        "parquet": write_parquet,
-        "jsonl": write_jsonl,
-        "csv": write_csv,
-        "lm-eval": write_lm_eval,
-        "inspect": partial(write_inspect, pictures=pictures),
-    }
-    writers[format_](run, samples, out=path, staging=staging)
-
-
 def _find(client: Client, wanted: str) -> RunDetail:
     subject = find(client, wanted)
     if isinstance(subject, RunDetail):
@@ -169,13 +140,10 @@ def _pages(client: Client, run_id: UUID) -> Iterator[list[Result]]:
 
 
 def _path(run: RunDetail, format_: Format, out: Path | None) -> Path:
-    ending = _ENDINGS.get(format_)
-    if ending is None:
-        return out or Path(f"export-{short(run.id)}")
-    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', run.name).strip('.-')[:80] or 'run'}-{short(run.id)}{ending}"
+    name = name_of(run, format_)
     if out is None:
         return Path(name)
-    return out / name if is_dir(out) else out
+    return out / name if format_ in ENDINGS and is_dir(out) else out
 
 
 def _warnings(format_: Format, run: ExportedRun, hub_dataset: str | None) -> list[str]:

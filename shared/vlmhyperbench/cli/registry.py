@@ -4,34 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.adding import app as adding
+from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.packages import package
+from vlmhyperbench.cli.registry_stack import pull, push
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.registry import RegistrySummary
 
 app = App(name="registry", help="List, show, validate and add registry entries.")
 app.command(adding)
 adding.command(package)
+app.command(push)
+app.command(pull)
 
 
 @app.command(name="ls")
-def list_entries(kind: str | None = None, /, *, output: OutputFlags = TEXT) -> int:
+def list_entries(
+    kind: str | None = None,
+    /,
+    *,
+    stack: Annotated[bool, Parameter(group=SELECTION, negative=())] = False,
+    output: OutputFlags = TEXT,
+) -> int:
     """List registry entries with their folders, and the errors of those that cannot be used.
 
     Args:
         kind: packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs or experiments; by
             default all.
+        stack: Ask the stack, which also has the entries of its database.
         output: How the output is printed.
     """
+    if stack:
+        return _list_stack(kind, output)
     catalogue = open_catalogue()
     kinds = list(KINDS) if kind is None else [kind]
     rows = [
@@ -69,6 +84,28 @@ def list_entries(kind: str | None = None, /, *, output: OutputFlags = TEXT) -> i
     for error in (error for (of_kind, _), errors in catalogue.broken.items() if of_kind in kinds for error in errors):
         note(f"cannot be used: {error}", output)
     return exits.OK
+
+
+def _list_stack(kind: str | None, output: OutputFlags) -> int:
+    from vlmhyperbench.client import Client
+
+    with Client() as client:
+        listed = client.registry(kind).items
+    if output.json:
+        emit("registry", [item.model_dump(mode="json") for item in listed])
+        return exits.OK
+    rows = [
+        [item.kind, item.name, item.version, item.description, _origin(item)] for item in listed if item.problem is None
+    ]
+    table(["kind", "name", "version", "description", "origin"], rows)
+    for item in listed:
+        if item.problem is not None:
+            note(f"cannot be used: {item.problem}", output)
+    return exits.OK
+
+
+def _origin(item: RegistrySummary) -> str:
+    return item.origin if item.revision is None else f"{item.origin}, revision {item.revision}"
 
 
 def overrides(catalogue: Catalogue, kinds: Collection[str] = tuple(KINDS)) -> list[str]:

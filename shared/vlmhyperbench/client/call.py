@@ -28,7 +28,7 @@ class Call(Generic[T]):
     params: Mapping[str, str | list[str]] = field(default_factory=dict)
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    good: tuple[int, ...] = (200, 201)
+    good: tuple[int, ...] = (200, 201, 202)
     prefix: str = "/api/v1"
 
     def answer(self, status: int, body: bytes) -> T:

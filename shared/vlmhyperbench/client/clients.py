@@ -26,7 +26,20 @@ from vlmhyperbench.client.live import (
     fatal_of,
     given_up,
 )
-from vlmhyperbench.client.resources import Api, AsyncApi, AsyncExperiments, AsyncRuns, Experiments, Runs
+from vlmhyperbench.client.resources import (
+    Api,
+    AsyncApi,
+    AsyncEntries,
+    AsyncExperiments,
+    AsyncExports,
+    AsyncLoads,
+    AsyncRuns,
+    Entries,
+    Experiments,
+    Exports,
+    Loads,
+    Runs,
+)
 from vlmhyperbench.client.steps import Steps, whole_id
 from vlmhyperbench.client.trust import trusting, trusting_live
 from vlmhyperbench.errors import Unavailable
@@ -58,6 +71,9 @@ class Client(Api):
         self._http = httpx2.Client(timeout=timeout_s, transport=transport, **_options(self.connection))
         self.runs = Runs(self)
         self.experiments = Experiments(self)
+        self.entries = Entries(self)
+        self.loads = Loads(self)
+        self.exports = Exports(self)
 
     def send(self, call: Call[T]) -> T:
         """Send a call. Transport errors are retried, which is safe because every POST carries an idempotency key.
@@ -163,6 +179,9 @@ class AsyncClient(AsyncApi):
         self._http = httpx2.AsyncClient(timeout=timeout_s, transport=transport, **_options(self.connection))
         self.runs = AsyncRuns(self)
         self.experiments = AsyncExperiments(self)
+        self.entries = AsyncEntries(self)
+        self.loads = AsyncLoads(self)
+        self.exports = AsyncExports(self)
 
     async def send(self, call: Call[T]) -> T:
         """Send a call, as `Client.send` does.

@@ -19,6 +19,7 @@ _CLASS_OF: dict[int, type[VlmHyperBenchError]] = {
     403: Denied,
     404: NotFound,
     409: Conflict,
+    412: Conflict,
     413: InvalidInput,
     429: Unavailable,
     502: Unavailable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.client import access, calls, queries
+from vlmhyperbench.client import access, calls, entries, queries
 from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, ExperimentHandle, RunHandle
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 
@@ -28,6 +28,8 @@ class Runs(Resource):
     logs = Now(queries.list_logs)
     log = Now(queries.read_log)
     resources = Now(queries.get_resources)
+    figures = Now(entries.list_run_figures)
+    figure = Now(entries.get_run_figure)
     cancel = Now(calls.cancel_run)
     pause = Now(calls.pause_run)
     resume = Now(calls.resume_run)
@@ -54,6 +56,8 @@ class AsyncRuns(AsyncResource):
     logs = Later(queries.list_logs)
     log = Later(queries.read_log)
     resources = Later(queries.get_resources)
+    figures = Later(entries.list_run_figures)
+    figure = Later(entries.get_run_figure)
     cancel = Later(calls.cancel_run)
     pause = Later(calls.pause_run)
     resume = Later(calls.resume_run)
@@ -65,6 +69,8 @@ class Experiments(Resource):
     create = HandleNow(calls.create_experiment, ExperimentHandle.bind)
     get = HandleNow(calls.get_experiment, ExperimentHandle.bind)
     list = Now(calls.list_experiments)
+    figures = Now(entries.list_experiment_figures)
+    figure = Now(entries.get_experiment_figure)
     cancel = Now(calls.cancel_experiment)
     pause = Now(calls.pause_experiment)
     resume = Now(calls.resume_experiment)
@@ -76,9 +82,42 @@ class AsyncExperiments(AsyncResource):
     create = HandleLater(calls.create_experiment, AsyncExperimentHandle.bind)
     get = HandleLater(calls.get_experiment, AsyncExperimentHandle.bind)
     list = Later(calls.list_experiments)
+    figures = Later(entries.list_experiment_figures)
+    figure = Later(entries.get_experiment_figure)
     cancel = Later(calls.cancel_experiment)
     pause = Later(calls.pause_experiment)
     resume = Later(calls.resume_experiment)
+
+
+class Entries(Resource):
+    """Registry entries, of files and of the database."""
+
+    make = Now(entries.make_entry)
+    get = Now(entries.get_entry)
+    replace = Now(entries.replace_entry)
+    patch = Now(entries.patch_entry)
+    archive = Now(entries.archive_entry)
+    versions = Now(entries.list_versions)
+    version = Now(entries.get_version)
+
+
+class Loads(Resource):
+    """Loads: measurements of endpoints."""
+
+    start = Now(entries.start_load)
+    list = Now(entries.list_loads)
+    get = Now(entries.get_load)
+    cancel = Now(entries.cancel_load)
+
+
+class Exports(Resource):
+    """Exports that the platform writes."""
+
+    ask = Now(entries.ask_for_export)
+    list = Now(entries.list_exports)
+    get = Now(entries.get_export)
+    cancel = Now(entries.cancel_export)
+    content = Now(entries.export_content)
 
 
 class Api(Resource):
@@ -104,6 +143,7 @@ class Api(Resource):
     create_join_token = Now(calls.create_join_token)
     join_tokens = Now(calls.list_join_tokens)
     revoke_join_token = Now(calls.revoke_join_token)
+    tasks = Now(entries.list_tasks)
     registry = Now(calls.list_registry)
     registry_entry = Now(calls.get_registry_entry)
     upload_answers = Now(calls.upload_answers)
@@ -117,6 +157,37 @@ class Api(Resource):
     revoke_key = Now(access.revoke_key)
     diagnosis = Now(access.diagnose)
     metrics = Now(calls.metrics)
+
+
+class AsyncEntries(AsyncResource):
+    """Registry entries, of files and of the database."""
+
+    make = Later(entries.make_entry)
+    get = Later(entries.get_entry)
+    replace = Later(entries.replace_entry)
+    patch = Later(entries.patch_entry)
+    archive = Later(entries.archive_entry)
+    versions = Later(entries.list_versions)
+    version = Later(entries.get_version)
+
+
+class AsyncLoads(AsyncResource):
+    """Loads: measurements of endpoints."""
+
+    start = Later(entries.start_load)
+    list = Later(entries.list_loads)
+    get = Later(entries.get_load)
+    cancel = Later(entries.cancel_load)
+
+
+class AsyncExports(AsyncResource):
+    """Exports that the platform writes."""
+
+    ask = Later(entries.ask_for_export)
+    list = Later(entries.list_exports)
+    get = Later(entries.get_export)
+    cancel = Later(entries.cancel_export)
+    content = Later(entries.export_content)
 
 
 class AsyncApi(AsyncResource):
@@ -142,6 +213,7 @@ class AsyncApi(AsyncResource):
     create_join_token = Later(calls.create_join_token)
     join_tokens = Later(calls.list_join_tokens)
     revoke_join_token = Later(calls.revoke_join_token)
+    tasks = Later(entries.list_tasks)
     registry = Later(calls.list_registry)
     registry_entry = Later(calls.get_registry_entry)
     upload_answers = Later(calls.upload_answers)

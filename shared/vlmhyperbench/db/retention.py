@@ -39,7 +39,10 @@ SELECT DISTINCT key FROM named own WHERE run_id = :run
 ORDER BY key
 """  # noqa: S608 - consists of this module's own text
 
-_REFERENCED = f"SELECT key FROM ({_NAMED}) named"  # noqa: S608 - consists of this module's own text
+_REFERENCED = f"""
+SELECT key FROM ({_NAMED}) named
+UNION ALL SELECT storage_key FROM export WHERE storage_key IS NOT NULL
+"""  # noqa: S608 - consists of this module's own text
 
 _DELETES = (
     "DELETE FROM fact WHERE run_id = :run",

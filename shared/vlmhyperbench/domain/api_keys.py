@@ -9,8 +9,16 @@ import re
 _KEY = re.compile(r"([A-Za-z0-9]{4,32})_([A-Za-z0-9_-]{40,100})")
 
 SCOPES = (
-    *("artifact:read", "key:read", "key:write", "metrics:read", "registry:read", "run:read", "run:write"),
-    *("worker:read", "worker:write"),
+    "artifact:read",
+    "key:read",
+    "key:write",
+    "metrics:read",
+    "registry:read",
+    "registry:write",
+    "run:read",
+    "run:write",
+    "worker:read",
+    "worker:write",
 )
 """All scopes that a route may require; `*` in a key stands for all of them."""
 ALL_SCOPES = "*"

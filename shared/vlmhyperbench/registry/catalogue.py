@@ -25,6 +25,7 @@ from vlmhyperbench.registry.schemas import (
     ScenarioEntry,
     TaskEntry,
 )
+from vlmhyperbench.registry.stored import StoredEntry
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 E = TypeVar("E", bound=Entry)
@@ -53,6 +54,8 @@ class Catalogue:
     """(kind, name) → the parsed data of the entry, with the location of every value."""
     origins: Mapping[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)
     """(kind, name) → the roots that contain the entry; the last one is used, the others are overridden."""
+    stored: Mapping[tuple[str, str], StoredEntry] = field(default_factory=dict)
+    """(kind, name) → the entry, where the one in use was made through the API; it has no root, even above a file."""
     broken: Mapping[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
     """(kind, name) of invalid entries → their errors. These entries are in no other mapping."""
     errors: tuple[RegistryError, ...] = ()
@@ -93,7 +96,12 @@ class Catalogue:
         return entries[name]
 
     def folder_of(self, kind: str, name: str) -> Path:
-        """Return the root that contains an entry; relative paths in the entry start there."""
+        """Return the root that contains an entry; relative paths in the entry start there.
+
+        Those of entries made through the API start in the lowest root.
+        """
+        if (kind, name) in self.stored:
+            return self.roots[0]
         return self.origins.get((kind, name), self.roots[:1])[-1]
 
     def location_of(self, kind: str, name: str, *path: str | int) -> SourceLocation | None:

@@ -17,8 +17,8 @@ from vlmhyperbench.storage import Storage
 from vlmhyperbench.tiers.moving import lock_run
 
 _LOG = get_logger(__name__)
-PREFIXES: Final = ("runs/", "archives/")
-"""Where files of runs are. Images and sample manifests, which runs share by their content, are never deleted."""
+PREFIXES: Final = ("runs/", "archives/", "exports/")
+"""Where files of runs and exports are. Images and sample manifests, shared by their content, are never deleted."""
 _MAX_RUNS: Final = 1000
 
 

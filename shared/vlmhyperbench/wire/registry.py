@@ -1,10 +1,15 @@
-"""Response bodies of registry entries."""
+"""Bodies of registry entries: those of files, and those made through the API with their versions."""
 
 from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
 
 from pydantic import JsonValue
 
 from vlmhyperbench.wire.base import Output
+
+Origin = Literal["file", "database"]
 
 
 class RegistrySummary(Output):
@@ -16,11 +21,45 @@ class RegistrySummary(Output):
     description: str = ""
     problem: str | None = None
     """Why the entry cannot be used, with file and line; version and description are unknown then."""
+    origin: Origin = "file"
+    """Where the entry is: in a file, or in the database because it was made through the API."""
+    revision: int | None = None
+    """Number of the version in the database; None for files."""
+    is_archived: bool = False
+
+
+class TaskSummary(RegistrySummary):
+    """A task in a list."""
+
+    category: str | None = None
+    dataset: str | None = None
+    prompt: str | None = None
+    metrics: tuple[str, ...] = ()
 
 
 class RegistryEntry(RegistrySummary):
     """A complete registry entry."""
 
     entry: JsonValue
+    """Its values with defaults; those that were written, where it cannot be used."""
     file: str | None = None
     """File of the entry: relative to the registries shipped with the product, or an absolute path."""
+    text: str | None = None
+    """YAML of an entry of the database, as it was sent."""
+    digest: str | None = None
+    """SHA-256 of the values of an entry of the database."""
+    created_by: str | None = None
+    created_at: datetime | None = None
+    overridden_by: str | None = None
+    """File of the same name that is used in the place of this entry of the database."""
+
+
+class RegistryVersion(Output):
+    """A version of an entry of the database."""
+
+    revision: int
+    version: str
+    digest: str
+    is_archived: bool
+    created_by: str
+    created_at: datetime

@@ -8,6 +8,7 @@ import { explore } from './pages/explore/route';
 import { health } from './pages/health/route';
 import { home } from './pages/home/route';
 import { leaderboard } from './pages/leaderboard/route';
+import { load, loads } from './pages/load/route';
 import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
@@ -24,6 +25,8 @@ const routes = root.addChildren([
   experiments,
   experiment,
   reports,
+  loads,
+  load,
   registry,
   registryEntry,
   workers,

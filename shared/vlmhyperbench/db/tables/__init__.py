@@ -8,10 +8,12 @@ of nanoseconds.
 from sqlmodel import SQLModel
 
 from vlmhyperbench.db.tables.access import JoinTokenRow
+from vlmhyperbench.db.tables.exports import ExportRow
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
 from vlmhyperbench.db.tables.listings import RunListingRow, SavedViewRow
 from vlmhyperbench.db.tables.placement import DrainRow, MemoryEstimateRow, MemoryPeakRow, QuarantineRow
+from vlmhyperbench.db.tables.registry import RegistryEntryRow
 from vlmhyperbench.db.tables.runs import (
     ApiKeyRow,
     ArtifactRow,
@@ -35,6 +37,7 @@ __all__ = [
     "DrainRow",
     "EventRow",
     "ExperimentRow",
+    "ExportRow",
     "FactRow",
     "IdempotencyKeyRow",
     "JobRow",
@@ -44,6 +47,7 @@ __all__ = [
     "MemoryPeakRow",
     "PhaseRow",
     "QuarantineRow",
+    "RegistryEntryRow",
     "ReservationRow",
     "ReusedFactRow",
     "ReusedPhaseRow",

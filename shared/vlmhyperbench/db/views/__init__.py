@@ -2,6 +2,7 @@
 
 from vlmhyperbench.db.views.access import JoinTokenView
 from vlmhyperbench.db.views.copying import View, view_of
+from vlmhyperbench.db.views.exports import ExportView
 from vlmhyperbench.db.views.facts import (
     ChunkView,
     FactView,
@@ -14,6 +15,7 @@ from vlmhyperbench.db.views.facts import (
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
 from vlmhyperbench.db.views.listings import RunListingView, SavedViewView
 from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView, QuarantineView
+from vlmhyperbench.db.views.registry import RegistryEntryView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
     ArtifactView,
@@ -34,6 +36,7 @@ __all__ = [
     "DrainView",
     "EventView",
     "ExperimentView",
+    "ExportView",
     "FactView",
     "JobView",
     "JoinTokenView",
@@ -44,6 +47,7 @@ __all__ = [
     "NewFact",
     "PhaseView",
     "QuarantineView",
+    "RegistryEntryView",
     "ReservationView",
     "ReusedFactView",
     "ReusedPhaseView",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, compare_metrics, count_flips
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure
@@ -178,21 +179,42 @@ def _ends(delta: Delta) -> list[float]:
 
 def _figure(paired: Sequence[Paired]) -> FigureSpec:
     drawn = [pair for pair in paired if any(delta.direction for delta in pair.deltas)]
+    return improvement_figure({pair.run.name: pair.deltas for pair in drawn[:MAX_DRAWN_RUNS]})
+
+
+class Improvement(Protocol):
+    """What is drawn of a paired difference."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def direction(self) -> str | None: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def difference(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def pairs(self) -> int: ...
+
+
+def improvement_figure(runs: Mapping[str, Sequence[Improvement]]) -> FigureSpec:
+    """Draw by how much runs are better than the baseline in each metric that has a direction."""
     return interval_figure(
         "differences-figure",
         "How much better than the baseline",
         axis=Axis(title="improvement, % of the metric's scale"),
         groups="metric",
-        series={
-            pair.run.name: [_point(delta) for delta in pair.deltas if delta.direction]
-            for pair in drawn[:MAX_DRAWN_RUNS]
-        },
+        series={name: [_point(delta) for delta in deltas if delta.direction] for name, deltas in runs.items()},
         zero_line="no difference",
         note="Right of the line is better for every metric, also if lower values are; lines are 95 % intervals.",
     )
 
 
-def _point(delta: Delta) -> Point:
+def _point(delta: Improvement) -> Point:
     factor = 100 / delta.scale * (1 if delta.direction == "higher" else -1)
     ends = sorted(end * factor for end in (delta.low, delta.high) if end is not None)
     return Point(

@@ -58,13 +58,22 @@ export function Performance({ run }: { run: RunDetail }) {
           value={performance.energy_j_per_answer === null ? '–' : `${significant(performance.energy_j_per_answer)} J`}
         />
       </dl>
+      <Speeds times={performance.times} gates={performance.gates} />
+    </div>
+  );
+}
+
+/** The tables of times and of the conditions under which they are a measurement. */
+export function Speeds({ times, gates }: Pick<NonNullable<RunDetail['performance']>, 'times' | 'gates'>) {
+  return (
+    <>
       <div className="grid wide">
         <section className="card" aria-label="Times">
           <header>
             <h2>Times</h2>
           </header>
           <Scroll label="Table of times">
-            <Times times={performance.times} />
+            <Times times={times} />
           </Scroll>
         </section>
         <section className="card" aria-label="Percentiles">
@@ -72,7 +81,7 @@ export function Performance({ run }: { run: RunDetail }) {
             <h2>Percentiles</h2>
           </header>
           <div className="body">
-            <Percentiles times={performance.times} />
+            <Percentiles times={times} />
           </div>
         </section>
       </div>
@@ -95,7 +104,7 @@ export function Performance({ run }: { run: RunDetail }) {
               </tr>
             </thead>
             <tbody>
-              {performance.gates.map((gate) => (
+              {gates.map((gate) => (
                 <tr key={gate.name}>
                   <td>{words(gate.name)}</td>
                   <td>
@@ -111,11 +120,11 @@ export function Performance({ run }: { run: RunDetail }) {
           </table>
         </Scroll>
       </section>
-    </div>
+    </>
   );
 }
 
-function Figure({ name, value, note }: { name: string; value: string; note?: string }) {
+export function Figure({ name, value, note }: { name: string; value: string; note?: string }) {
   return (
     <div>
       <dt>{name}</dt>

@@ -1,0 +1,87 @@
+"""A load made by the form of `/load` in a real Chromium, watched to its result, in front of a real stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.test_dashboard import AXE, AXE_RULES
+from tests.e2e.test_refusals import endpoint
+from tests.refusals.server import ANSWERED
+from tests.support.processes import PATIENCE_S
+from tests.support.stack import Stack
+from vlmhyperbench.cli.stack import page_link
+
+PATIENCE_MS = PATIENCE_S * 1000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with endpoint(lambda _: ANSWERED) as served:
+        yield served.url
+
+
+@pytest.fixture
+def page(browser: Browser, stack: Stack, tmp_path: Path) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    link = page_link(stack.home)
+    assert link is not None
+    page.goto(link)
+    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=PATIENCE_MS)
+    yield page
+    context.close()
+
+
+def _check(page: Page) -> None:
+    """Fail on what axe finds, and on a page that is wider than its window."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("rules => axe.run({runOnly: rules})", AXE_RULES)
+    assert [(item["id"], item["nodes"][0]["html"]) for item in found["violations"]] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_load_is_started_watched_to_its_result_and_filled_in_again(page: Page, stack: Stack, server: str) -> None:
+    base = str(stack.home.api_url())
+    page.goto(f"{base}/load?mode=concurrency&concurrency=2&requests=12&prompt=5&output=4")
+    start = page.get_by_role("button", name="Start the load")
+    expect(start).to_be_disabled()
+    page.get_by_label("Endpoint").fill(server)
+    page.get_by_label("Model").fill("some-model")
+    expect(page.get_by_label("Requests", exact=True)).to_have_value("12")
+    page.get_by_text("The same load as a command").click()
+    expect(page.locator(".load-command")).to_contain_text("--scenario multi_stream --concurrency 2 --requests 12")
+    _check(page)
+    start.click()
+    expect(page.get_by_role("heading", name="load of some-model")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", name="Percentiles")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("of 12")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="Latency")).to_be_visible()
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        _check(page)
+    address = page.url
+    page.get_by_role("link", name="Again").click()
+    expect(page.get_by_label("Endpoint")).to_have_value(server)
+    expect(page.get_by_role("textbox", name="In flight")).to_have_value("2")
+    expect(page.get_by_role("link", name="load of some-model")).to_have_attribute("href", address.removeprefix(base))
+
+
+def test_a_load_that_cannot_be_sent_is_refused_beside_the_form(page: Page, stack: Stack) -> None:
+    page.goto(f"{stack.home.api_url()}/load?url=file%3A%2F%2F%2Fetc%2Fpasswd&model=m")
+    page.get_by_role("button", name="Start the load").click()
+    expect(page.get_by_role("alert")).to_contain_text("http", timeout=PATIENCE_MS)
+    assert page.url.endswith("model=m")
+
+
+def test_a_load_is_cancelled_by_its_page(page: Page, stack: Stack, server: str) -> None:
+    load = stack.client.loads.start({"url": server, "model": "m", "rate_per_s": 0.1, "duration_s": 600})
+    page.goto(f"{stack.home.api_url()}/load/{load.id}")
+    page.get_by_role("button", name="Cancel").click()
+    stack.wait(load.id)
+    expect(page.get_by_text("cancelled", exact=False).first).to_be_visible(timeout=PATIENCE_MS)
+    assert stack.client.loads.get(load.id).state == "CANCELLED"
