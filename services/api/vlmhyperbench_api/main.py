@@ -40,6 +40,7 @@ from vlmhyperbench_api import (
     registry,
     reports,
     results,
+    run_plans,
     runs,
     sample_details,
     sample_rows,
@@ -67,6 +68,7 @@ _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
 _ROUTERS = (
     health.router,
     listings.router,
+    run_plans.router,
     runs.router,
     manifests.router,
     images.router,

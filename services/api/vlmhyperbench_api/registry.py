@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from pydantic import JsonValue
 
 from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
+from vlmhyperbench.wire.registry import ParsedEntry, ParseRequest, RegistryEntry, RegistrySummary
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RegistriesOf, any_case
+from vlmhyperbench_api.entries import parsed, schema_of
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/registry", tags=["registry"], route_class=StrictRoute)
@@ -38,6 +41,22 @@ async def list_registry(
         if kind in kinds
     ]
     return Page[RegistrySummary](items=items)
+
+
+@router.get("/schemas/{kind}")
+async def get_schema(kind: KindName, _: Reader) -> dict[str, JsonValue]:
+    """Return the JSON Schema of the entries of a kind, with a description of each field."""
+    return await asyncio.to_thread(schema_of, kind)
+
+
+@router.post("/{kind}/parse")
+async def parse_entry(kind: KindName, body: ParseRequest, _: Reader) -> ParsedEntry:
+    """Read the YAML of an entry and check its form; nothing is kept, and names of other entries are not looked up.
+
+    Raises:
+        InvalidInput: it is not the YAML of such an entry; lists every error with line and field.
+    """
+    return await asyncio.to_thread(parsed, kind, body.yaml)
 
 
 @router.get("/{kind}/{name}")

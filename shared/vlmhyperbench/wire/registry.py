@@ -1,10 +1,15 @@
-"""Response bodies of registry entries."""
+"""Bodies of registry entries."""
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from typing import Annotated
 
-from vlmhyperbench.wire.base import Output
+from pydantic import Field, JsonValue
+
+from vlmhyperbench.wire.base import Input, Output
+
+MAX_PASTED = 100_000
+"""Characters of a pasted entry: the largest of the registry has a tenth of it."""
 
 
 class RegistrySummary(Output):
@@ -24,3 +29,16 @@ class RegistryEntry(RegistrySummary):
     entry: JsonValue
     file: str | None = None
     """File of the entry: relative to the registries shipped with the product, or an absolute path."""
+
+
+class ParseRequest(Input):
+    """Request to read the YAML of an entry, without keeping it."""
+
+    yaml: Annotated[str, Field(max_length=MAX_PASTED)]
+
+
+class ParsedEntry(Output):
+    """A valid entry as data: what was written, without defaults."""
+
+    kind: str
+    entry: dict[str, JsonValue]

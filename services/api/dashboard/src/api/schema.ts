@@ -436,6 +436,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/registry/{kind}/parse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Parse Entry
+         * @description Read the YAML of an entry and check its form; nothing is kept, and names of other entries are not looked up.
+         *
+         *     Raises:
+         *         InvalidInput: it is not the YAML of such an entry; lists every error with line and field.
+         */
+        post: operations["parse_entry_api_v1_registry__kind__parse_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/registry/schemas/{kind}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Schema
+         * @description Return the JSON Schema of the entries of a kind, with a description of each field.
+         */
+        get: operations["get_schema_api_v1_registry_schemas__kind__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/reports": {
         parameters: {
             query?: never;
@@ -556,6 +599,30 @@ export interface paths {
          * @description Request the cancellation of a run; its stored rows are kept.
          */
         post: operations["cancel_run_api_v1_runs__run_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/entry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Entry
+         * @description Return the shortest entry that submits such a run again, to change it.
+         *
+         *     Raises:
+         *         NotFound: there is no such run.
+         *         InvalidInput: its answers were imported.
+         */
+        get: operations["get_entry_api_v1_runs__run_id__entry_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -874,6 +941,26 @@ export interface paths {
          * @description Submit a run that evaluates the answers of an uploaded file, produced by another tool.
          */
         post: operations["import_run_api_v1_runs_import_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan Run
+         * @description Say what a run would be, ask, need and take, or everything that is wrong with it; nothing is created.
+         */
+        post: operations["plan_run_api_v1_runs_plan_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1626,6 +1713,35 @@ export interface components {
             uuid: string;
             /** Was Broken */
             was_broken: boolean;
+        };
+        /**
+         * DeviceVerdict
+         * @description Whether the memory of a device suffices for a target of the run.
+         */
+        DeviceVerdict: {
+            /** Basis */
+            basis: string;
+            /** Device */
+            device: number;
+            /** Device Name */
+            device_name: string;
+            /**
+             * Fit
+             * @enum {string}
+             */
+            fit: "fits" | "fits_later" | "takes_all" | "too_small" | "unavailable";
+            /** Free Bytes */
+            free_bytes: number;
+            /** Host */
+            host: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Need Bytes */
+            need_bytes: number | null;
+            /** Target */
+            target: string;
+            /** Worker */
+            worker: string;
         };
         /**
          * DockerSpec
@@ -3042,6 +3158,26 @@ export interface components {
             text: string | null;
         };
         /**
+         * ParsedEntry
+         * @description A valid entry as data: what was written, without defaults.
+         */
+        ParsedEntry: {
+            /** Entry */
+            entry: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Kind */
+            kind: string;
+        };
+        /**
+         * ParseRequest
+         * @description Request to read the YAML of an entry, without keeping it.
+         */
+        ParseRequest: {
+            /** Yaml */
+            yaml: string;
+        };
+        /**
          * Performance
          * @description Speeds over the requests that the run itself sent; None where not measured.
          */
@@ -3141,6 +3277,56 @@ export interface components {
             waiting: string[];
         };
         /**
+         * PlannedCost
+         * @description What its answers would cost by the target's prices.
+         */
+        PlannedCost: {
+            /** Currency */
+            currency: string | null;
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** Note */
+            note: string;
+            /** Prices */
+            prices: string | null;
+            /** Total */
+            total: number | null;
+        };
+        /**
+         * PlannedEnvironment
+         * @description An environment in which an engine, an adapter or a metric of the run would run.
+         */
+        PlannedEnvironment: {
+            /** Installs */
+            installs: string[];
+            /** Kind */
+            kind: string;
+            /** Of */
+            of: string;
+            /** Packages */
+            packages?: number | null;
+            /** Size Bytes */
+            size_bytes?: number | null;
+            /** State */
+            state: string;
+        };
+        /**
+         * PlannedMemory
+         * @description The verdict on each device of the live inference workers, those that fit first.
+         */
+        PlannedMemory: {
+            /** Devices */
+            devices: components["schemas"]["DeviceVerdict"][];
+            /** Note */
+            note: string;
+            /** Refused */
+            refused?: string | null;
+            /** Total */
+            total: number;
+        };
+        /**
          * PlannedPlacement
          * @description Where and when a job would run; None where that is not known.
          */
@@ -3169,6 +3355,50 @@ export interface components {
             reason: string;
             /** Run */
             run: string;
+        };
+        /**
+         * PlannedRequests
+         * @description How many requests of one kind it would send.
+         */
+        PlannedRequests: {
+            /** Count */
+            count: number | null;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "warmup" | "baseline" | "answers" | "judge";
+            /** Metric */
+            metric?: string | null;
+        };
+        /**
+         * PlannedSamples
+         * @description How many samples the run would ask.
+         */
+        PlannedSamples: {
+            /**
+             * Basis
+             * @enum {string}
+             */
+            basis: "manifest" | "limit" | "unknown";
+            /** Count */
+            count: number | null;
+            /** Note */
+            note: string;
+        };
+        /**
+         * PlannedTime
+         * @description How long its inference would take on idle workers, by the paces of earlier runs of its target and task.
+         */
+        PlannedTime: {
+            /** Expected S */
+            expected_s: number | null;
+            /** Longest S */
+            longest_s: number | null;
+            /** Note */
+            note: string;
+            /** Shortest S */
+            shortest_s: number | null;
         };
         /**
          * PlanRequest
@@ -4066,6 +4296,38 @@ export interface components {
             weights: components["schemas"]["UsedFile"][];
             /** Workers */
             workers: components["schemas"]["UsedPackages"][];
+        };
+        /**
+         * RunPlan
+         * @description What a run would be, ask, need and take. Nothing was created.
+         */
+        RunPlan: {
+            /** Command */
+            command: string;
+            /**
+             * Command File
+             * @default false
+             */
+            command_file?: boolean;
+            /** Configuration */
+            configuration: {
+                [key: string]: components["schemas"]["ConfiguredValue"];
+            };
+            cost: components["schemas"]["PlannedCost"];
+            /** Environments */
+            environments: components["schemas"]["PlannedEnvironment"][];
+            memory: components["schemas"]["PlannedMemory"];
+            /** Name */
+            name: string;
+            /** Requests */
+            requests: components["schemas"]["PlannedRequests"][];
+            samples: components["schemas"]["PlannedSamples"];
+            spec: components["schemas"]["RunSpec"];
+            /** Spec Digest */
+            spec_digest: string;
+            time: components["schemas"]["PlannedTime"];
+            /** Warnings */
+            warnings: string[];
         };
         /**
          * RunPoint
@@ -5866,6 +6128,74 @@ export interface operations {
             };
         };
     };
+    parse_entry_api_v1_registry__kind__parse_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ParseRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ParsedEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_schema_api_v1_registry_schemas__kind__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: components["schemas"]["JsonValue"];
+                    };
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_reports_api_v1_reports_get: {
         parameters: {
             query?: {
@@ -6091,6 +6421,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_entry_api_v1_runs__run_id__entry_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ParsedEntry"];
                 };
             };
             /** @description Validation Error */
@@ -6631,6 +6992,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    plan_run_api_v1_runs_plan_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPlan"];
                 };
             };
             /** @description Validation Error */
