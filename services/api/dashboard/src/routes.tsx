@@ -5,6 +5,7 @@ import { compare } from './pages/compare/route';
 import { experiment } from './pages/experiment/route';
 import { experiments } from './pages/experiments/route';
 import { home } from './pages/home/route';
+import { newRun } from './pages/new-run/route';
 import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
@@ -15,6 +16,7 @@ import { Loading } from './ui/Notes';
 const routes = root.addChildren([
   home,
   runs,
+  newRun,
   run,
   compare,
   experiments,

@@ -1,5 +1,5 @@
 /** The entries of the navigation and the palette, in their order; a page adds one line. */
-import { BookOpen, FileText, FlaskConical, Home, ListChecks, type LucideIcon, Scale, Server } from 'lucide-react';
+import { BookOpen, FileText, FlaskConical, Home, ListChecks, type LucideIcon, Plus, Scale, Server } from 'lucide-react';
 
 export interface Entry {
   label: string;
@@ -12,6 +12,7 @@ export interface Entry {
 export const NAVIGATION: readonly Entry[] = [
   { label: 'Home', to: '/', icon: Home, key: 'h' },
   { label: 'Runs', to: '/runs', icon: ListChecks, key: 'r' },
+  { label: 'New run', to: '/runs/new', icon: Plus, key: 'n' },
   { label: 'Experiments', to: '/experiments', icon: FlaskConical, key: 'e' },
   { label: 'Compare', to: '/compare', icon: Scale, key: 'c' },
   { label: 'Workers', to: '/workers', icon: Server, key: 'w' },

@@ -1,8 +1,8 @@
 /** All runs, newest first: filters in the address, chosen runs to compare or steer together. */
 import { Button, SegmentedControl, TextInput } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
-import { Search } from 'lucide-react';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { Plus, Search } from 'lucide-react';
 import { useCallback, useMemo, useState } from 'react';
 import { type Steering, useSteering } from '../../api/actions';
 import { useFollow } from '../../api/live';
@@ -60,6 +60,13 @@ export function RunsPage() {
             void navigate({ search: (old) => ({ ...old, q: q || undefined }), replace: true });
           }}
         />
+        <Button
+          size="xs"
+          leftSection={<Plus size={13} aria-hidden="true" />}
+          renderRoot={(props) => <Link to="/runs/new" {...props} />}
+        >
+          New run
+        </Button>
         <Chosen runs={known.filter((run) => chosen.has(run.id))} clear={() => setChosen(new Set())} />
       </div>
       <Loaded query={query} what="runs">
