@@ -10,11 +10,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench_sdk.gateway import KEY_PARAM
 
 FILE: Final = "run.yaml"
 """Name of the file in a command; the entry is written into it first."""
+MAX_NAME: Final = 200
+"""Characters of the name of a run."""
 _PROGRAM: Final = "vlmhyperbench run"
 _TEXTS: Final = ("prompt", "scenario", "dataset", "limit")
 _LISTS: Final = {"metrics": "metric", "group_by": "group-by", "secrets": "secret"}
@@ -34,16 +37,23 @@ class _NoFlag(Exception):
     """A value that no flag can say."""
 
 
+def default_name(run: RunEntry) -> str:
+    """Return the name of a run that is given by flags and has none: its model and its task."""
+    model = run.target.model if isinstance(run.target, ModelChoice) else run.target.model_name
+    return f"{model}, {run.task}"[:MAX_NAME]
+
+
 def command_of(run: str | RunEntry, *, name: str | None = None, priority: int = 0) -> Command:
     """Return the command that submits a registered run, or an entry."""
-    common = [*_flag("name", name), *(_flag("priority", priority) if priority else ())]
+    named, urgent = [*_flag("name", name)], [*(_flag("priority", priority) if priority else ())]
     if isinstance(run, str):
-        return Command(_joined([run, *common]), reads_file=False)
+        return Command(_joined([run, *named, *urgent]), reads_file=False)
     try:
         flags = list(_flags(run.model_dump(mode="json", exclude_unset=True)))
     except _NoFlag:
-        return Command(_joined([FILE, *common]), reads_file=True)
-    return Command(_joined([*flags, *common]), reads_file=False)
+        return Command(_joined([FILE, *named, *urgent]), reads_file=True)
+    given = [] if name == default_name(run) else named
+    return Command(_joined([*flags, *given, *urgent]), reads_file=False)
 
 
 def _joined(words: list[str]) -> str:

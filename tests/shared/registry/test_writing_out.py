@@ -12,7 +12,7 @@ from vlmhyperbench.cli.run_flags import TargetFlags, TaskFlags
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.catalogue import Catalogue
-from vlmhyperbench.registry.commands import FILE, command_of
+from vlmhyperbench.registry.commands import FILE, command_of, default_name
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
@@ -135,3 +135,9 @@ def test_what_flags_cannot_say_is_read_from_a_file(choices: dict[str, object]) -
 
 def test_a_registered_run_is_named() -> None:
     assert command_of("demo").text == "vlmhyperbench run demo"
+
+
+def test_a_command_leaves_out_the_name_that_it_would_choose() -> None:
+    entry = RunEntry.model_validate(SMALL)
+    assert "--name" not in command_of(entry, name=default_name(entry)).text
+    assert command_of(entry, name="other").text.endswith("--name other")
