@@ -68,14 +68,8 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
       { onSuccess: (run) => void navigate({ to: '/runs/$id', params: { id: run.id }, search: {} }) },
     );
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}
-      noValidate
-      className="stack"
-    >
+    // No form element: Enter in a field must not start what may run for hours.
+    <div className="stack">
       <div className="page-head">
         <h1>New run</h1>
         <SegmentedControl
@@ -89,7 +83,7 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
           ]}
         />
         <div className="right">
-          <Button type="submit" size="sm" loading={submit.isPending} disabled={!isBegun(entry)}>
+          <Button size="sm" onClick={send} loading={submit.isPending} disabled={!isBegun(entry)}>
             Start the run
           </Button>
         </div>
@@ -122,7 +116,7 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
           <Command plan={plan.data} isCurrent={isCurrent && !plan.error} />
         </div>
       </div>
-    </form>
+    </div>
   );
 }
 
