@@ -25,6 +25,8 @@ def test_a_dry_run_creates_nothing_and_knows_the_pace_of_an_earlier_run(
     assert (plan["samples"]["count"], plan["samples"]["basis"]) == (6, "manifest")
     time = plan["time"]
     assert 0 < time["shortest_s"] <= time["expected_s"] <= time["longest_s"]
+    endless = command(*FLAGS[:-2], str(10**12), "--dry-run")
+    assert (endless["samples"]["basis"], endless["time"]["expected_s"]) == ("limit", None)
     assert {device["fit"] for device in plan["memory"]["devices"]} == {"fits"}
 
 

@@ -70,6 +70,8 @@ def _time(spec: RunSpec, known: Known, papers: Papers) -> PlannedTime:
         return _untimed("no inference worker is live")
     if known.samples[0].count is None and not (spec.scenario.is_timed and spec.scenario.bound):
         return _untimed("the number of samples is not known")
+    if papers.unknown and known.pace_of(spec) is not None:
+        return _untimed("more than a year, if the dataset has so many samples")
     if papers.unknown:
         return _untimed("never measured: no run of this target and task has ended")
     return PlannedTime(

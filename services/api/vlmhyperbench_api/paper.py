@@ -21,6 +21,9 @@ from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_api.submission.estimating import estimates_of, targets_of
 
+MAX_S = 365 * 86_400.0
+"""A run that takes longer counts as of unknown duration: its limit is far above every dataset."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCount:
@@ -56,7 +59,7 @@ class Papers:
     shortest: PaperPlan
     longest: PaperPlan
     unknown: tuple[str, ...]
-    """Runs of which no pace is known."""
+    """Runs of which no pace is known, or that would take longer than `MAX_S`."""
 
     @property
     def is_whole(self) -> bool:
@@ -110,7 +113,10 @@ def _at_pace(jobs: Sequence[PaperJob], factors: Mapping[str, float]) -> list[Pap
 
 def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> list[PaperJob]:
     """Return the jobs of a run that ask its target; one of unknown duration where its samples are not known."""
-    shown = in_few_shards(spec, (samples or 1) * spec.decoding.n)
+    answers = (samples or 1) * spec.decoding.n
+    if pace is not None and pace.slowest_s * answers > MAX_S:
+        pace = None
+    shown = in_few_shards(spec, answers)
     planned = expand_run(shown, samples=samples or 1).jobs
     experiment = UUID(int=0)
     return [
