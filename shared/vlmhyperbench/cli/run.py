@@ -82,14 +82,15 @@ def run(
         name = default_name(entry)
     origins = _origins(subject, task)
     with Client() as client:
-        is_experiment = _is_experiment(client, entry)
-        if dry_run:
-            if is_experiment:
+        if isinstance(entry, ExperimentEntry) or (isinstance(entry, str) and _is_experiment(client, entry)):
+            if dry_run:
                 return _show("plan", client.plan(entry), print_paper, output)
+            made = client.experiments.create(entry, name=name, priority=priority, origins=origins)
+            return follow_submitted(client, made, detach=detach, output=output)
+        if dry_run:
             plan = client.runs.plan(entry, name=name, priority=priority, origins=origins)
             return _show("run_plan", plan, print_run_plan, output)
-        create = client.experiments.create if is_experiment else client.runs.create
-        created = create(entry, name=name, priority=priority, origins=origins)
+        created = client.runs.create(entry, name=name, priority=priority, origins=origins)
         return follow_submitted(client, created, detach=detach, output=output)
 
 
@@ -101,21 +102,19 @@ def _show(kind: str, plan: Planned, write: Callable[[Planned, OutputFlags], None
     return exits.OK
 
 
-def _is_experiment(client: Client, entry: str | RunEntry | ExperimentEntry) -> bool:
-    """Return whether an entry, or what is registered under a name, is an experiment and not a run.
+def _is_experiment(client: Client, name: str) -> bool:
+    """Return whether an experiment is registered under a name, and not a run.
 
     Raises:
-        NotFound: nothing is registered under the name.
+        NotFound: neither is.
     """
-    if not isinstance(entry, str):
-        return isinstance(entry, ExperimentEntry)
     known = {kind: [entry.name for entry in client.registry(kind).items] for kind in ("experiments", "runs")}
-    if entry in known["experiments"]:
+    if name in known["experiments"]:
         return True
-    if entry in known["runs"]:
+    if name in known["runs"]:
         return False
-    cure = did_you_mean(entry, [*known["experiments"], *known["runs"]])
-    raise NotFound(f"There is no registered experiment or run {entry!r}.", cure=cure, code="unknown_name")
+    cure = did_you_mean(name, [*known["experiments"], *known["runs"]])
+    raise NotFound(f"There is no registered experiment or run {name!r}.", cure=cure, code="unknown_name")
 
 
 def _origins(subject: str | None, task: TaskFlags) -> dict[str, str]:
