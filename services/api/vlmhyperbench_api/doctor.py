@@ -28,10 +28,10 @@ _checking = asyncio.Semaphore(2)
 
 
 @router.get("/doctor")
-async def diagnose(_: Reader, runtime: RuntimeOf, registries: RegistriesOf) -> Diagnosis:
+async def diagnose(principal: Reader, runtime: RuntimeOf, registries: RegistriesOf) -> Diagnosis:
     """Check the API's machine and the platform as `vlmhyperbench doctor` does; each failed check names its cure."""
     async with _checking:
-        checks = await _checks(runtime, registries)
+        checks = await _checks(runtime, registries, principal.project_id)
     return Diagnosis(
         version=version("vlmhyperbench"),
         is_ok=all(check.is_ok for check in checks),
@@ -40,11 +40,12 @@ async def diagnose(_: Reader, runtime: RuntimeOf, registries: RegistriesOf) -> D
     )
 
 
-async def _checks(runtime: Runtime, registries: Registries) -> list[Check]:
+async def _checks(runtime: Runtime, registries: Registries, project_id: str) -> list[Check]:
     settings = runtime.settings
     parts = await part_checks(settings)
-    fleet: list[Check] = []
+    stored: list[Check] = []
     if all(check.is_ok for check in parts if check.name == "database"):
-        fleet = await fleet_checks(runtime.database, settings, version=version("vlmhyperbench"))
+        stored = await fleet_checks(runtime.database, settings, version=version("vlmhyperbench"))
+        stored.append(registries_check(await registries.catalogue(project_id)))
     space = await asyncio.to_thread(space_check, "disk", settings.home, needed_bytes=NEEDED_BYTES)
-    return [*parts, *fleet, registries_check(await registries.catalogue()), python_check(), space]
+    return [*parts, *stored, python_check(), space]

@@ -45,6 +45,7 @@ from vlmhyperbench_api import (
     registry,
     reports,
     results,
+    run_plans,
     runs,
     sample_details,
     sample_rows,
@@ -76,6 +77,7 @@ _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
 _ROUTERS = (
     health.router,
     listings.router,
+    run_plans.router,
     runs.router,
     manifests.router,
     loads.router,

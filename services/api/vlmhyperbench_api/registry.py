@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from pydantic import JsonValue
 
 from vlmhyperbench.db import registry_entries
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary, RegistryVersion
+from vlmhyperbench.wire.registry import ParsedEntry, ParseRequest, RegistryEntry, RegistrySummary, RegistryVersion
 from vlmhyperbench_api import stored_entries as entries
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RegistriesOf, RuntimeOf, any_case
+from vlmhyperbench_api.entries import parsed, schema_of
 from vlmhyperbench_api.entry_bodies import ENTRY_BODY, PATCH_BODY, EntryBodyOf
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_api.stored_entries import Place
@@ -75,6 +78,22 @@ async def make_registry_entry(
     """Make an entry in the database; the same body sent again answers the same entry."""
     place = writing(kind, entries.name_of(body), principal, runtime, registries)
     return tagged(await entries.make(place, body), response)
+
+
+@router.get("/schemas/{kind}")
+async def get_schema(kind: KindName, _: Reader) -> dict[str, JsonValue]:
+    """Return the JSON Schema of the entries of a kind, with a description of each field."""
+    return await asyncio.to_thread(schema_of, kind)
+
+
+@router.post("/{kind}/parse")
+async def parse_entry(kind: KindName, body: ParseRequest, _: Reader) -> ParsedEntry:
+    """Read the YAML of an entry and check its form; nothing is kept, and names of other entries are not looked up.
+
+    Raises:
+        InvalidInput: it is not the YAML of such an entry; lists every error with line and field.
+    """
+    return await asyncio.to_thread(parsed, kind, body.yaml)
 
 
 @router.get("/{kind}/{name}")

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 from pydantic import JsonValue
 
+from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.adding import open_shelf
-from vlmhyperbench.cli.bringing import bring_model
+from vlmhyperbench.cli.bringing import bring_model, reference_of
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import SUBMISSION, TARGET
 from vlmhyperbench.cli.origins import origins_of_file, origins_of_flags
-from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.plans import print_paper, print_run_plan
 from vlmhyperbench.cli.run_flags import Repeatable, TargetFlags, TaskFlags
 from vlmhyperbench.cli.secret import check_stored
 from vlmhyperbench.cli.watch import follow_submitted
-from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
+from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import add_dataset, add_task
-from vlmhyperbench.registry.choices import ModelChoice
+from vlmhyperbench.registry.commands import default_name
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.shelf import Added
 from vlmhyperbench.registry.validation import validate
+from vlmhyperbench.wire.placement import Plan
+from vlmhyperbench.wire.plans import RunPlan
 from vlmhyperbench_sdk.gateway import named_secrets
 from vlmhyperbench_sdk.suggestions import did_you_mean
+
+Planned = TypeVar("Planned", RunPlan, Plan)
 
 _NO_TARGET = TargetFlags()
 _NO_TASK = TaskFlags()
@@ -46,6 +52,7 @@ def run(
     name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
     priority: Annotated[int, Parameter(group=SUBMISSION)] = 0,
     detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
+    dry_run: Annotated[bool, Parameter(group=SUBMISSION)] = False,
     output: OutputFlags = TEXT,
 ) -> int:
     """Submit a run or an experiment, and follow it until it ends.
@@ -66,36 +73,48 @@ def run(
         name: Name of the run or experiment; by default that of the entry, or of the model and the task.
         priority: Priority from -100 to 100; higher ones are started first.
         detach: Print the id and return at once, without waiting for the end.
+        dry_run: Only say what would be asked, needed and taken: samples, requests, time, memory, environment, cost, and
+            where each value is written. Nothing is created, registered or fetched.
         output: How the output is printed.
     """
-    entry = _entry(subject, target, task, secrets=secret, output=output)
+    entry = _entry(subject, target, task, secrets=secret, is_dry=dry_run, output=output)
     if isinstance(entry, RunEntry) and subject is None and name is None:
-        model = entry.target.model if isinstance(entry.target, ModelChoice) else entry.target.model_name
-        name = f"{model}, {entry.task}"[:200]
+        name = default_name(entry)
+    origins = _origins(subject, task)
     with Client() as client:
-        created = _submit(client, entry, name=name, priority=priority, origins=_origins(subject, task))
+        if isinstance(entry, ExperimentEntry) or (isinstance(entry, str) and _is_experiment(client, entry)):
+            if dry_run:
+                return _show("plan", client.plan(entry), print_paper, output)
+            made = client.experiments.create(entry, name=name, priority=priority, origins=origins)
+            return follow_submitted(client, made, detach=detach, output=output)
+        if dry_run:
+            plan = client.runs.plan(entry, name=name, priority=priority, origins=origins)
+            return _show("run_plan", plan, print_run_plan, output)
+        created = client.runs.create(entry, name=name, priority=priority, origins=origins)
         return follow_submitted(client, created, detach=detach, output=output)
 
 
-def _submit(
-    client: Client,
-    entry: str | RunEntry | ExperimentEntry,
-    *,
-    name: str | None,
-    priority: int,
-    origins: Mapping[str, str],
-) -> RunHandle | ExperimentHandle:
-    if isinstance(entry, ExperimentEntry):
-        return client.experiments.create(entry, name=name, priority=priority, origins=origins)
-    if isinstance(entry, RunEntry):
-        return client.runs.create(entry, name=name, priority=priority, origins=origins)
+def _show(kind: str, plan: Planned, write: Callable[[Planned, OutputFlags], None], output: OutputFlags) -> int:
+    if output.json:
+        emit(kind, plan)
+    else:
+        write(plan, output)
+    return exits.OK
+
+
+def _is_experiment(client: Client, name: str) -> bool:
+    """Return whether an experiment is registered under a name, and not a run.
+
+    Raises:
+        NotFound: neither is.
+    """
     known = {kind: [entry.name for entry in client.registry(kind).items] for kind in ("experiments", "runs")}
-    if entry in known["experiments"]:
-        return client.experiments.create(entry, name=name, priority=priority)
-    if entry in known["runs"]:
-        return client.runs.create(entry, name=name, priority=priority)
-    cure = did_you_mean(entry, [*known["experiments"], *known["runs"]])
-    raise NotFound(f"There is no registered experiment or run {entry!r}.", cure=cure, code="unknown_name")
+    if name in known["experiments"]:
+        return True
+    if name in known["runs"]:
+        return False
+    cure = did_you_mean(name, [*known["experiments"], *known["runs"]])
+    raise NotFound(f"There is no registered experiment or run {name!r}.", cure=cure, code="unknown_name")
 
 
 def _origins(subject: str | None, task: TaskFlags) -> dict[str, str]:
@@ -106,7 +125,13 @@ def _origins(subject: str | None, task: TaskFlags) -> dict[str, str]:
 
 
 def _entry(
-    subject: str | None, target: TargetFlags, task: TaskFlags, *, secrets: tuple[str, ...], output: OutputFlags
+    subject: str | None,
+    target: TargetFlags,
+    task: TaskFlags,
+    *,
+    secrets: tuple[str, ...],
+    output: OutputFlags,
+    is_dry: bool = False,
 ) -> str | RunEntry | ExperimentEntry:
     """Turn the arguments into what is submitted.
 
@@ -131,13 +156,26 @@ def _entry(
     engine_params = target.choice(target.model).get("engine_params")
     if not os.environ.get("VLMHB_API_URL"):  # a stack on another machine has its own secrets
         check_stored([*secrets, *_secrets_of(engine_params)])
-    model, own = _add(target, task, output)
+    if is_dry:
+        _check_named(target, task)
+    model, own = (target.model, None) if is_dry else _add(target, task, output)
     choices["target"] = target.choice(model)
     choices["task"] = task.task
     if own is not None:
         choices["task"] = task.task or own.name
         choices["dataset"] = own.name if task.task is not None else None
     return check(RunEntry, choices)
+
+
+def _check_named(target: TargetFlags, task: TaskFlags) -> None:
+    """Refuse files in a dry run.
+
+    Raises:
+        InvalidInput: the model or the questions have no entry yet.
+    """
+    if task.data is not None or (target.model is not None and reference_of(target.model) is not None):
+        cure = "Register them first with `vlmhyperbench registry add`, then give the names of their entries."
+        raise InvalidInput("A dry run registers and fetches nothing, so it takes no files.", cure=cure, code="usage")
 
 
 def _add(target: TargetFlags, task: TaskFlags, output: OutputFlags) -> tuple[str | None, Added | None]:

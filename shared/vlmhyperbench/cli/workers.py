@@ -9,12 +9,13 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits, join_tokens
 from vlmhyperbench.cli.groups import SELECTION, STACK
-from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.plans import print_paper
 from vlmhyperbench.client import Client
 from vlmhyperbench.domain.needs import in_gib
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.wire.placement import Drain, Plan, Scope
+from vlmhyperbench.wire.placement import Drain, Scope
 from vlmhyperbench.wire.workers import Device, Quarantine, Worker
 
 app = App(name="workers", help="List, drain, resume and release workers; plan an experiment; make tokens to join.")
@@ -151,7 +152,7 @@ def plan(
     if output.json:
         emit("plan", paper)
     else:
-        _print_plan(paper, output)
+        print_paper(paper, output)
     return exits.OK
 
 
@@ -209,35 +210,3 @@ def _print(drained: Drain, what: str, output: OutputFlags) -> int:
     else:
         say(f"The {drained.scope} {drained.name} {what}.")
     return exits.OK
-
-
-def _print_plan(paper: Plan, output: OutputFlags) -> None:
-    rows = [
-        (
-            placed.run,
-            placed.worker,
-            ",".join(map(str, placed.devices)) or "none",
-            "" if placed.bytes_each is None else in_gib(placed.bytes_each),
-            "alone" if placed.is_alone else "shared",
-            _time(placed.starts_s),
-            _time(placed.ends_s),
-        )
-        for placed in paper.placements
-    ]
-    table(["run", "worker", "devices", "each", "use", "from", "until"], rows, right=["each", "from", "until"])
-    for refusal in paper.refused:
-        say(f"{refusal.run} fits no device. {refusal.reason}")
-    if paper.waiting:
-        say(f"without a worker that may take them: {', '.join(paper.waiting)}")
-    between = f"{_time(paper.shortest_s)} to {_time(paper.longest_s)} at the fastest and slowest paces measured"
-    total = f"inference takes {_time(paper.makespan_s)} in all ({between})"
-    say(total if paper.makespan_s is not None else "the time is unknown")
-    if paper.unknown:
-        note(f"nothing like these has finished yet: {', '.join(paper.unknown)}", output)
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from vlmhyperbench.client.call import Call, Id, get_call, id_text, page_call, post_call
 from vlmhyperbench.client.refusals import checked
@@ -20,7 +20,8 @@ from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench.wire.joining import JoinToken, JoinTokenCreate, JoinTokenCreated
 from vlmhyperbench.wire.manifests import RunManifest
 from vlmhyperbench.wire.placement import Drain, DrainRequest, Plan, PlanRequest, ResumeRequest, Scope
-from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
+from vlmhyperbench.wire.plans import RunPlan
+from vlmhyperbench.wire.registry import ParsedEntry, ParseRequest, RegistryEntry, RegistrySummary
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import (
     Experiment,
@@ -67,10 +68,29 @@ def create_run(
     Raises:
         RefusedInput: the dictionary is not a valid run entry; lists every error with its field.
     """
+    return post_call("/runs", RunDetail, _run_create(run, name, priority, origins), idempotency_key)
+
+
+def plan_run(
+    run: str | RunEntry | Mapping[str, JsonValue],
+    *,
+    name: str | None = None,
+    priority: int = 0,
+    origins: Mapping[str, str] | None = None,
+) -> Call[RunPlan]:
+    """Say what a run would be, ask, need and take, without creating it; the arguments are those of `create_run`.
+
+    Raises:
+        RefusedInput: the dictionary is not a valid run entry; lists every error with its field.
+    """
+    return post_call("/runs/plan", RunPlan, _run_create(run, name, priority, origins))
+
+
+def _run_create(
+    run: str | RunEntry | Mapping[str, JsonValue], name: str | None, priority: int, origins: Mapping[str, str] | None
+) -> RunCreate:
     located = {"origins": dict(origins)} if origins else {}
-    given = {"run": run, "name": name, "priority": priority, **located}
-    body = checked(RunCreate, given)
-    return post_call("/runs", RunDetail, body, idempotency_key)
+    return checked(RunCreate, {"run": run, "name": name, "priority": priority, **located})
 
 
 def rescore_run(
@@ -286,6 +306,22 @@ def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:
 def get_registry_entry(kind: str, name: str) -> Call[RegistryEntry]:
     """Return one registry entry."""
     return get_call(f"/registry/{kind}/{name}", RegistryEntry)
+
+
+def get_entry(run_id: Id) -> Call[ParsedEntry]:
+    """Return the shortest entry that submits such a run again, to change it."""
+    return get_call(f"/runs/{id_text(run_id)}/entry", ParsedEntry)
+
+
+def get_schema(kind: str) -> Call[dict[str, JsonValue]]:
+    """Return the JSON Schema of the entries of a kind."""
+    read = TypeAdapter(dict[str, JsonValue]).validate_json
+    return Call(method="GET", path=f"/registry/schemas/{quote(kind, safe='')}", read=read)
+
+
+def parse_entry(kind: str, yaml: str) -> Call[ParsedEntry]:
+    """Read the YAML of an entry and check its form; nothing is kept."""
+    return post_call(f"/registry/{quote(kind, safe='')}/parse", ParsedEntry, checked(ParseRequest, {"yaml": yaml}))
 
 
 def list_artifacts(

@@ -11,6 +11,8 @@ class Runs(Resource):
     """Runs."""
 
     create = HandleNow(calls.create_run, RunHandle.bind)
+    plan = Now(calls.plan_run)
+    entry = Now(calls.get_entry)
     rescore = HandleNow(calls.rescore_run, RunHandle.bind)
     rerun = HandleNow(calls.rerun_run, RunHandle.bind)
     import_ = HandleNow(calls.import_run, RunHandle.bind)
@@ -39,6 +41,8 @@ class AsyncRuns(AsyncResource):
     """Runs."""
 
     create = HandleLater(calls.create_run, AsyncRunHandle.bind)
+    plan = Later(calls.plan_run)
+    entry = Later(calls.get_entry)
     rescore = HandleLater(calls.rescore_run, AsyncRunHandle.bind)
     rerun = HandleLater(calls.rerun_run, AsyncRunHandle.bind)
     import_ = HandleLater(calls.import_run, AsyncRunHandle.bind)
@@ -140,6 +144,8 @@ class Api(Resource):
     move_runs = Now(calls.move_runs)
     pin_runs = Now(calls.pin_runs)
     plan = Now(calls.plan)
+    schema = Now(calls.get_schema)
+    parse_entry = Now(calls.parse_entry)
     create_join_token = Now(calls.create_join_token)
     join_tokens = Now(calls.list_join_tokens)
     revoke_join_token = Now(calls.revoke_join_token)
@@ -210,6 +216,8 @@ class AsyncApi(AsyncResource):
     move_runs = Later(calls.move_runs)
     pin_runs = Later(calls.pin_runs)
     plan = Later(calls.plan)
+    schema = Later(calls.get_schema)
+    parse_entry = Later(calls.parse_entry)
     create_join_token = Later(calls.create_join_token)
     join_tokens = Later(calls.list_join_tokens)
     revoke_join_token = Later(calls.revoke_join_token)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -31,6 +33,24 @@ async def measured_paces(
         (row.target_digest, row.task): Pace(mean_s=row.mean, fastest_s=row.fastest, slowest_s=row.slowest)
         for row in rows
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCost:
+    """Cost of an answer over the finished runs of a target and a task, by the same prices."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
+async def measured_costs(
+    session: AsyncSession, target_digest: str, task: str, prices: Mapping[str, JsonValue], *, project_id: str
+) -> AnswerCost | None:
+    """Read what answers have cost by these prices; None if no finished run tells."""
+    values = {"target": target_digest, "task": task, "prices": json.dumps(prices), "project": project_id}
+    row = (await session.execute(text(_COSTS), values)).one()
+    return None if row.mean is None else AnswerCost(mean=row.mean, lowest=row.lowest, highest=row.highest)
 
 
 async def recent_paces(session: AsyncSession, target_digests: Collection[str]) -> dict[str, float]:
@@ -85,4 +105,14 @@ CROSS JOIN LATERAL (SELECT extract(epoch FROM c.ended_at - c.started_at) AS seco
 WHERE j.kind = 'GENERATE' AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS NOT NULL
   AND j.project_id = :project AND j.target_digest = ANY(CAST(:targets AS varchar[]))
 GROUP BY j.target_digest, r.spec ->> 'task'
+"""
+
+_COSTS = """
+SELECT avg(cost) AS mean, min(cost) AS lowest, max(cost) AS highest FROM (
+  SELECT CAST(r.headline ->> 'cost_per_answer' AS float) AS cost FROM run r
+  WHERE r.project_id = :project AND r.spec ->> 'task' = :task AND r.headline IS NOT NULL
+    AND CAST(r.spec -> 'prices' AS jsonb) = CAST(:prices AS jsonb)
+    AND r.id IN (SELECT j.run_id FROM job j WHERE j.target_digest = :target AND j.kind = 'GENERATE'
+                   AND j.state = 'DONE')
+) AS told
 """

@@ -94,6 +94,15 @@ async def list_environments(wanted: Sequence[Wanted], workshop: Workshop) -> lis
     return [*(row for row in built if row.entries), *missing, *(row for row in built if not row.entries), *rented]
 
 
+async def look_up(wanted: Wanted, workshop: Workshop) -> Listed:
+    """Return one declared environment as it is on this machine.
+
+    Raises:
+        Unavailable: uv is missing.
+    """
+    return next(row for row in await list_environments([wanted], workshop) if row.entries)
+
+
 def _rented(name: str, store: EnvironmentStore) -> Listed:
     return Listed(key=name, kind="remote", state="in use" if is_busy(store.folder, name) else "not returned")
 

@@ -24,6 +24,7 @@ from vlmhyperbench.registry.schemas import (
     RunEntry,
     ScenarioEntry,
     TaskEntry,
+    model_of,
 )
 from vlmhyperbench.registry.stored import StoredEntry
 from vlmhyperbench_sdk.suggestions import did_you_mean
@@ -68,8 +69,7 @@ class Catalogue:
         Raises:
             NotFound: there is no such kind.
         """
-        if kind not in KINDS:
-            raise NotFound(f"There is no kind of registry entry called {kind!r}.", cure=did_you_mean(kind, KINDS))
+        model_of(kind)
         entries: Mapping[str, Entry] = getattr(self, kind)
         return entries
 

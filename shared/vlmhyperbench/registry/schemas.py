@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.packages import Extra
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.choices import (
     Columns,
     EnvironmentChoice,
@@ -31,6 +32,7 @@ from vlmhyperbench.registry.choices import (
     TargetChoice,
     name_tag,
 )
+from vlmhyperbench.registry.field_docs import described_schema
 from vlmhyperbench.registry.model_facts import FilesOfModel, VerifiedRun
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
@@ -38,6 +40,7 @@ from vlmhyperbench.registry.requirements import Certified
 from vlmhyperbench.registry.sources import PackageSource
 from vlmhyperbench.registry.values import Params, PluginName, Semver, Slug, Strict
 from vlmhyperbench_sdk.discovery import Group
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 
 class Entry(Strict):
@@ -317,20 +320,29 @@ KINDS: Final[dict[str, type[Entry]]] = {
 """Folder → model of its files."""
 
 
+def model_of(kind: str) -> type[Entry]:
+    """Return the model of a kind.
+
+    Raises:
+        NotFound: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise NotFound(f"There is no kind of registry entry called {kind!r}.", cure=did_you_mean(kind, KINDS))
+    return KINDS[kind]
+
+
+def json_schema(kind: str) -> dict[str, JsonValue]:
+    """Return the JSON Schema of a kind.
+
+    Raises:
+        NotFound: there is no such kind.
+    """
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described_schema(model_of(kind))}
+
+
 def json_schemas() -> dict[str, str]:
     """Return file name → JSON Schema of every kind, as text."""
-    return {
-        f"{kind}.schema.json": json.dumps(
-            {
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
-                **model.model_json_schema(ref_template="#/$defs/{model}"),
-            },
-            indent=2,
-            ensure_ascii=False,
-        )
-        + "\n"
-        for kind, model in KINDS.items()
-    }
+    return {f"{kind}.schema.json": json.dumps(json_schema(kind), indent=2, ensure_ascii=False) + "\n" for kind in KINDS}
 
 
 def main(out: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
-from vlmhyperbench.wire.base import Output
+from vlmhyperbench.wire.base import Input, Output
+
+MAX_PASTED = 100_000
+"""Characters of a pasted entry: the largest of the registry has a tenth of it."""
 
 Origin = Literal["file", "database"]
 
@@ -63,3 +66,16 @@ class RegistryVersion(Output):
     is_archived: bool
     created_by: str
     created_at: datetime
+
+
+class ParseRequest(Input):
+    """Request to read the YAML of an entry, without keeping it."""
+
+    yaml: Annotated[str, Field(max_length=MAX_PASTED)]
+
+
+class ParsedEntry(Output):
+    """A valid entry as data: what was written, without defaults."""
+
+    kind: str
+    entry: dict[str, JsonValue]

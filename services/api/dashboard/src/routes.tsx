@@ -9,6 +9,7 @@ import { health } from './pages/health/route';
 import { home } from './pages/home/route';
 import { leaderboard } from './pages/leaderboard/route';
 import { load, loads } from './pages/load/route';
+import { newRun } from './pages/new-run/route';
 import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
@@ -20,6 +21,7 @@ import { Loading } from './ui/Notes';
 const routes = root.addChildren([
   home,
   runs,
+  newRun,
   run,
   compare,
   experiments,

@@ -5,18 +5,36 @@ import { setEnded, token } from './session';
 
 export type Schemas = components['schemas'];
 
+/** One thing that is wrong; problem bodies are not in the API's description. */
+export interface ErrorItem {
+  message: string;
+  field?: string | null;
+  line?: number | null;
+  cure?: string;
+}
+
+interface ApiErrorParts {
+  status: number;
+  code: string;
+  cure: string;
+  items?: readonly ErrorItem[];
+}
+
 /** An error of the API, or of the way to it. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly cure: string;
+  /** Each thing that is wrong, with its field or line. */
+  readonly items: readonly ErrorItem[];
 
-  constructor(message: string, { status, code, cure }: { status: number; code: string; cure: string }) {
+  constructor(message: string, { status, code, cure, items = [] }: ApiErrorParts) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;
     this.cure = cure;
+    this.items = items;
   }
 }
 
@@ -66,5 +84,6 @@ function problemOf(status: number, error: unknown): ApiError {
     status,
     code: text('code', 'error'),
     cure: text('cure', ''),
+    items: Array.isArray(problem.errors) ? (problem.errors as ErrorItem[]) : [],
   });
 }

@@ -65,7 +65,7 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar className="nav" aria-label="Pages">
         {NAVIGATION.map(({ label, to, icon: Icon }) => (
-          <Link key={to} to={to} activeOptions={{ exact: to === '/' }} className="nav-link">
+          <Link key={to} to={to} activeOptions={{ exact: isAlone(to) }} className="nav-link">
             <Icon size={16} aria-hidden="true" />
             {label}
           </Link>
@@ -115,4 +115,9 @@ function Scheme() {
       </ActionIcon>
     </Tooltip>
   );
+}
+
+/** Whether a page of the navigation lies below this one, so that only its own address marks it. */
+function isAlone(to: string): boolean {
+  return to === '/' || NAVIGATION.some((other) => other.to.startsWith(`${to}/`));
 }

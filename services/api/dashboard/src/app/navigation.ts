@@ -8,6 +8,7 @@ import {
   Home,
   ListChecks,
   type LucideIcon,
+  Plus,
   Scale,
   ScatterChart,
   Server,
@@ -26,6 +27,7 @@ export interface Entry {
 export const NAVIGATION: readonly Entry[] = [
   { label: 'Home', to: '/', icon: Home, key: 'h' },
   { label: 'Runs', to: '/runs', icon: ListChecks, key: 'r' },
+  { label: 'New run', to: '/runs/new', icon: Plus, key: 'n' },
   { label: 'Experiments', to: '/experiments', icon: FlaskConical, key: 'e' },
   { label: 'Compare', to: '/compare', icon: Scale, key: 'c' },
   { label: 'Leaderboard', to: '/leaderboard', icon: Trophy, key: 'l' },

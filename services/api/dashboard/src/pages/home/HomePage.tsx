@@ -62,7 +62,9 @@ function NothingYet() {
         machine.
       </p>
       <pre className="fault">vlmhyperbench demo --keep</pre>
-      <p className="note-text">This page shows it as soon as it begins.</p>
+      <p className="note-text">
+        Or choose what to run: <Link to="/runs/new">New run</Link>. This page shows it as soon as it begins.
+      </p>
     </Empty>
   );
 }

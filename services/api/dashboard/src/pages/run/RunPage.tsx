@@ -1,7 +1,7 @@
 /** One run: its head with what can be done to it, and a tab for each kind of result. */
 import { Button, Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+import { Link, useNavigate } from '@tanstack/react-router';
 import { useSteering } from '../../api/actions';
 import { useFollow } from '../../api/live';
 import { isOpen, type RunDetail, runQuery } from '../../api/queries';
@@ -77,6 +77,15 @@ function Head({ run }: { run: RunDetail }) {
           ) : (
             <Button size="xs" variant="default" onClick={() => steer('rerun')}>
               Rerun
+            </Button>
+          )}
+          {run.spec.target.kind === 'import' ? null : (
+            <Button
+              size="xs"
+              variant="default"
+              renderRoot={(props) => <Link to="/runs/new" search={{ from: run.id }} {...props} />}
+            >
+              Run again with changes
             </Button>
           )}
           {run.headline ? (

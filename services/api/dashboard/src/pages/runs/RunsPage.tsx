@@ -3,7 +3,7 @@ import { Button, NativeSelect, SegmentedControl, TextInput } from '@mantine/core
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { Search } from 'lucide-react';
+import { Plus, Search } from 'lucide-react';
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { rowsQuery } from '../../api/listing';
 import { useFollow } from '../../api/live';
@@ -87,6 +87,13 @@ export function RunsPage() {
           ]}
         />
         <SavedViews page="runs" />
+        <Button
+          size="xs"
+          leftSection={<Plus size={13} aria-hidden="true" />}
+          renderRoot={(props) => <Link to="/runs/new" {...props} />}
+        >
+          New run
+        </Button>
         <Bulk runs={newest} clear={() => setChosen(new Map())} />
       </div>
       <Filters
