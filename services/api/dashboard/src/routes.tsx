@@ -9,6 +9,7 @@ import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
 import { runs } from './pages/runs/route';
+import { sample } from './pages/sample/route';
 import { workers } from './pages/workers/route';
 import { Loading } from './ui/Notes';
 
@@ -16,6 +17,7 @@ const routes = root.addChildren([
   home,
   runs,
   run,
+  sample,
   compare,
   experiments,
   experiment,

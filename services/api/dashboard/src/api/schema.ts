@@ -615,7 +615,7 @@ export interface paths {
         };
         /**
          * List Logs
-         * @description List the logs of a run: those of its engines, one for each claim that stored one.
+         * @description List the logs of a run: of engine, gateway and worker, for each claim that stored them.
          */
         get: operations["list_logs_api_v1_runs__run_id__logs_get"];
         put?: never;
@@ -1423,6 +1423,18 @@ export interface components {
             target: string;
             /** Task */
             task: string;
+        };
+        /**
+         * ComparedTexts
+         * @description The texts that a metric compared, after its normalisation.
+         */
+        ComparedTexts: {
+            /** Answer */
+            answer: string;
+            /** Is Cut */
+            is_cut: boolean;
+            /** References */
+            references: string[];
         };
         /**
          * CompareRequest
@@ -2588,9 +2600,9 @@ export interface components {
             name: string;
             /**
              * Of
-             * @constant
+             * @enum {string}
              */
-            of: "engine";
+            of: "engine" | "gateway" | "worker";
             /** Size Bytes */
             size_bytes: number;
         };
@@ -2805,6 +2817,7 @@ export interface components {
          * @description How one metric came to its value.
          */
         MetricTrace: {
+            compared: components["schemas"]["ComparedTexts"] | null;
             /** Direction */
             direction: ("higher" | "lower") | null;
             /** Evaluation Id */

@@ -12,9 +12,11 @@ import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
 import { useTitle } from '../../ui/useTitle';
 import { Configuration } from './Configuration';
+import { Logs } from './Logs';
 import { Overview } from './Overview';
 import { Performance } from './Performance';
 import { Provenance } from './Provenance';
+import { Resources } from './Resources';
 import { run as route, TABS, type Tab } from './route';
 import { Samples } from './Samples';
 
@@ -22,6 +24,8 @@ const LABELS: Record<Tab, string> = {
   overview: 'Overview',
   samples: 'Samples',
   performance: 'Performance',
+  resources: 'Resources',
+  logs: 'Logs',
   configuration: 'Configuration',
   provenance: 'Provenance',
 };
@@ -121,6 +125,12 @@ function Content({ run }: { run: RunDetail }) {
       </Tabs.Panel>
       <Tabs.Panel value="performance" pt="md">
         <Performance run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="resources" pt="md">
+        <Resources run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="logs" pt="md">
+        <Logs run={run} />
       </Tabs.Panel>
       <Tabs.Panel value="configuration" pt="md">
         <Configuration run={run} />
