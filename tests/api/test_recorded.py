@@ -107,6 +107,8 @@ async def test_resources_are_binned_on_one_clock_with_phases_and_claims(api: Ser
     assert start_ns / 1e6 <= series["at_ms"][0] <= series["at_ms"][-1] <= start_ns / 1e6 + count * 1000
     assert set(series["mean"]) == {"cpu_util_percent", "memory_used_bytes"}
     assert (series["mean"]["cpu_util_percent"][0], series["max"]["cpu_util_percent"][-1]) == (10.0, 90.0)
+    assert series["overall_max"] == {"cpu_util_percent": 90.0, "memory_used_bytes": 999.0}
+    assert series["overall_mean"] == {"cpu_util_percent": pytest.approx(10.08), "memory_used_bytes": 499.5}
     assert {(span["kind"], span["name"]) for span in resources["spans"]} == {
         ("claim", "GENERATE"),
         ("phase", "accuracy"),

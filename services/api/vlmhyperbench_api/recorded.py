@@ -161,6 +161,8 @@ def _series(path: Path, file: ArtifactView, record: ClaimOfJob | None, points: i
         at_ms=(bins["at"] / _NS_PER_MS).to_list(),
         mean={name: bins[f"mean.{name}"].to_list() for name in names},
         max={name: bins[f"max.{name}"].to_list() for name in names},
+        overall_mean=dict(zip(names, frame.select(pl.col(names).mean()).row(0), strict=True)),
+        overall_max=dict(zip(names, frame.select(pl.col(names).max().cast(pl.Float64)).row(0), strict=True)),
         samples=frame.height,
     )
 

@@ -75,6 +75,9 @@ class ResourceSeries(Output):
     """Name of a value → its mean in each bin. Shape of each: (bins,)."""
     max: dict[str, list[float | None]]
     """Its largest value in each bin."""
+    overall_mean: dict[str, float | None]
+    """Its mean over all samples."""
+    overall_max: dict[str, float | None]
     samples: int
     """Number of samples before they were put into bins."""
 

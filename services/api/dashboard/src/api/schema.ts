@@ -3642,6 +3642,14 @@ export interface components {
             mean: {
                 [key: string]: (number | null)[];
             };
+            /** Overall Max */
+            overall_max: {
+                [key: string]: number | null;
+            };
+            /** Overall Mean */
+            overall_mean: {
+                [key: string]: number | null;
+            };
             /** Samples */
             samples: number;
         };

@@ -16,6 +16,7 @@ type Resources = Schemas['RunResources'];
 const OPEN_MS = 10_000;
 const STRIP_PX = 132;
 const BAND_PX = 22;
+const COLORS: Record<string, string> = { accelerator: '#4c6ef5', engine: '#2b9a66', machine: '#e8890c' };
 
 export function Resources({ run }: { run: RunDetail }) {
   const query = useQuery({
@@ -101,12 +102,15 @@ function StripChart({ strip, seconds: width }: { strip: Strip; seconds: number }
   const { data, layout } = useMemo(
     () => ({
       data: strip.lines.flatMap((line, no) => {
-        const color = ['#4c6ef5', '#e8890c', '#2b9a66', '#c92a2a', '#7b5cd6'][no % 5] as string;
+        const color = COLORS[line.what] ?? '#7b5cd6';
+        const isFirst = strip.lines.findIndex(({ what }) => what === line.what) === no;
         return [
           {
             type: 'scatter' as const,
             mode: 'lines',
-            name: line.name,
+            name: line.what,
+            legendgroup: line.what,
+            showlegend: isFirst,
             x: line.at_s,
             y: line.mean,
             customdata: line.max,
@@ -116,7 +120,8 @@ function StripChart({ strip, seconds: width }: { strip: Strip; seconds: number }
           {
             type: 'scatter' as const,
             mode: 'lines',
-            name: `${line.name}, maximum`,
+            legendgroup: line.what,
+            showlegend: false,
             x: line.at_s,
             y: line.max,
             line: { color, width: 0.8, dash: 'dot' },
@@ -127,6 +132,8 @@ function StripChart({ strip, seconds: width }: { strip: Strip; seconds: number }
       layout: {
         margin: { l: 58, r: 8, t: 4, b: 22 },
         hovermode: 'x',
+        showlegend: true,
+        legend: { orientation: 'h', x: 1, xanchor: 'right', y: 1.25 },
         xaxis: { range: [0, width], fixedrange: true },
         yaxis: { rangemode: 'tozero', title: { text: strip.unit }, fixedrange: true, nticks: 4 },
       },
@@ -218,12 +225,10 @@ function Spans({ resources }: { resources: Resources }) {
 type Series = Resources['series'][number];
 
 function shown(series: Series | undefined, name: string, show: (value: number) => string): string {
-  const values = (series?.mean[name] ?? []).filter((value) => value !== null);
-  return values.length === 0 ? '–' : show(values.reduce((sum, value) => sum + value, 0) / values.length);
+  const value = series?.overall_mean[name];
+  return value === undefined || value === null ? '–' : show(value);
 }
 
 function peak(series: Series | undefined): string {
-  const own = series?.max.accelerator_memory_used_bytes ?? series?.max.engine_rss_bytes ?? [];
-  const values = own.filter((value) => value !== null);
-  return values.length === 0 ? '–' : bytes(Math.max(...values));
+  return bytes(series?.overall_max.accelerator_memory_used_bytes ?? series?.overall_max.engine_rss_bytes);
 }

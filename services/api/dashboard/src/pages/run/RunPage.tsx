@@ -3,6 +3,7 @@ import { Button, Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useSteering } from '../../api/actions';
+import { ApiError } from '../../api/client';
 import { useFollow } from '../../api/live';
 import { isOpen, type RunDetail, runQuery } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
@@ -40,6 +41,11 @@ export function RunPage() {
       <Loaded query={query} what="the run">
         {(run) => (
           <>
+            {query.error instanceof ApiError && query.error.status === 404 ? (
+              <p className="stale" role="alert">
+                This run has been deleted. What is shown was read before.
+              </p>
+            ) : null}
             <Head run={run} />
             <Content run={run} />
           </>

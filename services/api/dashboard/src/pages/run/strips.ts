@@ -6,6 +6,8 @@ type Resources = Schemas['RunResources'];
 
 export interface Line {
   name: string;
+  /** What it measures: the accelerator, the engine or the machine. */
+  what: string;
   at_s: number[];
   mean: (number | null)[];
   max: (number | null)[];
@@ -54,6 +56,7 @@ export function stripsOf(resources: Resources): Strip[] {
       Object.entries(of)
         .filter(([name]) => series.mean[name] !== undefined)
         .map(([name, what]) => ({
+          what,
           name: isSingle ? what : `${what}, claim ${no + 1}`,
           at_s: series.at_ms.map((at) => (at - from) / 1000),
           mean: scaled(series.mean[name], by),

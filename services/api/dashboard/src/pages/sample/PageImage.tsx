@@ -8,6 +8,8 @@ import type { Box } from './boxes';
 const STEP = 1.4;
 const MAX_ZOOM = 24;
 const ARROW_PX = 60;
+/** Share of the window's height that a page takes at most. */
+const SHARE_VH = 72;
 
 interface View {
   zoom: number;
@@ -120,7 +122,14 @@ export function PageImage({ address, label, boxes }: Props) {
         }}
         data-zoomed={view.zoom > 1}
       >
-        <div className="page-sheet" style={{ transform: `translate(${view.x}px, ${view.y}px) scale(${view.zoom})` }}>
+        <div
+          className="page-sheet"
+          style={{
+            transform: `translate(${view.x}px, ${view.y}px) scale(${view.zoom})`,
+            // A small page fills the place, and a high one fits into the window.
+            ...(size && { width: `min(100%, ${(SHARE_VH * size.width) / size.height}vh)` }),
+          }}
+        >
           <img
             src={address}
             alt={label}
