@@ -4,7 +4,7 @@ import { useDebouncedCallback } from '@mantine/hooks';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Search } from 'lucide-react';
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { api, body, type Schemas } from '../../api/client';
 import { isOpen, type RunDetail } from '../../api/queries';
 import { bytes, count, shortId } from '../../ui/format';
@@ -68,7 +68,13 @@ function LogView({ run, files, file, isUnknown }: Props) {
       replace: true,
       resetScroll: false,
     });
+  const [written, setWritten] = useState(find ?? '');
   const search = useDebouncedCallback((text: string) => change({ find: text, line: 0 }), TYPING_MS);
+  /** A line is shown among its neighbours, not among what was searched. */
+  const go = (to: number) => {
+    setWritten('');
+    change({ line: to, log: file.id, find: '' });
+  };
   return (
     <section className="card" aria-label="Log">
       <div className="filters log-head">
@@ -76,7 +82,10 @@ function LogView({ run, files, file, isUnknown }: Props) {
           size="xs"
           aria-label="Which log"
           value={file.id}
-          onChange={(id) => id && change({ log: id, line: 0, find: '' })}
+          onChange={(id) => {
+            setWritten('');
+            if (id) change({ log: id, line: 0, find: '' });
+          }}
           allowDeselect={false}
           data={WRITERS.map((writer) => ({
             group: writer,
@@ -90,20 +99,22 @@ function LogView({ run, files, file, isUnknown }: Props) {
           className="log-choice"
         />
         <TextInput
-          key={file.id}
           size="xs"
           aria-label="Lines that contain"
           placeholder="Lines that contain"
           leftSection={<Search size={13} aria-hidden="true" />}
-          defaultValue={find ?? ''}
-          onChange={(event) => search(event.currentTarget.value)}
+          value={written}
+          onChange={(event) => {
+            setWritten(event.currentTarget.value);
+            search(event.currentTarget.value);
+          }}
         />
         <a className="end" href={`/api/v1/artifacts/${file.id}/content`} download={file.name}>
           Download {bytes(file.size_bytes)}
         </a>
       </div>
       {isUnknown ? <p className="stale">The run has no such log; this is another one.</p> : null}
-      <Lines run={run} file={file} line={line} find={find} go={(to) => change({ line: to, log: file.id })} />
+      <Lines run={run} file={file} line={line} find={find} go={go} />
     </section>
   );
 }
@@ -144,14 +155,6 @@ function Lines({ run, file, line, find, go }: LinesProps) {
     refetchInterval: isOpen(run) && line === undefined ? OPEN_MS : false,
     staleTime: 60_000,
   });
-  const place = useRef<HTMLDivElement>(null);
-  const lines = query.data?.lines;
-  useEffect(() => {
-    if (lines === undefined || place.current === null) return;
-    const marked = place.current.querySelector('[aria-current]');
-    if (marked) marked.scrollIntoView({ block: 'center' });
-    else if (line === undefined) place.current.scrollTop = place.current.scrollHeight;
-  }, [lines, line]);
   return (
     <Loaded query={query} what="the log">
       {({ lines: shown, total, matching }) => {
@@ -161,19 +164,7 @@ function Lines({ run, file, line, find, go }: LinesProps) {
             {shown.length === 0 ? (
               <p className="body sub">{find ? 'No line contains this.' : 'There is no such line.'}</p>
             ) : (
-              // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-              <section ref={place} className="log" aria-label="Lines" tabIndex={0}>
-                <ol>
-                  {shown.map(({ no, text }) => (
-                    <li key={no} aria-current={no === line ? 'true' : undefined}>
-                      <button type="button" onClick={() => go(no)} aria-label={`Line ${no}`}>
-                        {no}
-                      </button>
-                      <bdi>{text}</bdi>
-                    </li>
-                  ))}
-                </ol>
-              </section>
+              <Part lines={shown} line={line} go={go} />
             )}
             <div className="foot log-foot">
               <span className="sub">
@@ -208,5 +199,37 @@ function Lines({ run, file, line, find, go }: LinesProps) {
         );
       }}
     </Loaded>
+  );
+}
+
+interface PartProps {
+  lines: readonly Schemas['LogLine'][];
+  line: number | undefined;
+  go: (line: number) => void;
+}
+
+/** Lines of a log, at their end unless one of them is chosen. */
+function Part({ lines, line, go }: PartProps) {
+  const place = useRef<HTMLElement>(null);
+  const last = lines.at(-1)?.no;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it moves when other lines are shown, not when they are read again
+  useEffect(() => {
+    const marked = place.current?.querySelector('[aria-current]') ?? place.current?.querySelector('li:last-child');
+    marked?.scrollIntoView({ block: line === undefined ? 'nearest' : 'center' });
+  }, [last, line]);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section ref={place} className="log" aria-label="Lines" tabIndex={0}>
+      <ol>
+        {lines.map(({ no, text }) => (
+          <li key={no} aria-current={no === line ? 'true' : undefined}>
+            <button type="button" onClick={() => go(no)} aria-label={`Line ${no}`}>
+              {no}
+            </button>
+            <bdi>{text}</bdi>
+          </li>
+        ))}
+      </ol>
+    </section>
   );
 }
