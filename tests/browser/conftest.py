@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.support.processes import PATIENCE_S
 
@@ -26,5 +26,6 @@ def browser() -> Iterator[Browser]:
         pytest.skip("There is no chromium: apt-get install --no-install-recommends chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS), timeout=PATIENCE_S * 1000)
+        expect.set_options(timeout=PATIENCE_S * 1000)  # by default five seconds, which a busy machine exceeds
         yield browser
         browser.close()

@@ -81,7 +81,7 @@ def _imported(stack: Stack, folder: Path, samples: list[Result], texts: list[str
 
 def test_a_sample_is_browsed_to_its_next_flip(browsed: Browsed, page: Page) -> None:
     page.goto(f"{browsed.url}/runs/{browsed.worse}?tab=samples&against={browsed.right}")
-    rows = page.get_by_role("region", name="Samples").get_by_role("listitem")
+    rows = page.get_by_role("region", name="Samples", exact=True).get_by_role("listitem")
     expect(rows).to_have_count(8)
     expect(rows.nth(2)).to_contain_text("broke")
     page.keyboard.press("j")
@@ -91,23 +91,23 @@ def test_a_sample_is_browsed_to_its_next_flip(browsed: Browsed, page: Page) -> N
     expect(page.get_by_role("heading", level=1)).to_have_text(str(browsed.samples[2].key))
     expect(page.get_by_text("✕ broke")).to_be_visible()
     expect(page.get_by_role("region", name="Answer of the baseline")).to_contain_text(browsed.samples[2].references[0])
-    expect(page.get_by_role("region", name="Metrics").locator("ins").first).to_have_text(" x")
+    expect(page.get_by_role("region", name="Metrics", exact=True).locator("ins").first).to_have_text(" x")
     expect(page.get_by_role("img", name="Image 1 of")).to_be_visible()
     assert f"against={browsed.right}" in page.url
     page.keyboard.press("k")
     expect(page.get_by_role("heading", level=1)).to_have_text(str(browsed.samples[1].key))
     page.keyboard.press("n")
     expect(page.get_by_role("heading", level=1)).to_have_text(str(browsed.samples[6].key))
-    expect(page.get_by_role("region", name="Error")).to_contain_text("timed out")
+    expect(page.get_by_role("region", name="Error", exact=True)).to_contain_text("timed out")
     page.get_by_role("link", name="Samples of").click()
     expect(rows).to_have_count(8)
 
 
 def test_filters_are_in_the_address_and_lead_to_their_own_neighbours(browsed: Browsed, page: Page) -> None:
     page.goto(f"{browsed.url}/runs/{browsed.worse}?tab=samples")
-    page.get_by_role("textbox", name="Right or wrong").click()
+    page.get_by_role("combobox", name="Right or wrong").click()
     page.get_by_role("option", name="Wrong").click()
-    rows = page.get_by_role("region", name="Samples").get_by_role("listitem")
+    rows = page.get_by_role("region", name="Samples", exact=True).get_by_role("listitem")
     expect(rows).to_have_count(3)
     assert "is_wrong" in page.url
     page.reload()
@@ -143,8 +143,8 @@ def test_an_unknown_sample_and_an_image_that_is_gone_are_explained(browsed: Brow
 
 def test_a_measured_sample_has_its_prompt_and_its_times(browsed: Browsed, page: Page) -> None:
     page.goto(f"{browsed.url}/runs/{browsed.measured}/samples/1.0")
-    expect(page.get_by_role("region", name="Prompt")).to_contain_text(str(browsed.samples[0].question))
-    expect(page.get_by_role("region", name="Timing")).to_contain_text("Sent to first token")
+    expect(page.get_by_role("region", name="Prompt", exact=True)).to_contain_text(str(browsed.samples[0].question))
+    expect(page.get_by_role("region", name="Timing", exact=True)).to_contain_text("Sent to first token")
     expect(page.get_by_text(" boxes")).to_be_visible()
     page.get_by_role("button", name="Zoom in").click()
     expect(page.get_by_role("region", name="Image 1")).to_contain_text("140")
@@ -152,9 +152,9 @@ def test_a_measured_sample_has_its_prompt_and_its_times(browsed: Browsed, page: 
 
 def test_a_line_of_a_log_has_an_address_and_resources_a_table(browsed: Browsed, page: Page) -> None:
     page.goto(f"{browsed.url}/runs/{browsed.measured}?tab=logs")
-    page.get_by_role("textbox", name="Which log").click()
+    page.get_by_role("combobox", name="Which log").click()
     page.get_by_role("option", name="worker of claim").click()
-    lines = page.get_by_role("region", name="Lines")
+    lines = page.get_by_role("region", name="Lines", exact=True)
     expect(lines).to_contain_text("target.ready")
     page.get_by_role("button", name="Line 1", exact=True).click()
     expect(lines.locator("[aria-current]")).to_have_count(1)

@@ -214,8 +214,11 @@ function Part({ lines, line, go }: PartProps) {
   const last = lines.at(-1)?.no;
   // biome-ignore lint/correctness/useExhaustiveDependencies: it moves when other lines are shown, not when they are read again
   useEffect(() => {
-    const marked = place.current?.querySelector('[aria-current]') ?? place.current?.querySelector('li:last-child');
-    marked?.scrollIntoView({ block: line === undefined ? 'nearest' : 'center' });
+    const list = place.current;
+    if (list === null) return;
+    const marked = list.querySelector<HTMLElement>('[aria-current]');
+    // Only the list is moved, not the page around it.
+    list.scrollTop = marked ? marked.offsetTop - list.clientHeight / 2 : line === undefined ? list.scrollHeight : 0;
   }, [last, line]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard

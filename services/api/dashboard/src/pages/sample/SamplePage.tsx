@@ -1,8 +1,8 @@
 /** One sample of a run: its page with boxes, prompt, answer, metrics with the compared texts, timing; and its neighbours. */
 import { Button, Tooltip } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { type ReactNode, useMemo } from 'react';
+import { type ReactNode, useEffect, useMemo } from 'react';
 import { runQuery } from '../../api/queries';
 import { baselineQuery, type SampleDetail, sampleQuery } from '../../api/samples';
 import { useKeys } from '../../app/keys';
@@ -77,6 +77,11 @@ function Head({ sample, run, search }: Props) {
     [neighbours, navigate, run, search],
   );
   useKeys(keys);
+  const queries = useQueryClient();
+  const { next } = neighbours;
+  useEffect(() => {
+    if (next) void queries.prefetchQuery(sampleQuery(run, next, search));
+  }, [next, queries, run, search]);
   const moves = MOVES.filter(({ name }) => name !== 'next_flip' || search.against);
   return (
     <div className="page-head">
@@ -137,7 +142,7 @@ function Content({ sample, run, search }: Props) {
       <div className="stack">
         {result.error ? (
           <Card title="Error">
-            <LongText text={result.error} label="Error" />
+            <LongText text={result.error} label="Message of the error" />
             <p className="sub">
               {words(result.error_code ?? '')}
               {sample.http_status ? ` · HTTP ${sample.http_status}` : ''} · {count(sample.tries)}{' '}
