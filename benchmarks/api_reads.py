@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import statistics
@@ -23,17 +22,12 @@ from uuid import UUID
 import httpx2
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import create_engine, text
 
-from benchmarks.run import all_ended, stack
-from vlmhyperbench.client import Client
-from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.registry.schemas import RunEntry
+from benchmarks.many_runs import copy_run, one_run
+from benchmarks.run import stack
 
 REFERENCE = "/health"
 SAMPLES = 200
-ROWS_EACH = 10_000
-"""Fact rows of each copied run that has rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +60,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     given = parser.parse_args()
     with stack() as (home, client):
-        run_id = _one_run(client)
-        _copy(home, run_id, runs=given.runs, rows=given.rows)
+        run_id = one_run(client, samples=SAMPLES)
+        copy_run(home, run_id, runs=given.runs, rows=given.rows)
         count = int(given.rate * given.seconds)
         url, key = str(home.api_url()), str(home.api_key())
         reference = asyncio.run(_send(url, key, [Read(name=REFERENCE, path=REFERENCE)] * count, given.rate))
@@ -102,30 +96,6 @@ def _reads(run_id: UUID) -> list[Read]:
     ]
 
 
-def _one_run(client: Client) -> UUID:
-    given = {
-        "target": {"model": "simulated-instant"},
-        "task": "synthetic-questions",
-        "dataset": {"name": "synthetic-questions", "limit": SAMPLES},
-        "scenario": {"name": "offline", "in_flight": 16},
-    }
-    run = client.runs.create(RunEntry.model_validate(given))
-    return all_ended(client, [run.id])[0].id
-
-
-def _copy(home: Home, run_id: UUID, *, runs: int, rows: int) -> None:
-    """Copy the run with its rows in lists and its jobs, and give the first copies rows of their own."""
-    url = json.loads(home.settings_file.read_text())["database_url"]
-    engine = create_engine(url)
-    values = {"run": run_id, "runs": runs, "rows": min(ROWS_EACH, rows), "with_rows": rows // ROWS_EACH}
-    with engine.begin() as connection:
-        for statement in _COPY:
-            connection.execute(text(statement), values)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("ANALYZE"))
-    engine.dispose()
-
-
 async def _send(url: str, key: str, reads: Sequence[Read], rate: float) -> list[Times]:
     """Send reads at a constant rate, and return the times of each kind."""
     times: dict[str, list[float]] = {}
@@ -157,39 +127,6 @@ async def _send(url: str, key: str, reads: Sequence[Read], rate: float) -> list[
 def _times(name: str, measured: Sequence[float], failed: int) -> Times:
     cuts = statistics.quantiles(measured, n=100, method="inclusive")
     return Times(name=name, sent=len(measured), failed=failed, p50_ms=cuts[49], p95_ms=cuts[94], max_ms=max(measured))
-
-
-_COPIED = """
-CREATE TEMPORARY TABLE copied AS
-SELECT no, gen_random_uuid() AS id FROM generate_series(1, :runs) AS series (no)
-"""
-_RUNS = """
-INSERT INTO run (id, experiment_id, parent_run_id, project_id, created_by, name, position, spec, spec_digest, state,
-                 priority, is_paused, is_dirty, headline, event_seq, manifest_id, total, created_at, started_at,
-                 finished_at)
-SELECT c.id, NULL, NULL, r.project_id, r.created_by, 'copy ' || c.no, 0,
-       jsonb_set(r.spec, '{decoding,max_tokens}', to_jsonb(c.no)), r.spec_digest, r.state, 0, false, false, r.headline,
-       r.event_seq, r.manifest_id, r.total, r.created_at - c.no * interval '1 minute', r.started_at, r.finished_at
-FROM copied c CROSS JOIN run r WHERE r.id = :run
-"""
-_LISTINGS = """
-INSERT INTO run_listing (run_id, project_id, target, model, backend, task, dataset, scenario, columns, tags, note)
-SELECT c.id, l.project_id, l.target, l.model, l.backend, l.task, l.dataset, l.scenario,
-       l.columns || jsonb_build_object('metrics.exact_match', random()), l.tags, l.note
-FROM copied c CROSS JOIN run_listing l WHERE l.run_id = :run
-"""
-_JOBS = """
-INSERT INTO job SELECT (jsonb_populate_record(j, jsonb_build_object('id', gen_random_uuid(), 'run_id', c.id))).*
-FROM copied c CROSS JOIN job j WHERE j.run_id = :run AND j.counts
-"""
-_FACTS = """
-INSERT INTO fact SELECT (jsonb_populate_record(f, jsonb_build_object('run_id', c.id, 'ordinal', n))).*
-FROM fact f CROSS JOIN copied c CROSS JOIN generate_series(0, CAST(:rows AS bigint) - 1) AS series (n)
-WHERE f.run_id = :run AND (f.phase, f.ordinal) = (
-  SELECT phase, ordinal FROM fact WHERE run_id = :run ORDER BY phase DESC, ordinal LIMIT 1
-) AND c.no <= :with_rows
-"""
-_COPY = (_COPIED, _RUNS, _LISTINGS, _JOBS, _FACTS)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,13 @@ async def test_a_log_is_read_from_its_end_in_ranges_and_by_search(api: Served, s
     assert ([line["no"] for line in found["lines"]], found["matching"]) == ([77, *range(770, 780)], 11)
 
 
+async def test_logs_name_what_wrote_them(api: Served, shard: Shard) -> None:
+    for writer in ("engine", "gateway", "worker"):
+        await _add(api, shard, "log", f"{writer}-{shard.claim_id}.log", b"x")
+    logs = (await api.http.get(f"/runs/{shard.run.id}/logs")).json()
+    assert [log["of"] for log in logs] == ["engine", "gateway", "worker"]
+
+
 async def test_a_log_of_another_run_or_project_is_not_found(api: Served, shard: Shard) -> None:
     log_id = await _add(api, shard, "log", "engine.log", b"x")
     async with api.database.transaction() as session:
@@ -100,6 +107,8 @@ async def test_resources_are_binned_on_one_clock_with_phases_and_claims(api: Ser
     assert start_ns / 1e6 <= series["at_ms"][0] <= series["at_ms"][-1] <= start_ns / 1e6 + count * 1000
     assert set(series["mean"]) == {"cpu_util_percent", "memory_used_bytes"}
     assert (series["mean"]["cpu_util_percent"][0], series["max"]["cpu_util_percent"][-1]) == (10.0, 90.0)
+    assert series["overall_max"] == {"cpu_util_percent": 90.0, "memory_used_bytes": 999.0}
+    assert series["overall_mean"] == {"cpu_util_percent": pytest.approx(10.08), "memory_used_bytes": 499.5}
     assert {(span["kind"], span["name"]) for span in resources["spans"]} == {
         ("claim", "GENERATE"),
         ("phase", "accuracy"),

@@ -90,6 +90,7 @@ async def test_a_sample_has_its_prompt_answer_traces_timing_and_neighbours(api: 
     (trace,) = sample["traces"]
     assert (trace["metric"], trace["value"], trace["low"], trace["high"]) == ("exact_match", 0.0, 0.0, 1.0)
     assert trace["formula"]
+    assert trace["compared"] == {"answer": "one", "references": ["reference 1"], "is_cut": False}
     assert (sample["timing"]["latency_ms"], sample["timing"]["ttft_ms"], sample["tries"]) == (20.0, 10.0, 1)
     assert sample["measured_by"] == str(run_id)
     assert sample["neighbours"] == {
@@ -102,6 +103,8 @@ async def test_a_sample_has_its_prompt_answer_traces_timing_and_neighbours(api: 
 async def test_an_answer_of_a_megabyte_with_markup_is_whole_in_its_sample(api: Served, run_id: UUID) -> None:
     sample = (await api.http.get(f"/runs/{run_id}/samples/1.4")).json()
     assert sample["result"]["text"] == MARKUP
+    compared = sample["traces"][0]["compared"]
+    assert (len(compared["answer"]), compared["is_cut"]) == (20_000, True)
     (row,) = (await api.http.get(f"/runs/{run_id}/samples", params={"q": "alert"})).json()["items"]
     assert row["text"].startswith("<script>")
     assert len(row["text"]) <= 140

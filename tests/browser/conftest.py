@@ -27,5 +27,6 @@ def browser() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_S * 1000)  # a busy machine is slow, not wrong
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS), timeout=PATIENCE_S * 1000)
+        expect.set_options(timeout=PATIENCE_S * 1000)  # by default five seconds, which a busy machine exceeds
         yield browser
         browser.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -10,13 +12,15 @@ from uuid import UUID
 
 import polars
 import pytest
+from structlog.contextvars import bound_contextvars
 
 from tests.inference_worker.test_drive import claimed, runtime
 from tests.inference_worker.test_watch import SAMPLE
 from vlmhyperbench.db import artifacts
+from vlmhyperbench.logs import configure_logging, get_logger, hide, unhide
 from vlmhyperbench.logs.bounded import BoundedLog, log_length
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_inference_worker.evidence import ClaimFolder, EvidenceFolder
+from vlmhyperbench_inference_worker.evidence import ClaimFolder, EvidenceFolder, gateway_log_of
 from vlmhyperbench_inference_worker.samples import open_samples, write_sample
 from vlmhyperbench_inference_worker.serving import Serving
 
@@ -68,6 +72,37 @@ async def test_the_evidence_of_a_claim_is_stored_when_it_ends(runtime: Runtime, 
     assert polars.read_parquet(io.BytesIO(files[f"resources-{job.claim_id}.parquet"])).height == 2
     await folder.recover(runtime)
     assert await files_of(runtime, job.run_id) == files
+
+
+async def test_the_lines_of_worker_and_gateway_are_stored_with_their_claim(
+    runtime: Runtime, folder: EvidenceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines of another job, earlier lines of the gateway and secrets are not in them."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    configure_logging("inference", form="json")
+    first, second = await claimed(runtime, 1), await claimed(runtime, 1)
+    loading = folder.open(first)
+    gateway_log = gateway_log_of(loading.engine_log)
+    gateway_log.parent.mkdir(parents=True)
+    gateway_log.write_text("started for another run\n")
+    engine = Loaded(engine_log=loading.engine_log, ready_bytes=0)
+    claim = folder.open(second)
+    claim.note_engine(cast("Serving", engine))
+    with gateway_log.open("a") as file:
+        file.write("asked\n")
+    hide(["a-secret-value"])
+    for job, event in ((first, "its.own"), (second, "the.claim")):
+        with bound_contextvars(job_id=str(job.job.id)):
+            get_logger("test").info(event, key="of a-secret-value")
+    get_logger("test").info("no.job")
+    unhide(["a-secret-value"])
+    await claim.close(second, is_needed=True)
+    files = await files_of(runtime, second.run_id)
+    assert files[f"gateway-{second.claim_id}.log"] == b"asked\n"
+    (line,) = files[f"worker-{second.claim_id}.log"].decode().splitlines()
+    assert (json.loads(line)["event"], "a-secret-value" in line) == ("the.claim", False)
+    await loading.close(first, is_needed=True)
+    assert "its.own" in (await files_of(runtime, first.run_id))[f"worker-{first.claim_id}.log"].decode()
 
 
 async def test_a_claim_that_asked_nothing_leaves_nothing(runtime: Runtime, folder: EvidenceFolder) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vlmhyperbench.logs.bounded import BoundedLog, log_length, read_log
+from vlmhyperbench.logs.bounded import BoundedLog, log_length, read_ends, read_log
 
 
 @pytest.fixture
@@ -78,3 +78,11 @@ def test_what_was_written_survives_the_death_of_its_writer(path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script, os.fspath(path)], check=False)
     assert (ended.returncode, read_log(path)) == (-signal.SIGKILL, "the last words")
+
+
+def test_a_growing_file_is_read_from_a_location_without_its_middle(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.log"
+    assert read_ends(path) == ""
+    path.write_text("before" + "0123456789")
+    assert read_ends(path, since=6) == "0123456789"
+    assert read_ends(path, since=6, max_bytes=4) == "01\n[6 bytes are left out here]\n89"

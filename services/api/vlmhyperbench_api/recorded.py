@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -15,7 +15,7 @@ from vlmhyperbench.db import artifacts, evidence, phases
 from vlmhyperbench.db.evidence import ClaimOfJob
 from vlmhyperbench.db.views import ArtifactView, PhaseView
 from vlmhyperbench.errors import Damaged, NotFound
-from vlmhyperbench.wire.evidence import LogFile, LogLine, LogLines, ResourceSeries, RunResources, Span
+from vlmhyperbench.wire.evidence import LogFile, LogLine, LogLines, LogWriter, ResourceSeries, RunResources, Span
 from vlmhyperbench_api.bodies import StrictRoute, check_text
 from vlmhyperbench_api.dependencies import RuntimeOf, Session, WholeNumber
 from vlmhyperbench_api.ids import ArtifactId, RunId
@@ -35,7 +35,7 @@ _NS_PER_MS = 1e6
 
 @router.get("/{run_id}/logs")
 async def list_logs(run_id: RunId, principal: FileReader, session: Session) -> list[LogFile]:
-    """List the logs of a run: those of its engines, one for each claim that stored one."""
+    """List the logs of a run: of engine, gateway and worker, for each claim that stored them."""
     await read_run(session, run_id, project_id=principal.project_id)
     files = [file for file in await artifacts.of_run(session, run_id) if file.kind == "log"]
     claims = await _claims(session, files)
@@ -43,7 +43,7 @@ async def list_logs(run_id: RunId, principal: FileReader, session: Session) -> l
         LogFile(
             id=file.id,
             name=file.name,
-            of="engine",
+            of=_writer(file.name),
             claim_id=file.claim_id,
             job=_job(claims.get(file.claim_id)),
             host=_host(claims.get(file.claim_id)),
@@ -161,6 +161,8 @@ def _series(path: Path, file: ArtifactView, record: ClaimOfJob | None, points: i
         at_ms=(bins["at"] / _NS_PER_MS).to_list(),
         mean={name: bins[f"mean.{name}"].to_list() for name in names},
         max={name: bins[f"max.{name}"].to_list() for name in names},
+        overall_mean=dict(zip(names, frame.select(pl.col(names).mean()).row(0), strict=True)),
+        overall_max=dict(zip(names, frame.select(pl.col(names).max().cast(pl.Float64)).row(0), strict=True)),
         samples=frame.height,
     )
 
@@ -189,6 +191,11 @@ def _spans(claims: Sequence[ClaimOfJob], of_run: Sequence[PhaseView]) -> Iterato
 
 def _ms(instant: datetime) -> float:
     return instant.timestamp() * 1000
+
+
+def _writer(name: str) -> LogWriter:
+    """Return what wrote a log, which begins its name."""
+    return next((writer for writer in get_args(LogWriter) if name.startswith(f"{writer}-")), "engine")
 
 
 def _job(record: ClaimOfJob | None) -> str:

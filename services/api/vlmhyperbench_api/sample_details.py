@@ -16,7 +16,14 @@ from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.errors import Damaged, InvalidInput, NotFound
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.results import Result
-from vlmhyperbench.wire.samples import MetricTrace, ParsedAnswer, RequestTiming, SampleDetail, SampleNeighbours
+from vlmhyperbench.wire.samples import (
+    ComparedTexts,
+    MetricTrace,
+    ParsedAnswer,
+    RequestTiming,
+    SampleDetail,
+    SampleNeighbours,
+)
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RuntimeOf, SampleTablesOf
 from vlmhyperbench_api.ids import MaybeAgainstId, RunId
@@ -24,7 +31,7 @@ from vlmhyperbench_api.listings import Filters, SearchText
 from vlmhyperbench_api.results import Position, results_page
 from vlmhyperbench_api.sample_rows import Selection, run_of, select, selection_of, table_of
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.protocols import ComparesTexts, Metric
 
 if TYPE_CHECKING:
     import polars
@@ -37,6 +44,8 @@ Reader = Annotated[Principal, requires("run:read")]
 SampleId = Annotated[str, Path(pattern=r"^[0-9]{1,9}\.[0-9]{1,18}$", description="`<phase>.<ordinal>`")]
 
 MAX_EVENTS = 2_000
+MAX_COMPARED_CHARACTERS = 20_000
+MAX_REFERENCES = 20
 _PAYLOAD = ("system_prompt", "user_prompt", "event_ns", "event_tokens")
 _STATISTIC = "stat."
 
@@ -61,8 +70,8 @@ async def get_sample(
     baseline = None if against is None else await run_of(runtime.database, against, principal)
     result = await _result(runtime, run, sample_id)
     fact = await _fact(runtime, run, result)
-    traces = await _traces(runtime, run, result)
     parsed = await asyncio.to_thread(_parsed, run, result.text)
+    traces = await _traces(runtime, run, result, parsed)
     near, flip = SampleNeighbours(), None
     try:
         table = await table_of(tables, runtime.database, run, baseline)
@@ -116,13 +125,14 @@ async def _fact(runtime: Runtime, run: RunView, result: Result) -> Mapping[str, 
     return row
 
 
-async def _traces(runtime: Runtime, run: RunView, result: Result) -> list[MetricTrace]:
+async def _traces(runtime: Runtime, run: RunView, result: Result, parsed: Sequence[ParsedAnswer]) -> list[MetricTrace]:
     async with runtime.database.transaction() as session:
         files = await measures.of_run(session, run.id)
     return await asyncio.to_thread(
         _read_traces,
         run,
         result,
+        {answer.extractor: answer.text for answer in parsed},
         [(file, path) for file, path in [(file, await _path(runtime, file)) for file in files] if path is not None],
     )
 
@@ -134,29 +144,50 @@ async def _path(runtime: Runtime, file: MeasureManifestView) -> Any:
         return None  # the result names the damaged file
 
 
-def _read_traces(run: RunView, result: Result, files: Sequence[tuple[MeasureManifestView, Any]]) -> list[MetricTrace]:
+def _read_traces(
+    run: RunView,
+    result: Result,
+    parsed: Mapping[str, str | None],
+    files: Sequence[tuple[MeasureManifestView, Any]],
+) -> list[MetricTrace]:
     import polars as pl
 
-    from vlmhyperbench_api.sample_table import description_of, files_of_metrics
+    from vlmhyperbench_api.sample_table import files_of_metrics, installed_metric
 
     spec, traces = run.pinned_spec(), []
     at = (pl.col("phase") == result.phase) & (pl.col("ordinal") == result.ordinal) & pl.col("field").is_null()
     for key, (metric, own) in files_of_metrics(spec, files).items():
         stored = own[0][0].metrics[0].get("description") if own else None
-        described = description_of(spec, metric, stored)
+        opened = installed_metric(spec, metric, stored)
         for file, path in own:
             rows = pl.scan_parquet(path, glob=False).filter(at).collect()
-            traces += [_trace(key, metric.profile, described, file, row) for row in rows.iter_rows(named=True)]
+            for row in rows.iter_rows(named=True):
+                compared = _compared(opened, parsed.get(row["extractor"]), result.references)
+                traces.append(_trace(key, metric.profile, opened, file, row, compared))
     return traces
+
+
+def _compared(metric: Metric | None, answer: str | None, references: Sequence[str]) -> ComparedTexts | None:
+    if answer is None or not isinstance(metric, ComparesTexts):
+        return None
+    texts = [answer, *references[:MAX_REFERENCES]]
+    try:
+        first, *others = metric.compared([text[:MAX_COMPARED_CHARACTERS] for text in texts])
+    except Exception:  # noqa: BLE001 - the code of plugins may raise anything, and the rest of the sample is known
+        return None
+    is_cut = any(len(text) > MAX_COMPARED_CHARACTERS for text in texts) or len(references) > MAX_REFERENCES
+    return ComparedTexts(answer=first, references=others, is_cut=is_cut)
 
 
 def _trace(
     key: str,
     profile: str,
-    described: MetricDescription | None,
+    metric: Metric | None,
     file: MeasureManifestView,
     row: Mapping[str, Any],
+    compared: ComparedTexts | None,
 ) -> MetricTrace:
+    described = metric.description if metric is not None else None
     return MetricTrace(
         metric=key,
         label=described.title if described else key,
@@ -172,6 +203,7 @@ def _trace(
         direction=described.direction if described else None,
         normaliser=described.normaliser if described else None,
         formula=described.formula if described else None,
+        compared=compared,
         statistics=_statistics(row),
     )
 

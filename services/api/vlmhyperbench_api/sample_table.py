@@ -17,7 +17,7 @@ from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import NO_HOSTS, open_stored
-from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 _TEXT_CHARACTERS = 4_000
@@ -127,11 +127,11 @@ def key_of(spec: RunSpec, metric: MetricSpec) -> str:
     return metric.name if names.count(metric.name) == 1 else metric.label
 
 
-def description_of(spec: RunSpec, metric: MetricSpec, stored: object) -> MetricDescription | None:
-    """Return the description of a metric; None if it is not installed here."""
+def installed_metric(spec: RunSpec, metric: MetricSpec, stored: object) -> Metric | None:
+    """Return a metric, opened to describe its measures; None if it is not installed here."""
     try:
         description = stored if isinstance(stored, dict) else None
-        return open_stored(metric, description, NO_HOSTS, on_invalid=spec.on_invalid).description
+        return open_stored(metric, description, NO_HOSTS, on_invalid=spec.on_invalid)
     except VlmHyperBenchError:
         return None
 
@@ -142,7 +142,8 @@ def right_value_of(run: RunView, stored: float | None) -> tuple[tuple[str, str] 
     if not spec.metrics:
         return None, None
     metric = spec.metrics[0]
-    return (metric.name, metric.profile), stored if stored is not None else _perfect(description_of(spec, metric, None))
+    value = stored if stored is not None else _perfect(installed_metric(spec, metric, None))
+    return (metric.name, metric.profile), value
 
 
 def files_of_metrics(
@@ -234,8 +235,8 @@ def _values(name: str, files: Sequence[tuple[MeasureManifestView, Path]]) -> pl.
     return pl.concat([pl.DataFrame(schema=schema), *frames]).unique(["phase", "ordinal"], keep="last")
 
 
-def _perfect(description: MetricDescription | None) -> float | None:
-    return None if description is None else perfect_of(description)
+def _perfect(metric: Metric | None) -> float | None:
+    return None if metric is None else perfect_of(metric.description)
 
 
 def _contains(word: str) -> pl.Expr:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import TargetRefused
+from vlmhyperbench.logs import get_logger
 from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bench import Bench
@@ -27,6 +28,7 @@ from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
 
+_LOG = get_logger(__name__)
 NEEDS_MORE_MEMORY = "needs_more_memory"
 """Reason why a job returns to the scheduler: its target needs more than was known when its devices were reserved."""
 
@@ -44,11 +46,12 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     if not work.missing:
         return Complete(data={"requests": 0})
     folder, has_asked = bench.evidence.open(job), True
-    room = await room_of(job, bench.devices)
     try:
+        room = await room_of(job, bench.devices)
         watched = room.devices or bench.devices
         async with Watch(watched, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch:
             outcome = await _generate(job, work, bench, watch, folder, room)
+            _LOG.info("job.ended", outcome=type(outcome).__name__.lower())
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
     except (EngineLost, TargetRefused):
@@ -69,6 +72,7 @@ async def _generate(
 ) -> Outcome:
     with span("bring up target"):
         serving = await bring_up(job, work, bench, watch, folder, room)
+    _LOG.info("target.ready" if serving is not None else "target.needs_more_memory", samples=len(work.missing))
     if serving is None:
         return Preempted(reason=NEEDS_MORE_MEMORY)
     work = await reuse_rows(job, work, serving.engine)
@@ -88,6 +92,7 @@ async def _generate(
             if not load.phases.requests:
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             # One span for all requests: one for each would take time from the loop that is measured.
+            _LOG.info("requests.begin", count=len(load.phases.requests), phase=load.phases.measured)
             with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
                 driven = await drive(job, load, sink, watch)
             await record_cost(job, driven, watch, neighbours)

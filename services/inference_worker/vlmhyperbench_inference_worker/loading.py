@@ -30,7 +30,7 @@ from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.declared import check_declared
-from vlmhyperbench_inference_worker.evidence import ClaimFolder
+from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
 from vlmhyperbench_inference_worker.room import Room, needs_more
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
@@ -187,7 +187,7 @@ def _gateway_options(context: WorkerContext, ready: PreparedTarget, engine_log: 
     settings = context.settings
     return GatewayOptions(
         environment=ready.environment,
-        log=settings.logs_dir / f"gateway-{context.name}.log",
+        log=gateway_log_of(engine_log),
         policy=settings.url_policy,
         engine_log=engine_log,
         lock_fds=(*context.lock_fds, *ready.lock_fds),

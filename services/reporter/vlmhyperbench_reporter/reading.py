@@ -130,7 +130,7 @@ async def _with_outputs(
     storage: Storage, files: Sequence[ArtifactView], claims: Sequence[ClaimEvidence]
 ) -> tuple[ClaimEvidence, ...]:
     """Add the end of the engine's log to the failures of claims that stored one, such as those of dead workers."""
-    logs = {str(file.claim_id): file for file in files if file.kind == "log"}
+    logs = {str(file.claim_id): file for file in files if file.kind == "log" and file.name.startswith("engine-")}
     return tuple([await _with_output(storage, logs.get(claim.id), claim) for claim in claims])
 
 

@@ -119,6 +119,15 @@ class Metric(Protocol):
         ...
 
 
+@runtime_checkable
+class ComparesTexts(Protocol):
+    """A metric that can show texts as it compares them; optional, for readers of single samples."""
+
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        """Return predictions or references after the metric's normalisation. Shape as `texts`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLaunch:
     """How to start an engine's server as a child process; the gateway runs it, waits for `ready_path` and ends it."""

@@ -9,7 +9,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, cast
 from uuid import UUID
@@ -25,6 +26,7 @@ __all__ = [
     "StreamMasker",
     "bind",
     "configure_logging",
+    "copying_lines",
     "get_logger",
     "hide",
     "process_masker",
@@ -49,16 +51,7 @@ def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto")
     level = os.environ.get("VLMHB_LOG_LEVEL", level).upper()
     form = cast("Form", os.environ.get("VLMHB_LOG_FORM", form))
     is_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-        _name_service(service),
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        structlog.processors.format_exc_info,
-        _mask,
-    ]
+    shared = _processors(service)
     renderer: Processor = (
         structlog.processors.JSONRenderer(default=str)
         if is_json
@@ -88,6 +81,50 @@ def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto")
     sys.excepthook = _log_uncaught
 
 
+@contextmanager
+def copying_lines(service: str, *, job: UUID, write: Callable[[str], None]) -> Iterator[None]:
+    """Give `write` every line that this process logs for a job, as JSON with secrets masked, until the block ends.
+
+    Lines belong to the job of the task that logs them, which `bind` has named.
+    """
+    import structlog  # see configure_logging
+
+    handler = _JobHandler(job, write)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_processors(service),
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(default=str),
+            ],
+        )
+    )
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+class _JobHandler(logging.Handler):
+    """Formats the lines of one job and passes them on."""
+
+    def __init__(self, job: UUID, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._job = str(job)
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from structlog.contextvars import get_contextvars
+
+        if get_contextvars().get("job_id") != self._job:
+            return
+        try:
+            self._write(self.format(record) + "\n")
+        except (OSError, ValueError):  # the disk is full, or a thread logs while the file is closed
+            self.handleError(record)
+
+
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return a module's logger: `get_logger(__name__)`."""
     import structlog  # see configure_logging
@@ -112,6 +149,21 @@ def hide(secrets: Iterable[str]) -> None:
 def unhide(secrets: Iterable[str]) -> None:
     """Undo one `hide` of these values."""
     process_masker.forget(secrets)
+
+
+def _processors(service: str) -> list[Processor]:
+    import structlog  # see configure_logging
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        _name_service(service),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.format_exc_info,
+        _mask,
+    ]
 
 
 def _name_service(service: str) -> Processor:

@@ -93,6 +93,21 @@ def read_log(path: Path, *, first_bytes: int | None = None, since: int = 0) -> s
     return "".join(pieces)
 
 
+def read_ends(path: Path, *, since: int = 0, max_bytes: int = 2 * SEGMENT_BYTES) -> str:
+    """Return what stands in a growing file from a location on, without its middle where it is too long; else ''."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        length = file.seek(0, 2) - since
+        file.seek(since)
+        if length <= max_bytes:
+            return file.read().decode("utf-8", "replace")
+        first = file.read(max_bytes // 2).decode("utf-8", "replace")
+        file.seek(-(max_bytes // 2), 2)
+        rest = file.read().decode("utf-8", "replace")
+    return f"{first}\n[{length - max_bytes} bytes are left out here]\n{rest}"
+
+
 def _segments(path: Path) -> list[tuple[int, Path]]:
     """Return the segments that exist, with the location of their first byte, in order."""
     later = [

@@ -1,4 +1,4 @@
-"""Bodies of what claims recorded: logs of engines by line, and the use of devices over time."""
+"""Bodies of what claims recorded: logs by line, and the use of devices over time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pydantic import Field
 
 from vlmhyperbench.wire.base import Output
 
+LogWriter = Literal["engine", "gateway", "worker"]
+
 
 class LogFile(Output):
     """A log that a claim stored; its content is also an artifact, of which a range can be downloaded."""
@@ -17,8 +19,8 @@ class LogFile(Output):
     id: UUID
     """Id of the artifact."""
     name: str
-    of: Literal["engine"]
-    """What wrote it. Logs of gateways and workers stay on their machines."""
+    of: LogWriter
+    """What wrote it; a worker's has the lines of the claim's job only."""
     claim_id: UUID
     job: str
     """Kind of the claim's job."""
@@ -73,6 +75,9 @@ class ResourceSeries(Output):
     """Name of a value → its mean in each bin. Shape of each: (bins,)."""
     max: dict[str, list[float | None]]
     """Its largest value in each bin."""
+    overall_mean: dict[str, float | None]
+    """Its mean over all samples."""
+    overall_max: dict[str, float | None]
     samples: int
     """Number of samples before they were put into bins."""
 

@@ -65,6 +65,15 @@ class ParsedAnswer(Output):
     reason: str | None = None
 
 
+class ComparedTexts(Output):
+    """The texts that a metric compared, after its normalisation."""
+
+    answer: str
+    references: list[str]
+    is_cut: bool
+    """Whether a text is longer than what is shown of it."""
+
+
 class MetricTrace(Output):
     """How one metric came to its value."""
 
@@ -84,6 +93,8 @@ class MetricTrace(Output):
     normaliser: str | None
     """Normalisation of the strings before they are compared."""
     formula: str | None
+    compared: ComparedTexts | None
+    """None where the metric does not compare texts, is not installed here, or the answer could not be parsed."""
     statistics: dict[str, float]
     """Additive statistics of the answer, from which a group's value is computed."""
 

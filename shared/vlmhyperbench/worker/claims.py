@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
@@ -81,6 +81,8 @@ class ClaimFile:
 
 RESOURCES = ClaimFile(kind="resources", suffix="parquet", media_type="application/vnd.apache.parquet")
 ENGINE_LOG = ClaimFile(kind="log", suffix="log", media_type="text/plain; charset=utf-8", stem="engine")
+GATEWAY_LOG = replace(ENGINE_LOG, stem="gateway")
+WORKER_LOG = replace(ENGINE_LOG, stem="worker")
 REUSE = ClaimFile(kind="reuse", suffix="jsonl", media_type="application/x-ndjson")
 
 
@@ -274,7 +276,7 @@ class ClaimedJob:
             Unavailable: storage is full or not available.
             Fenced: the claim is lost; the database is unchanged.
         """
-        key = f"runs/{self.run_id}/{file.kind}/{self.claim_id}.{file.suffix}"
+        key = f"runs/{self.run_id}/{file.kind}/{file.name(self.claim_id)}"
         stored = await asyncio.to_thread(self.runtime.storage.put, key, content, media_type=file.media_type)
         async with self.transaction() as session:
             await reuse.add_to_shard(session, self.job.id, reused)

@@ -14,6 +14,7 @@ import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
 import { runs } from './pages/runs/route';
+import { sample } from './pages/sample/route';
 import { settings } from './pages/settings/route';
 import { workers } from './pages/workers/route';
 import { Loading } from './ui/Notes';
@@ -23,6 +24,7 @@ const routes = root.addChildren([
   runs,
   newRun,
   run,
+  sample,
   compare,
   experiments,
   experiment,

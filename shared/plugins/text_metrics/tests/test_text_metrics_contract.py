@@ -7,7 +7,7 @@ import pytest
 from tests.support.wording import Wording
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.protocols import ComparesTexts, Metric
 from vlmhyperbench_sdk.testing.metrics import check_metric, in_every_profile, names_of
 from vlmhyperbench_sdk.types import Measures
 from vlmhyperbench_text_metrics.accuracy import Accuracy
@@ -64,3 +64,13 @@ def test_text_that_says_nan_and_text_without_letters_have_values(metric: Metric)
     texts = ["NaN", "nan", "inf", "-1e999", "?!", "…", "%", "", " ", "\ud83d"]
     measures = metric.measure(texts, [[text, "0"] for text in texts[::-1]])
     assert all(value is not None for value in measures.values)
+
+
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if isinstance(metric, ComparesTexts)], ids=str)
+def test_texts_that_compare_equal_are_worth_what_equal_texts_are(metric: Metric) -> None:
+    """A reader sees by what an answer differs; where nothing is shown, nothing may have cost a point."""
+    assert isinstance(metric, ComparesTexts)
+    answer, reference = metric.compared(["  The  CAT ", "the cat"])
+    same, other = (metric.measure([text], [["the cat"]]).values[0] for text in ("the cat", "  The  CAT "))
+    assert (answer == reference) <= (same == other)
+    assert metric.compared([]) == []

@@ -80,6 +80,9 @@ class Accuracy:
         unparsed = np.array([predicted is None for predicted in classes], dtype=np.float64)[pairs.starts]
         return pairs.measures(correct, {"correct": correct, "unparsed": unparsed})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return self._normaliser.bulk(texts)
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "correct")
 

@@ -102,6 +102,9 @@ class Anls:
         best = similarity[pairs.best(similarity)]
         return pairs.measures(best, {"similarity": best})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return _collapse(texts) if self._profile == "docvqa" else _fold(texts)
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "similarity")
 

@@ -79,6 +79,9 @@ class Cer:
     ) -> Measures:
         return measure_edits(lay_out(predictions, references), _strip)
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return _strip(texts)
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return pooled_rate(sums)
 

@@ -93,6 +93,9 @@ class ExactMatch:
         correct = equal[pairs.best(equal)]
         return pairs.measures(correct, {"correct": correct})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return self._normaliser.bulk(texts)
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "correct")
 

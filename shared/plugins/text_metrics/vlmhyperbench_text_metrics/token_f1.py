@@ -88,6 +88,9 @@ class TokenF1:
         best = scores[pairs.best(scores)]
         return pairs.measures(best, {"f1": best})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [" ".join(words) for words in self._words(list(texts))]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "f1")
 

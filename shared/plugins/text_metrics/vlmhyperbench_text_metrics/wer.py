@@ -82,5 +82,8 @@ class Wer:
     ) -> Measures:
         return measure_edits(lay_out(predictions, references), divide_words, chunk_chars=_CHUNK_CHARS)
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [" ".join(words) for words in divide_words(texts)]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return pooled_rate(sums)

@@ -5,7 +5,6 @@ import { api, body, type Schemas } from './client';
 export type Run = Schemas['Run'];
 export type RunDetail = Schemas['RunDetail'];
 export type RunState = Run['state'];
-export type Result = Schemas['Result'];
 export type Worker = Schemas['Worker'];
 export type Progress = Schemas['Progress'];
 
@@ -63,27 +62,6 @@ export const manifestQuery = (id: string) =>
     retry: false,
   });
 
-export interface ResultFilter {
-  status?: 'ok' | 'error' | 'quarantined' | undefined;
-  outcome?: Result['outcome'] | undefined;
-  doc_class?: string | undefined;
-  question_type?: string | undefined;
-}
-
-export const resultsQuery = (runId: string, filter: ResultFilter, limit = 200) =>
-  infiniteQueryOptions({
-    queryKey: ['results', runId, filter, limit],
-    queryFn: ({ pageParam, signal }) =>
-      body(
-        api.GET('/api/v1/results', {
-          params: { query: { run_id: runId, limit, ...defined(filter), ...(pageParam && { cursor: pageParam }) } },
-          signal,
-        }),
-      ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next,
-  });
-
 export const workersQuery = queryOptions({
   queryKey: ['workers'],
   queryFn: ({ signal }) => body(api.GET('/api/v1/workers', { signal })),
@@ -95,7 +73,3 @@ export const artifactsQuery = (runId: string) =>
     queryKey: ['artifacts', runId],
     queryFn: ({ signal }) => body(api.GET('/api/v1/artifacts', { params: { query: { run_id: runId } }, signal })),
   });
-
-function defined<Value extends object>(value: Value): { [Key in keyof Value]?: NonNullable<Value[Key]> } {
-  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined && part !== '')) as never;
-}

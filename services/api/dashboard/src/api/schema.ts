@@ -705,7 +705,7 @@ export interface paths {
         };
         /**
          * List Logs
-         * @description List the logs of a run: those of its engines, one for each claim that stored one.
+         * @description List the logs of a run: of engine, gateway and worker, for each claim that stored them.
          */
         get: operations["list_logs_api_v1_runs__run_id__logs_get"];
         put?: never;
@@ -1611,6 +1611,18 @@ export interface components {
             target: string;
             /** Task */
             task: string;
+        };
+        /**
+         * ComparedTexts
+         * @description The texts that a metric compared, after its normalisation.
+         */
+        ComparedTexts: {
+            /** Answer */
+            answer: string;
+            /** Is Cut */
+            is_cut: boolean;
+            /** References */
+            references: string[];
         };
         /**
          * CompareRequest
@@ -2858,9 +2870,9 @@ export interface components {
             name: string;
             /**
              * Of
-             * @constant
+             * @enum {string}
              */
-            of: "engine";
+            of: "engine" | "gateway" | "worker";
             /** Size Bytes */
             size_bytes: number;
         };
@@ -3075,6 +3087,7 @@ export interface components {
          * @description How one metric came to its value.
          */
         MetricTrace: {
+            compared: components["schemas"]["ComparedTexts"] | null;
             /** Direction */
             direction: ("higher" | "lower") | null;
             /** Evaluation Id */
@@ -3912,6 +3925,14 @@ export interface components {
             /** Mean */
             mean: {
                 [key: string]: (number | null)[];
+            };
+            /** Overall Max */
+            overall_max: {
+                [key: string]: number | null;
+            };
+            /** Overall Mean */
+            overall_mean: {
+                [key: string]: number | null;
             };
             /** Samples */
             samples: number;

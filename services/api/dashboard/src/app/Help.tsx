@@ -8,7 +8,9 @@ const KEYS: readonly (readonly [readonly string[], string])[] = [
   [['j'], 'next row'],
   [['k'], 'row before'],
   [['o'], 'open the row'],
-  [['n'], 'next error (in samples)'],
+  [['n'], 'next error (of a sample)'],
+  [['w'], 'next wrong answer (of a sample)'],
+  [['f'], 'next flip (of a sample with a baseline)'],
   [['c'], 'compare the chosen runs (in runs)'],
 ];
 

@@ -1,6 +1,6 @@
 /** What came out: headline figures, every metric with its interval and groups, errors by kind, the stages. */
-import type { RunDetail } from '../../api/queries';
-import { bytes, count, milliseconds, money, perSecond, words } from '../../ui/format';
+import { isOpen, type RunDetail } from '../../api/queries';
+import { bytes, count, milliseconds, money, perSecond, shortId, words } from '../../ui/format';
 import { Measured } from '../../ui/Measured';
 import { Empty } from '../../ui/Notes';
 import { Errors } from './Errors';
@@ -12,17 +12,41 @@ export function Overview({ run }: { run: RunDetail }) {
   return (
     <div className="stack">
       <p className="verdict">{verdictOf(run)}</p>
+      {run.warnings?.map((warning) => (
+        <p key={warning} className="stale">
+          <bdi>{warning}</bdi>
+        </p>
+      ))}
       <Figures run={run} />
       <Stages run={run} />
-      {run.quality?.length ? (
-        <Quality quality={run.quality} />
-      ) : run.headline ? null : (
-        <Empty title="No scores yet">
-          <p className="note-text">They are here as soon as the run has a report.</p>
-        </Empty>
-      )}
+      {run.quality?.length ? <Quality quality={run.quality} /> : <NoScores run={run} />}
       {run.errors?.length ? <Errors errors={run.errors} /> : null}
     </div>
+  );
+}
+
+/** A run that works has none yet; one that ended may have none, or have lost its report. */
+function NoScores({ run }: { run: RunDetail }) {
+  if (isOpen(run)) {
+    return (
+      <Empty title="No scores yet">
+        <p className="note-text">They are here as soon as the run has a report.</p>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title={run.headline ? 'The report of this run is missing' : 'The run has no scores'}>
+      <p className="note-text">
+        {run.headline ? (
+          <>
+            Its file is gone or damaged; the figures above were kept. Write it again:{' '}
+            <code>vlmhyperbench report {shortId(run.id)}</code>
+          </>
+        ) : (
+          'It ended before its answers were scored, or its task has no metrics.'
+        )}
+      </p>
+    </Empty>
   );
 }
 

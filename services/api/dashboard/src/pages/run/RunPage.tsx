@@ -3,6 +3,7 @@ import { Button, Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useSteering } from '../../api/actions';
+import { ApiError } from '../../api/client';
 import { useFollow } from '../../api/live';
 import { isOpen, type RunDetail, runQuery } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
@@ -12,9 +13,11 @@ import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
 import { useTitle } from '../../ui/useTitle';
 import { Configuration } from './Configuration';
+import { Logs } from './Logs';
 import { Overview } from './Overview';
 import { Performance } from './Performance';
 import { Provenance } from './Provenance';
+import { Resources } from './Resources';
 import { run as route, TABS, type Tab } from './route';
 import { Samples } from './Samples';
 
@@ -22,6 +25,8 @@ const LABELS: Record<Tab, string> = {
   overview: 'Overview',
   samples: 'Samples',
   performance: 'Performance',
+  resources: 'Resources',
+  logs: 'Logs',
   configuration: 'Configuration',
   provenance: 'Provenance',
 };
@@ -36,6 +41,11 @@ export function RunPage() {
       <Loaded query={query} what="the run">
         {(run) => (
           <>
+            {query.error instanceof ApiError && query.error.status === 404 ? (
+              <p className="stale" role="alert">
+                This run has been deleted. What is shown was read before.
+              </p>
+            ) : null}
             <Head run={run} />
             <Content run={run} />
           </>
@@ -130,6 +140,12 @@ function Content({ run }: { run: RunDetail }) {
       </Tabs.Panel>
       <Tabs.Panel value="performance" pt="md">
         <Performance run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="resources" pt="md">
+        <Resources run={run} />
+      </Tabs.Panel>
+      <Tabs.Panel value="logs" pt="md">
+        <Logs run={run} />
       </Tabs.Panel>
       <Tabs.Panel value="configuration" pt="md">
         <Configuration run={run} />

@@ -1,37 +1,51 @@
 /** The samples of a run: a virtual list over keyset pages, with filters in the address; j, k and o move and open. */
-import { Select } from '@mantine/core';
-import { useInfiniteQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useEffect, useMemo, useRef } from 'react';
-import { type Result, type RunDetail, resultsQuery } from '../../api/queries';
+import { useEffect, useMemo, useRef, useState } from 'react';
+import type { RunDetail } from '../../api/queries';
+import { type SampleRow, sampleGroupsQuery, samplesQuery } from '../../api/samples';
+import { useKeys } from '../../app/keys';
 import { count, milliseconds, score, words } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
+import { FlipBadge } from './FlipBadge';
 import { run as route } from './route';
+import { SampleFilters } from './SampleFilters';
+import { isPlain, readSampleSearch, type SampleSearch } from './selection';
+import './samples.css';
 
 const ROW_PX = 44;
-const AHEAD_ROWS = 60;
+const AHEAD_ROWS = 80;
 
 export function Samples({ run }: { run: RunDetail }) {
-  const { tab: _, ...filter } = route.useSearch();
-  const query = useInfiniteQuery(resultsQuery(run.id, filter));
+  const given = route.useSearch();
+  const search = useMemo(() => readSampleSearch({ ...given }), [given]);
+  const query = useInfiniteQuery(samplesQuery(run, search));
+  const groups = useQuery(sampleGroupsQuery(run));
   const rows = useMemo(() => (query.data?.pages ?? []).flatMap((page) => page.items), [query.data]);
+  const first = query.data?.pages[0];
   return (
     <div className="stack">
-      <Filters run={run} />
+      <SampleFilters run={run} groups={groups.data ?? []} columns={first?.columns ?? []} />
       <Loaded query={query} what="samples">
         {() =>
           rows.length === 0 ? (
-            <Empty title="No sample is in this list">
+            <Empty title={isPlain(search) ? 'There is no sample yet' : 'No sample passes these filters'}>
               <p className="note-text">
-                {run.done === 0 ? 'The run has no answers yet.' : 'Change the filters above.'}
+                {isPlain(search)
+                  ? 'Samples are here as soon as they are answered.'
+                  : `Remove a filter; the run has ${count(first?.total ?? run.done)} samples.`}
               </p>
             </Empty>
           ) : (
             <List
+              key={JSON.stringify(search)}
+              run={run.id}
               rows={rows}
-              total={Object.values(filter).some(Boolean) ? null : run.done}
+              search={search}
+              matching={first?.matching ?? first?.total ?? null}
+              isOld={query.isPlaceholderData}
               more={query.hasNextPage && !query.isFetchingNextPage ? () => void query.fetchNextPage() : undefined}
             />
           )
@@ -41,110 +55,101 @@ export function Samples({ run }: { run: RunDetail }) {
   );
 }
 
-function Filters({ run }: { run: RunDetail }) {
-  const search = route.useSearch();
-  const navigate = useNavigate({ from: '/runs/$id' });
-  const groups = (column: string) => {
-    const values = (run.quality ?? []).flatMap((metric) =>
-      (metric.groups?.[column] ?? []).map((group) => group.group[0] ?? ''),
-    );
-    return [...new Set(values)].filter(Boolean).sort();
-  };
-  const choose = (name: string) => (value: string | null) =>
-    void navigate({ search: (old) => ({ ...old, [name]: value ?? undefined }) });
-  return (
-    <div className="filters">
-      <Select
-        size="xs"
-        clearable
-        aria-label="Outcome"
-        placeholder="Any outcome"
-        value={search.outcome ?? null}
-        onChange={choose('outcome')}
-        data={['answered', 'model_failure', 'infrastructure_failure'].map((value) => ({ value, label: words(value) }))}
-      />
-      {(['doc_class', 'question_type'] as const).map((column) =>
-        groups(column).length > 1 ? (
-          <Select
-            key={column}
-            size="xs"
-            clearable
-            aria-label={words(column)}
-            placeholder={`Any ${words(column)}`}
-            value={search[column] ?? null}
-            onChange={choose(column)}
-            data={groups(column)}
-          />
-        ) : null,
-      )}
-    </div>
-  );
-}
-
 interface ListProps {
-  rows: readonly Result[];
-  total: number | null;
+  run: string;
+  rows: readonly SampleRow[];
+  search: SampleSearch;
+  matching: number | null;
+  /** Whether the rows are those of the filters before, while the new ones are read. */
+  isOld: boolean;
   more: (() => void) | undefined;
 }
 
-function List({ rows, total, more }: ListProps) {
+function List({ run, rows, search, matching, isOld, more }: ListProps) {
   const place = useRef<HTMLDivElement>(null);
+  const [current, setCurrent] = useState(-1);
+  const navigate = useNavigate();
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => place.current,
     estimateSize: () => ROW_PX,
-    overscan: 12,
+    overscan: 8,
   });
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   useEffect(() => {
     if (last > rows.length - AHEAD_ROWS) more?.();
   }, [last, rows.length, more]);
+  const move = (by: number) => {
+    const next = Math.max(0, Math.min(rows.length - 1, current + by));
+    setCurrent(next);
+    virtual.scrollToIndex(next);
+  };
+  const open = () => {
+    const row = rows[current];
+    if (row) void navigate({ to: '/runs/$id/samples/$sid', params: { id: run, sid: row.id }, search });
+  };
+  useKeys({ j: () => move(1), k: () => move(-1), o: open });
   return (
-    <section className="card" aria-label="Samples">
+    <section className={isOld ? 'card sample-list old' : 'card sample-list'} aria-label="Samples" aria-busy={isOld}>
       <div className="sample-row head" aria-hidden="true">
-        <span>#</span>
+        <span className="num">#</span>
         <span>Question</span>
         <span>Answer</span>
         <span className="num">Score</span>
         <span className="num">Latency</span>
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <div ref={place} className="samples" tabIndex={0}>
+      <div ref={place} className="samples" tabIndex={0} data-testid="samples">
         <ul style={{ height: virtual.getTotalSize() }}>
           {shown.map((item) => {
             const row = rows[item.index];
-            return row ? <Row key={item.key} row={row} top={item.start} /> : null;
+            return row ? (
+              <li
+                key={row.id}
+                className={item.index === current ? 'sample-row current' : 'sample-row'}
+                style={{ transform: `translateY(${item.start}px)`, height: ROW_PX }}
+              >
+                <Row row={row} run={run} search={search} />
+              </li>
+            ) : null;
           })}
         </ul>
       </div>
-      <p className="sub foot">
-        {count(rows.length)} {total === null ? 'loaded' : `of ${count(total)} loaded`}
+      <p className="sub foot" role="status">
+        {count(rows.length)} of {count(matching)} loaded
+        {isPlain(search) ? '' : ' that pass the filters'} · <kbd>j</kbd> <kbd>k</kbd> move, <kbd>o</kbd> opens
       </p>
     </section>
   );
 }
 
-function Row({ row, top }: { row: Result; top: number }) {
-  const first = row.measures[0];
-  const value = first?.value;
+function Row({ row, run, search }: { row: SampleRow; run: string; search: SampleSearch }) {
   return (
-    <li className="sample-row" style={{ position: 'absolute', top, left: 0, right: 0, height: ROW_PX }}>
-      <span className="num">{row.ordinal}</span>
+    <>
+      <span className="num">{row.id.split('.')[1]}</span>
+      <Link
+        className="clip"
+        to="/runs/$id/samples/$sid"
+        params={{ id: run, sid: row.id }}
+        search={search}
+        preload={false}
+      >
+        <bdi>{row.question ?? row.key ?? row.id}</bdi>
+      </Link>
       <span className="clip">
-        <bdi>{row.question ?? row.key}</bdi>
-      </span>
-      <span className="clip">
+        <FlipBadge flip={row.flip} />
         {row.outcome === 'answered' ? (
           <bdi>{row.text}</bdi>
         ) : (
-          <span className="badge bad">{words(row.error_code ?? row.outcome)}</span>
+          <span className="badge bad">✕ {words(row.error_code ?? row.outcome)}</span>
         )}
       </span>
-      <span className="num" title={first ? words(first.metric) : undefined}>
-        {value === null || value === undefined ? <span className="none">{first?.outcome ?? '–'}</span> : score(value)}
+      <span className={row.is_wrong ? 'num wrong' : 'num'}>
+        {row.value === null ? <span className="none">–</span> : score(row.value)}
+        {row.is_wrong ? <span className="visually-hidden"> wrong</span> : null}
       </span>
       <span className="num">{milliseconds(row.latency_ms)}</span>
-    </li>
+    </>
   );
 }

@@ -1,33 +1,36 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
-import type { ResultFilter } from '../../api/queries';
 import { root } from '../../app/root';
+import { readSampleSearch, type SampleSearch, text } from './selection';
 
-export const TABS = ['overview', 'samples', 'performance', 'configuration', 'provenance'] as const;
+export const TABS = ['overview', 'samples', 'performance', 'resources', 'logs', 'configuration', 'provenance'] as const;
 export type Tab = (typeof TABS)[number];
 
-export interface RunSearch extends ResultFilter {
+export interface RunSearch extends SampleSearch {
   tab?: Tab;
+  /** The log that is shown, a line of it, and the text that its lines contain. */
+  log?: string;
+  line?: number;
+  find?: string;
 }
 
-const STATUSES = ['ok', 'error', 'quarantined'] as const;
-const OUTCOMES = ['answered', 'model_failure', 'infrastructure_failure'] as const;
-
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
+function whole(value: unknown): number | undefined {
+  const number = Number(value);
+  return Number.isSafeInteger(number) && number > 0 ? number : undefined;
 }
 
 export const run = createRoute({
   getParentRoute: () => root,
   path: '/runs/$id',
   validateSearch: (search: Record<string, unknown>): RunSearch => {
-    const chosen: RunSearch = {
-      tab: TABS.find((tab) => tab === search.tab) as Tab,
-      status: STATUSES.find((status) => status === search.status),
-      outcome: OUTCOMES.find((outcome) => outcome === search.outcome),
-      doc_class: text(search.doc_class),
-      question_type: text(search.question_type),
+    const tab = TABS.find((known) => known === search.tab);
+    const [log, line, find] = [text(search.log), whole(search.line), text(search.find)];
+    return {
+      ...readSampleSearch(search),
+      ...(tab !== undefined && { tab }),
+      ...(log !== undefined && { log }),
+      ...(line !== undefined && { line }),
+      ...(find !== undefined && { find }),
     };
-    return Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
   },
   component: lazyRouteComponent(() => import('./RunPage'), 'RunPage'),
 });
