@@ -32,6 +32,7 @@ from vlmhyperbench_api import (
     joining,
     listings,
     live,
+    live_events,
     manifests,
     metrics,
     pages,
@@ -87,6 +88,7 @@ _ROUTERS = (
     reports.router,
     artifacts.router,
     live.router,
+    live_events.router,
     sessions.router,
     storage.router,
 )

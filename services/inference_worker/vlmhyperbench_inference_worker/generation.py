@@ -12,10 +12,11 @@ from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.cost import record_cost, sending
+from vlmhyperbench_inference_worker.details import Details
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.evidence import ClaimFolder
 from vlmhyperbench_inference_worker.judging import read_judging
-from vlmhyperbench_inference_worker.loading import bring_up
+from vlmhyperbench_inference_worker.loading import bring_up, gateway_log
 from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
@@ -47,8 +48,13 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     room = await room_of(job, bench.devices)
     try:
         watched = room.devices or bench.devices
-        async with Watch(watched, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch:
-            outcome = await _generate(job, work, bench, watch, folder, room)
+        async with (
+            Watch(watched, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch,
+            Details(job, watch, lambda ordinal: work.sample_of(ordinal).key) as details,
+        ):
+            details.follow_log("engine", folder.engine_log, since=0)
+            details.follow_log("gateway", gateway_log(job.context))
+            outcome = await _generate(job, work, bench, watch, folder, room, details)
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
     except (EngineLost, TargetRefused):
@@ -65,12 +71,14 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
 
 
 async def _generate(
-    job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room
+    job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room, details: Details
 ) -> Outcome:
     with span("bring up target"):
         serving = await bring_up(job, work, bench, watch, folder, room)
     if serving is None:
         return Preempted(reason=NEEDS_MORE_MEMORY)
+    if serving.engine_log not in (None, folder.engine_log):  # another claim has loaded it
+        details.follow_log("engine", serving.engine_log)
     work = await reuse_rows(job, work, serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
@@ -89,7 +97,7 @@ async def _generate(
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             # One span for all requests: one for each would take time from the loop that is measured.
             with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
-                driven = await drive(job, load, sink, watch)
+                driven = await drive(job, load, sink, watch, details)
             await record_cost(job, driven, watch, neighbours)
             await record_peak(job, room, watch, serving.memory_before_bytes)
             return await _close(job, work, load, sink, driven)

@@ -182,12 +182,17 @@ def _certificate(
     return require(target, subject, CertificateStore(job.settings.certificates_dir).find(subject))
 
 
+def gateway_log(context: WorkerContext) -> Path:
+    """Return the file to which the gateways of a worker log."""
+    return context.settings.logs_dir / f"gateway-{context.name}.log"
+
+
 def _gateway_options(context: WorkerContext, ready: PreparedTarget, engine_log: Path) -> GatewayOptions:
     """Return how the worker starts gateways; engines and body writers get the same environment as the gateway."""
     settings = context.settings
     return GatewayOptions(
         environment=ready.environment,
-        log=settings.logs_dir / f"gateway-{context.name}.log",
+        log=gateway_log(context),
         policy=settings.url_policy,
         engine_log=engine_log,
         lock_fds=(*context.lock_fds, *ready.lock_fds),

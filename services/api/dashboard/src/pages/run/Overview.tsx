@@ -1,9 +1,10 @@
 /** What came out: headline figures, every metric with its interval and groups, errors by kind, the stages. */
-import type { RunDetail } from '../../api/queries';
+import { isOpen, type RunDetail } from '../../api/queries';
 import { bytes, count, milliseconds, money, perSecond, words } from '../../ui/format';
 import { Measured } from '../../ui/Measured';
 import { Empty } from '../../ui/Notes';
 import { Errors } from './Errors';
+import { LiveStrip } from './LiveStrip';
 import { Quality } from './Quality';
 import { Stages } from './Stages';
 import { verdictOf } from './verdict';
@@ -12,6 +13,7 @@ export function Overview({ run }: { run: RunDetail }) {
   return (
     <div className="stack">
       <p className="verdict">{verdictOf(run)}</p>
+      {isOpen(run) ? <LiveStrip id={run.id} /> : null}
       <Figures run={run} />
       <Stages run={run} />
       {run.quality?.length ? (

@@ -15,6 +15,7 @@ import { Configuration } from './Configuration';
 import { Overview } from './Overview';
 import { Performance } from './Performance';
 import { Provenance } from './Provenance';
+import { Retune } from './Retune';
 import { run as route, TABS, type Tab } from './route';
 import { Samples } from './Samples';
 
@@ -61,6 +62,7 @@ function Head({ run }: { run: RunDetail }) {
         <div className="right">
           {isOpen(run) ? (
             <>
+              {run.can_retune ? <Retune run={run} /> : null}
               <Button size="xs" variant="default" onClick={() => steer(run.is_paused ? 'resume' : 'pause')}>
                 {run.is_paused ? 'Resume' : 'Pause'}
               </Button>
