@@ -17,6 +17,7 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -34,6 +35,9 @@ from vlmhyperbench.registry.schemas import RunEntry
 
 FOLLOWED = 8
 """Runs whose events each page follows."""
+OPENING = 10
+"""Pages that connect at the same time."""
+OPEN_S = 60.0
 DETAILS = ("samples", "resources", "logs")
 
 
@@ -89,11 +93,13 @@ def main() -> None:
 async def _watch(home: Home, client: Client, pages: int, seconds: float, rate: float) -> tuple[Heard, Cost]:
     paused = [_create(client, answers=10, is_paused=True) for _ in range(FOLLOWED)]
     heard = Heard(pages=pages)
-    watched = _create(client, answers=_answers(seconds))
+    watched = _create(client, answers=_answers(seconds), is_paused=True)
+    opening = asyncio.Semaphore(OPENING)
     async with asyncio.TaskGroup() as group:
-        following = [group.create_task(_page(home, [*paused, watched], watched, heard)) for _ in range(pages)]
+        following = [group.create_task(_page(home, [*paused, watched], heard, opening)) for _ in range(pages)]
         await heard.all_open.wait()
         heard.delays_s.clear()
+        await asyncio.to_thread(client.runs.resume, watched)
         cost, _ = await asyncio.gather(
             asyncio.to_thread(_cost, home, client, watched), _make_events(client, paused, seconds, rate)
         )
@@ -102,14 +108,17 @@ async def _watch(home: Home, client: Client, pages: int, seconds: float, rate: f
     return heard, cost
 
 
-async def _page(home: Home, streams: Sequence[UUID], detailed: UUID, heard: Heard) -> None:
+async def _page(home: Home, streams: Sequence[UUID], heard: Heard, opening: asyncio.Semaphore) -> None:
+    """Follow runs, and the details of the last of them."""
     address = str(home.api_url()).replace("http", "ws", 1) + "/api/v1/live"
     headers = {"X-API-Key": str(home.api_key())}
-    async with connect(address, additional_headers=headers, proxy=None, max_size=None) as socket:
-        cursors = [
-            {"stream": str(stream), "since": 2**53, "with": DETAILS if stream == detailed else ()} for stream in streams
-        ]
-        await socket.send(json.dumps({"subscribe": cursors}))
+    cursors = [{"stream": str(stream), "since": 2**53} for stream in streams]
+    cursors[-1] |= {"with": DETAILS}
+    async with AsyncExitStack() as stack:
+        async with opening:
+            connecting = connect(address, additional_headers=headers, proxy=None, max_size=None, open_timeout=OPEN_S)
+            socket = await stack.enter_async_context(connecting)
+            await socket.send(json.dumps({"subscribe": cursors}))
         snapshots = 0
         async for text in socket:
             message = json.loads(text)

@@ -12,6 +12,7 @@ from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
 from vlmhyperbench.cli.stack import page_link
 
+QUESTIONS = 300
 PATIENCE_MS = PATIENCE_S * 1000
 
 
@@ -49,10 +50,13 @@ def _link(stack: Stack) -> str:
     return link
 
 
-def _start(stack: Stack, name: str, *, ttft_ms: int = 150) -> str:
-    """Start a run of 1,000 questions whose answers take a while."""
-    params = {"ttft_ms": ttft_ms, "gap_ms": 5, "tokens": 8}
-    entry = {"target": {"model": "simulated", "engine_params": params}, "task": "synthetic-questions"}
+def _start(stack: Stack, name: str) -> str:
+    """Start a run of two minutes, which ends within seconds when more requests are in flight."""
+    entry = {
+        "target": {"model": "simulated", "engine_params": {"ttft_ms": 1500, "gap_ms": 5, "tokens": 8}},
+        "task": "synthetic-questions",
+        "dataset": {"name": "synthetic-questions", "limit": QUESTIONS},
+    }
     return str(stack.client.runs.create(entry, name=name).id)
 
 
@@ -72,7 +76,7 @@ def test_a_run_is_watched_and_retuned_from_its_start_to_its_report(context: Brow
     expect(page.get_by_role("link", name="Report")).to_be_visible()
     expect(now).to_have_count(0)
     run = stack.client.runs.get(run_id)
-    assert (run.state, run.done) == ("SUCCEEDED", 1000)
+    assert (run.state, run.done) == ("SUCCEEDED", QUESTIONS)
     assert [(change.before, change.in_flight, change.by) for change in run.retunes] == [(4, 64, "local")]
     assert run.headline is not None
     assert run.headline.validity == "retuned"
@@ -94,7 +98,7 @@ def test_a_page_outlives_the_api_and_shows_what_has_happened_meanwhile(context: 
 
 
 def test_two_tabs_that_cancel_at_once_cancel_the_run_once(context: BrowserContext, stack: Stack) -> None:
-    run_id = _start(stack, "twice", ttft_ms=2000)
+    run_id = _start(stack, "twice")
     tabs = [_page(context), _page(context)]
     for tab in tabs:
         tab.goto(f"{stack.home.api_url()}/runs/{run_id}")
@@ -112,7 +116,7 @@ def test_two_tabs_that_cancel_at_once_cancel_the_run_once(context: BrowserContex
 def test_a_browser_that_comes_back_without_a_session_says_how_to_sign_in_and_goes_on_then(
     context: BrowserContext, stack: Stack
 ) -> None:
-    run_id = _start(stack, "slept", ttft_ms=1000)
+    run_id = _start(stack, "slept")
     page = _page(context)
     page.goto(f"{stack.home.api_url()}/runs/{run_id}")
     expect(page.get_by_role("status").filter(has_text="Live")).to_be_visible()
