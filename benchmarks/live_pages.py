@@ -119,15 +119,15 @@ async def _page(home: Home, streams: Sequence[UUID], heard: Heard, opening: asyn
             connecting = connect(address, additional_headers=headers, proxy=None, max_size=None, open_timeout=OPEN_S)
             socket = await stack.enter_async_context(connecting)
             await socket.send(json.dumps({"subscribe": cursors}))
-        snapshots = 0
+            snapshots = 0
+            while snapshots < len(streams):
+                snapshots += json.loads(await socket.recv())["type"] == "snapshot"
+        heard.opened += 1
+        if heard.opened == heard.pages:
+            heard.all_open.set()
         async for text in socket:
             message = json.loads(text)
             match message["type"]:
-                case "snapshot":
-                    snapshots += 1
-                    heard.opened += snapshots == len(streams)
-                    if heard.opened == heard.pages:
-                        heard.all_open.set()
                 case "event":
                     heard.delays_s.append(time.time() - datetime.fromisoformat(message["event"]["ts"]).timestamp())
                 case "samples" | "resources" | "logs" as kind:

@@ -21,6 +21,8 @@ from vlmhyperbench_api.presenting import progress_of
 
 log = logging.getLogger(__name__)
 
+MAX_READERS = 4
+"""Clients for whom the database is read at the same time, so that hundreds of them leave connections to the others."""
 POLL_S = 2.0
 """Polling interval while Redis delivers nothing."""
 _POLL_ALWAYS_EVERY = 5
@@ -72,6 +74,8 @@ class Feed:
         self._following = 0
         self._heard_at = 0.0
         self._details = Details()
+        self.reading = asyncio.Semaphore(MAX_READERS)
+        """Held by a client's connection while it reads the database."""
         self._shown: dict[UUID, int] = {}
         self._waits: dict[UUID, str] = {}
 

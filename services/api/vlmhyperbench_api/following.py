@@ -76,7 +76,7 @@ class Following:
         project_id, settings = self._principal.project_id, self._runtime.settings
         progress = await self._runtime.bus.progress(stream)
         shown = [progress_of(progress)] if progress is not None else []
-        async with self._runtime.database.transaction() as session:
+        async with self._feed.reading, self._runtime.database.transaction() as session:
             if await runs.get(session, stream, project_id=project_id) is not None:
                 run = await read_run(session, stream, project_id=project_id, settings=settings)
                 data = run.model_dump(mode="json", exclude={"spec", "jobs", "progress"})
@@ -90,7 +90,7 @@ class Following:
         follower = self.follower
         while True:
             try:
-                async with self._runtime.database.transaction() as session:
+                async with self._feed.reading, self._runtime.database.transaction() as session:
                     new_events = await events.after(session, stream, follower.sent[stream], limit=BATCH_EVENTS)
             except Unavailable:
                 await asyncio.sleep(_RETRY_S)
