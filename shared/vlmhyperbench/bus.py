@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.logs import get_logger
@@ -30,6 +31,8 @@ _CALL_S = 1.0
 _REST_S = 1.0
 """After a failure no call is attempted for this long: callers get their fallback at once."""
 _RESUBSCRIBE_S = 1.0
+_CHANNELS_S = 0.25
+"""How long a change of the channels that a subscriber wants waits for the next message."""
 
 _LOG = get_logger(__name__)
 
@@ -102,7 +105,81 @@ class ProgressMade(BaseModel):
     progress: Progress
 
 
-BusMessage = StreamAdvanced | ProgressMade
+DetailKind = Literal["samples", "resources", "logs"]
+DETAILS: Final[tuple[DetailKind, ...]] = ("samples", "resources", "logs")
+MAX_SAMPLES: Final = 50
+"""Of one message; a worker sends about one a second."""
+MAX_LINES: Final = 200
+"""Of one message."""
+MAX_LINE_CHARACTERS: Final = 2000
+
+
+class DoneSample(BaseModel):
+    """A request that was answered or has failed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    """Of the sample in its dataset."""
+    phase: int
+    ordinal: int
+    status: str
+    error_code: str | None = None
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    output_tokens: int | None = None
+
+
+class SamplesDone(BaseModel):
+    """The newest requests of a run that ended; never a durable record."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["samples"] = "samples"
+    run_id: UUID
+    samples: Annotated[list[DoneSample], Field(max_length=MAX_SAMPLES)]
+    left_out: int = Field(default=0, ge=0)
+    """Number of further requests that ended and are not named."""
+
+
+class ResourcesSampled(BaseModel):
+    """The newest sample of a claim's devices."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["resources"] = "resources"
+    run_id: UUID
+    at: datetime
+    resources: Resources
+
+
+class LogLine(BaseModel):
+    """A line of a log, without secrets."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: Literal["engine", "gateway", "worker"]
+    no: int = Field(ge=0)
+    """Counts the lines of a source that a claim has read; a line that is sent again keeps its number."""
+    text: Annotated[str, Field(max_length=MAX_LINE_CHARACTERS)]
+
+
+class LinesLogged(BaseModel):
+    """New lines of the logs of a claim."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["logs"] = "logs"
+    run_id: UUID
+    claim_id: UUID
+    lines: Annotated[list[LogLine], Field(max_length=MAX_LINES)]
+    left_out: int = Field(default=0, ge=0)
+    """Number of lines that were written too fast to be sent; the log's artifact has them."""
+
+
+Detail = SamplesDone | ResourcesSampled | LinesLogged
+"""What a worker sends of a run only while somebody listens."""
+BusMessage = StreamAdvanced | ProgressMade | SamplesDone | ResourcesSampled | LinesLogged
 _MESSAGE: TypeAdapter[BusMessage] = TypeAdapter(BusMessage)
 
 
@@ -146,6 +223,28 @@ class Bus:
         except ValidationError:
             return None
 
+    async def publish_detail(self, detail: Detail) -> None:
+        """Send a detail of a run to who listens to it."""
+
+        async def send() -> None:
+            await self._redis.publish(detail_channel(detail.run_id, detail.kind), detail.model_dump_json())
+
+        await self._call(send(), None)
+
+    async def listeners(self, run_id: UUID) -> dict[DetailKind, int]:
+        """Return how many processes listen to each kind of details of a run; those without a listener are left out."""
+        channels = {detail_channel(run_id, kind): kind for kind in DETAILS}
+
+        async def ask() -> dict[DetailKind, int]:
+            try:
+                counted = await self._redis.pubsub_numsub(*channels)
+            except NoPermissionError:  # the account of a worker that joined before details existed
+                return {}
+            named = [(name.decode() if isinstance(name, bytes) else name, number) for name, number in counted]
+            return {channels[name]: number for name, number in named if number}
+
+        return await self._call(ask(), {})
+
     async def take_once(self, name: str, *, ttl_s: int) -> bool | None:
         """Claim a name for `ttl_s`; True if it was free, False if it was taken, None if Redis is not available."""
         taken = await self._call(self._redis.set(f"vlmhb:taken:{name}", "1", nx=True, ex=ttl_s), False)
@@ -177,8 +276,10 @@ class Bus:
         await asyncio.sleep(max(0.0, deadline - time.monotonic()))
         return False
 
-    async def subscribe(self) -> AsyncIterator[BusMessage]:
+    async def subscribe(self, details: Callable[[], AbstractSet[str]] = frozenset) -> AsyncIterator[BusMessage]:
         """Yield messages published from now on, without end; resubscribe after Redis was unavailable.
+
+        `details` returns the channels of details (`detail_channel`) that are wanted now; it is called all the time.
 
         Messages published while Redis is unavailable are lost, so the caller must also poll the database.
         """
@@ -187,8 +288,15 @@ class Bus:
                 async with self._waiting.pubsub(ignore_subscribe_messages=True) as channel:
                     await channel.subscribe(CHANNEL)
                     self._answered()
+                    joined: AbstractSet[str] = frozenset()
                     while True:
-                        message = await channel.get_message(timeout=_RESUBSCRIBE_S)
+                        wanted = frozenset(details())
+                        if added := wanted - joined:
+                            await channel.subscribe(*added)
+                        if left := joined - wanted:
+                            await channel.unsubscribe(*left)
+                        joined = wanted
+                        message = await channel.get_message(timeout=_CHANNELS_S)
                         parsed = None if message is None else _parse(message["data"])
                         if parsed is not None:
                             yield parsed
@@ -256,6 +364,11 @@ def _parse(data: object) -> BusMessage | None:
         return _MESSAGE.validate_json(data if isinstance(data, (str, bytes)) else b"")
     except ValidationError:
         return None
+
+
+def detail_channel(run_id: UUID, kind: DetailKind) -> str:
+    """Return the channel of a kind of details of a run."""
+    return f"{CHANNEL}:{run_id}:{kind}"
 
 
 def _progress_key(run_id: UUID) -> str:

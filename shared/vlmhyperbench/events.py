@@ -28,6 +28,7 @@ class EventType(StrEnum):
     RUN_STOP_REQUESTED = "run.stop_requested"
     RUN_PAUSED = "run.paused"
     RUN_RESUMED = "run.resumed"
+    RUN_RETUNED = "run.retuned"
     RUN_MOVED = "run.moved"
     JOB_ASSIGNED = "job.assigned"
     JOB_CLAIMED = "job.claimed"

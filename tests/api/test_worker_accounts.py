@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -11,11 +13,12 @@ from sqlalchemy.engine import make_url
 
 from tests.api.conftest import Served, serving
 from tests.api.test_joining import join, make, state_of
+from tests.support.processes import eventually
 from tests.support.wording import Wording
 from vlmhyperbench.accounts import redis_users
 from vlmhyperbench.accounts.keeping import repair
 from vlmhyperbench.addresses import with_account
-from vlmhyperbench.bus import Bus
+from vlmhyperbench.bus import Bus, DoneSample, SamplesDone, detail_channel
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.refusals import is_refused
 from vlmhyperbench.errors import Denied
@@ -67,6 +70,30 @@ async def test_a_worker_says_in_redis_what_it_must_and_nothing_else(api: Served)
     bus = Bus(given["redis_url"])
     assert await bus.is_up()
     await bus.close()
+
+
+async def test_a_worker_knows_who_listens_to_a_run_and_sends_its_details(api: Served, redis_url: str) -> None:
+    _, given = await joined(api, max_uses=2)
+    run_id, theirs, platform = uuid4(), Bus(given["redis_url"]), Bus(redis_url)
+    channels = frozenset({detail_channel(run_id, "samples")})
+    sample = DoneSample(key="k", phase=1, ordinal=0, status="ok")
+
+    async def hear() -> SamplesDone:
+        async for message in platform.subscribe(lambda: channels):
+            if isinstance(message, SamplesDone):
+                return message
+        raise AssertionError("The subscription has ended.")
+
+    async def is_heard() -> bool:
+        return await theirs.listeners(run_id) == {"samples": 1}
+
+    async with asyncio.TaskGroup() as group:
+        hearing = group.create_task(hear())
+        await eventually(is_heard, "somebody listens")
+        await theirs.publish_detail(SamplesDone(run_id=run_id, samples=[sample]))
+    assert hearing.result().samples == [sample]
+    await theirs.close()
+    await platform.close()
 
 
 async def test_revoking_a_token_ends_the_access_of_those_who_have_joined(

@@ -74,6 +74,24 @@ def why_requeued(stack, run_id):
     return [code for (code,) in found]
 
 
+def test_a_retune_holds_for_the_claim_that_takes_over_from_a_killed_worker(stack):
+    target = {"model": "simulated-steady", "engine_params": {"ttft_ms": 400}}
+    run_id = start(stack, target=target)
+    stack.wait_done(run_id, 8)
+    stack.client.runs.retune(run_id, in_flight=9)
+    stack.wait_done(run_id, 100)
+    stack.kill("inference")
+    assert_exactly_once(stack, run_id, 600)
+    streams = stack.query(
+        "SELECT count(DISTINCT f.stream) FROM fact f JOIN claim c ON c.id = f.claim_id "
+        "WHERE f.run_id = %s AND f.phase = 1 GROUP BY c.id, c.started_at ORDER BY c.started_at",
+        run_id,
+    )
+    assert len(streams) >= 2
+    assert streams[-1] == (9,)
+    assert stack.client.runs.get(run_id).headline.validity == "interrupted"
+
+
 def test_a_killed_inference_worker_costs_no_sample(stack):
     run_id = start(stack)
     stack.wait_done(run_id, 100)

@@ -19,6 +19,7 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.db import runs
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.runtime import Runtime, open_runtime
@@ -328,3 +329,25 @@ async def test_requests_in_flight_to_an_engine_that_is_lost_while_the_job_stops_
         async with stopping(job, server, server.close):
             await ask(job, served, tmp_path, requests=2, in_flight=2)
     assert await rows_of(job) == [(0, "connection_lost"), (1, "connection_lost")]
+
+
+async def test_a_retune_of_the_run_reaches_the_load_while_it_runs(
+    runtime: Runtime, start: Start, tmp_path: Path
+) -> None:
+    async with await start_server(Simulation(ttft_ms=100)) as server:
+        job, served = await claimed(runtime, 200), await start(remote(server.url))
+
+        async def retune() -> None:
+            await until_answered(job)
+            async with runtime.database.transaction() as session:
+                await runs.retune(session, job.run_id, in_flight=24, by="ann")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(retune())
+            driven = await ask(job, served, tmp_path, requests=200, in_flight=2)
+    assert driven.end is not None
+    assert driven.end.outcome == "complete"
+    assert await rows_of(job) == [(ordinal, "ok") for ordinal in range(200)]
+    statement = text("SELECT count(DISTINCT stream) FROM fact WHERE run_id = :run")
+    async with runtime.database.transaction() as session:
+        assert (await session.execute(statement, {"run": job.run_id})).scalar_one() == 24

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
 
@@ -104,3 +105,10 @@ def test_a_sample_whose_later_repeat_is_reused_can_be_drawn_for_the_warm_up() ->
     rest = replace(work, missing=[20 + last])
     assert rest.uncounted[0] == first
     assert rest.uncounted[0] in work.requests
+
+
+def test_a_retune_changes_the_streams_of_a_closed_loop_and_of_no_timed_phase() -> None:
+    timed = run_spec().model_copy(update={"scenario": ScenarioSpec(name="s", kind="multi_stream", in_flight=3)})
+    untimed = Work(spec=run_spec(), samples=SAMPLES, missing=[0], in_flight=12)
+    assert (untimed.streams, replace(untimed, in_flight=None).streams) == (12, 4)
+    assert replace(untimed, spec=timed).streams == 3

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-from vlmhyperbench.bus import ProgressMade, StreamAdvanced
+from vlmhyperbench.bus import Detail, ProgressMade, StreamAdvanced, detail_channel
 from vlmhyperbench.db import runs, tallies, waits
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.monitoring.recording import set_gauge
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.live import Progress
+from vlmhyperbench.wire.live import DetailKind, Progress
+from vlmhyperbench_api.details import Details, LiveDetail, merge
 from vlmhyperbench_api.presenting import progress_of
 
 log = logging.getLogger(__name__)
 
+MAX_READERS = 4
+"""Clients for whom the database is read at the same time, so that hundreds of them leave connections to the others."""
 POLL_S = 2.0
 """Polling interval while Redis delivers nothing."""
 _POLL_ALWAYS_EVERY = 5
@@ -36,6 +39,10 @@ class Follower:
         """Streams to read again. A hint only marks a stream; which events exist is read from the database."""
         self.progress: dict[tuple[UUID, str], Progress] = {}
         """The newest unsent progress of each run and stage; older progress is dropped."""
+        self.kinds: dict[UUID, frozenset[DetailKind]] = {}
+        """Stream → kinds of details that the client wants."""
+        self.details: dict[tuple[UUID, str], LiveDetail] = {}
+        """The unsent details of each run and kind."""
         self.is_due = asyncio.Event()
 
     def hint(self, stream: UUID, seq: int) -> None:
@@ -49,6 +56,13 @@ class Follower:
         self.progress[progress.run_id, progress.stage] = progress
         self.is_due.set()
 
+    def add_detail(self, detail: LiveDetail) -> None:
+        """Keep a detail that the client wants until it is sent, with those of its kind that wait."""
+        if detail.type in self.kinds.get(detail.stream, frozenset()):
+            key = (detail.stream, detail.type)
+            self.details[key] = merge(self.details.get(key), detail)
+            self.is_due.set()
+
 
 class Feed:
     """Distributes notifications to all followers of the process."""
@@ -59,6 +73,9 @@ class Feed:
         self._followers: dict[UUID, set[Follower]] = {}
         self._following = 0
         self._heard_at = 0.0
+        self._details = Details()
+        self.reading = asyncio.Semaphore(MAX_READERS)
+        """Held by a client's connection while it reads the database."""
         self._shown: dict[UUID, int] = {}
         self._waits: dict[UUID, str] = {}
 
@@ -81,9 +98,22 @@ class Feed:
             for stream in follower.sent:
                 self._leave(stream, follower)
 
-    def join(self, stream: UUID, follower: Follower) -> None:
-        """Add a follower to a stream."""
+    def join(self, stream: UUID, follower: Follower, kinds: frozenset[DetailKind] = frozenset()) -> None:
+        """Add a follower to a stream, with the kinds of details that it wants from now on."""
         self._followers.setdefault(stream, set()).add(follower)
+        had, follower.kinds[stream] = follower.kinds.get(stream, frozenset()), kinds
+        recent = self._details.recent(stream)
+        if recent is not None and "logs" in kinds - had:
+            follower.add_detail(recent)
+
+    def _channels(self) -> frozenset[str]:
+        """Return the channels of the details that clients want now."""
+        return frozenset(
+            detail_channel(stream, kind)
+            for stream, followers in self._followers.items()
+            for follower in followers
+            for kind in follower.kinds.get(stream, ())
+        )
 
     def _leave(self, stream: UUID, follower: Follower) -> None:
         followers = self._followers.get(stream, set())
@@ -92,15 +122,19 @@ class Feed:
             self._followers.pop(stream, None)
             self._shown.pop(stream, None)
             self._waits.pop(stream, None)
+        if not any("logs" in follower.kinds.get(stream, ()) for follower in followers):
+            self._details.forget(stream)
 
     async def _listen(self) -> None:
-        async for message in self._runtime.bus.subscribe():
+        async for message in self._runtime.bus.subscribe(self._channels):
             self._heard_at = time.monotonic()
             match message:
                 case StreamAdvanced(stream_id=stream, seq=seq):
                     self._hint(stream, seq)
                 case ProgressMade(progress=progress):
                     self._send_progress(progress_of(progress))
+                case _:
+                    self._send_detail(message)
 
     async def _poll(self) -> None:
         for count in itertools.count(1):
@@ -146,6 +180,12 @@ class Feed:
     def _hint(self, stream: UUID, seq: int) -> None:
         for follower in self._followers.get(stream, ()):
             follower.hint(stream, seq)
+
+    def _send_detail(self, detail: Detail) -> None:
+        message = self._details.take(detail)
+        if message is not None:
+            for follower in self._followers.get(message.stream, ()):
+                follower.add_detail(message)
 
     def _send_progress(self, progress: Progress) -> None:
         for follower in self._followers.get(progress.run_id, ()):

@@ -74,6 +74,13 @@ async def _scope(scope_id: str, connection: HTTPConnection) -> UUID:
     return await resolve(connection, scope_id, "run", "experiment")
 
 
+async def _stream(
+    stream: Annotated[str, Query(max_length=100, description="The run or experiment to follow.")],
+    connection: HTTPConnection,
+) -> UUID:
+    return await resolve(connection, stream, "run", "experiment")
+
+
 async def _artifact(artifact_id: str, connection: HTTPConnection) -> UUID:
     return await resolve(connection, artifact_id, "artifact")
 
@@ -96,6 +103,7 @@ async def _experiment_or_none(connection: HTTPConnection, experiment_id: str | N
 RunId = Annotated[UUID, Depends(_run)]
 ExperimentId = Annotated[UUID, Depends(_experiment)]
 ScopeId = Annotated[UUID, Depends(_scope)]
+StreamId = Annotated[UUID, Depends(_stream)]
 ArtifactId = Annotated[UUID, Depends(_artifact)]
 MaybeRunId = Annotated[UUID | None, Depends(_run_or_none)]
 MaybeExperimentId = Annotated[UUID | None, Depends(_experiment_or_none)]

@@ -10,41 +10,29 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 
-from vlmhyperbench.db import events, runs
-from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
-from vlmhyperbench.events import Event
+from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.base import Output
 from vlmhyperbench.wire.live import (
     BAD_MESSAGE,
     SLOW_CLIENT,
     Cursor,
-    LiveEvent,
-    LiveProgress,
-    LiveRefusal,
-    Snapshot,
     Subscribe,
 )
 from vlmhyperbench_api.bodies import parse
 from vlmhyperbench_api.cookies import is_own_origin
 from vlmhyperbench_api.dependencies import RuntimeOf
 from vlmhyperbench_api.errors import Forbidden
-from vlmhyperbench_api.feed import Feed, Follower
-from vlmhyperbench_api.presenting import progress_of
-from vlmhyperbench_api.reading import read_experiment, read_run
+from vlmhyperbench_api.feed import Feed
+from vlmhyperbench_api.following import Following
 from vlmhyperbench_api.security import Principal, requires
 
 SEND_S = 5.0
-BATCH_EVENTS = 256
-MAX_STREAMS = 256
 MAX_MESSAGE_CHARACTERS = 64 * 1024
-_RETRY_S = 1.0
-"""Pause before a failed database query is retried."""
 _TRY_AGAIN = 1013
 """Standard WebSocket close code "try again later"."""
 
@@ -55,7 +43,7 @@ Reader = Annotated[Principal, requires("run:read")]
 
 @router.websocket("/live")
 async def live(websocket: WebSocket, principal: Reader, runtime: RuntimeOf) -> None:
-    """Follow runs and experiments: send `{"subscribe": [{"stream": id, "since": seq}]}`."""
+    """Follow runs and experiments: send `{"subscribe": [{"stream": id, "since": seq, "with": ["samples"]}]}`."""
     _check_origin(websocket)
     await websocket.accept()
     await Connection(websocket, runtime, websocket.app.state.feed, principal).serve()
@@ -68,20 +56,18 @@ class Connection:
         self, websocket: WebSocket, runtime: Runtime, feed: Feed, principal: Principal, *, send_s: float = SEND_S
     ) -> None:
         self._websocket = websocket
-        self._runtime = runtime
         self._feed = feed
-        self._principal = principal
+        self._following = Following(runtime, feed, principal, self._send)
         self._send_s = send_s
-        self._follower = Follower()
         self._sending = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: _Ended | None = None
 
     async def serve(self) -> None:
         """Serve until the client disconnects, is too slow, or sends an invalid message."""
-        with self._feed.following(self._follower):
+        with self._feed.following(self._following.follower):
             async with asyncio.TaskGroup() as group:
-                self._tasks = [group.create_task(self._until_end(part)) for part in (self._read, self._write)]
+                self._tasks = [group.create_task(self._until_end(part)) for part in (self._read, self._following.write)]
         code = self._ending.code if self._ending is not None else None
         if self._ending is not None and code is not None:
             with suppress(RuntimeError, TimeoutError):  # the client may be gone or not read the close
@@ -109,63 +95,12 @@ class Connection:
                 await self._subscribe(cursor)
 
     async def _subscribe(self, cursor: Cursor) -> None:
-        """Send a snapshot, then read the stream once for events that came before the first hint."""
-        stream = cursor.stream
-        if stream not in self._follower.sent and len(self._follower.sent) >= MAX_STREAMS:
-            raise _Ended(BAD_MESSAGE, f"More than {MAX_STREAMS} streams on one connection.")
         try:
-            snapshot = await self._snapshot(stream)
-        except NotFound as error:
-            await self._send(LiveRefusal(stream=stream, code=error.code, message=error.message))
-            return
+            await self._following.subscribe(cursor)
+        except InvalidInput as error:
+            raise _Ended(BAD_MESSAGE, error.message) from error
         except Unavailable as error:
             raise _Ended(_TRY_AGAIN, error.message[:100]) from error
-        self._follower.sent[stream] = min(cursor.since, snapshot.seq)
-        self._feed.join(stream, self._follower)
-        await self._send(snapshot)
-        self._follower.hint(stream, self._follower.sent[stream] + 1)
-
-    async def _snapshot(self, stream: UUID) -> Snapshot:
-        project_id, settings = self._principal.project_id, self._runtime.settings
-        progress = await self._runtime.bus.progress(stream)
-        shown = [progress_of(progress)] if progress is not None else []
-        async with self._runtime.database.transaction() as session:
-            if await runs.get(session, stream, project_id=project_id) is not None:
-                run = await read_run(session, stream, project_id=project_id, settings=settings)
-                data = run.model_dump(mode="json", exclude={"spec", "jobs", "progress"})
-                return Snapshot(stream=stream, seq=run.event_seq, kind="run", data=data, progress=shown)
-            experiment = await read_experiment(session, stream, project_id=project_id, settings=settings)
-            data = experiment.model_dump(mode="json")
-            return Snapshot(stream=stream, seq=experiment.event_seq, kind="experiment", data=data, progress=shown)
-
-    async def _write(self) -> None:
-        """Whenever the follower is due, send new events from the database, then the newest progress."""
-        follower = self._follower
-        while True:
-            await follower.is_due.wait()
-            follower.is_due.clear()
-            while follower.due:
-                await self._catch_up(follower.due.pop())
-            while follower.progress:
-                (stream, _), progress = follower.progress.popitem()
-                await self._send(LiveProgress(stream=stream, progress=progress))
-
-    async def _catch_up(self, stream: UUID) -> None:
-        """Send every event after the last sent one, in order."""
-        follower = self._follower
-        while True:
-            try:
-                async with self._runtime.database.transaction() as session:
-                    new_events = await events.after(session, stream, follower.sent[stream], limit=BATCH_EVENTS)
-            except Unavailable:
-                await asyncio.sleep(_RETRY_S)
-                continue
-            for event in new_events:
-                envelope = Event.model_validate(event).model_dump(mode="json")
-                await self._send(LiveEvent(stream=stream, seq=event.seq, event=envelope))
-                follower.sent[stream] = event.seq
-            if len(new_events) < BATCH_EVENTS:
-                return
 
     async def _send(self, message: Output) -> None:
         try:

@@ -49,7 +49,9 @@ async def get_manifest(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> 
         "platform_version": version("vlmhyperbench"),
     }
     origins = None if run.origins is None else {path: str(origin) for path, origin in run.origins.items()}
-    manifest = manifest_of(run.pinned_spec(), [_use(record) for record in claims], run=about, origins=origins)
+    manifest = manifest_of(
+        run.pinned_spec(), [_use(record) for record in claims], run=about, origins=origins, retunes=run.retunes or ()
+    )
     return RunManifest.model_validate(manifest)
 
 

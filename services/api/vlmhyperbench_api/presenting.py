@@ -12,6 +12,7 @@ from vlmhyperbench.db.failures import FailureCounts
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView
 from vlmhyperbench.domain.failure_groups import group_failures
+from vlmhyperbench.domain.retuning import why_not_retunable
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.waiting import Wait
 from vlmhyperbench.wire.artifacts import Artifact
@@ -43,10 +44,15 @@ def run_detail_of(
     wait: Wait | None = None,
 ) -> RunDetail:
     """Convert a run with its spec, phases and jobs."""
+    spec = view.pinned_spec()
+    asking = [job.state for job in jobs if job.counts]
     return RunDetail.model_validate(
         {
             **_run_fields(view, tally, wait),
-            "spec": view.pinned_spec(),
+            "spec": spec,
+            "in_flight": view.in_flight or spec.scenario.streams,
+            "can_retune": why_not_retunable(spec, view.state, asking) is None,
+            "retunes": list(view.retunes or ()),
             "phases": [Phase.model_validate(phase, from_attributes=True) for phase in phases],
             "jobs": [Job.model_validate(job, from_attributes=True) for job in jobs],
             "errors": [*_job_errors(jobs), *(errors_of(failures) if failures else [])],

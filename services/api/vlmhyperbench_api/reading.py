@@ -8,6 +8,7 @@ from vlmhyperbench.bus import Progress
 from vlmhyperbench.db import experiments, failures, jobs, phases, runs, tallies, waits
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.tallies import Tally
+from vlmhyperbench.domain.retuning import why_not_retunable
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
@@ -41,6 +42,22 @@ async def read_run(
         progress=None if view.state.is_terminal else progress,
         wait=waiting.get(run_id),
     )
+
+
+async def check_retune(session: AsyncSession, run_id: UUID, *, project_id: str) -> None:
+    """Refuse a retune that the run's scenario or its state does not allow.
+
+    Raises:
+        NotFound: the run does not exist in this project.
+        Conflict: as `why_not_retunable`.
+    """
+    view = await runs.get(session, run_id, project_id=project_id)
+    if view is None:
+        raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
+    asking = [job.state for job in await jobs.of_run(session, run_id) if job.counts]
+    refusal = why_not_retunable(view.pinned_spec(), view.state, asking)
+    if refusal is not None:
+        raise refusal
 
 
 async def read_experiment(

@@ -1,4 +1,4 @@
-"""`/runs`: submit, list, read, cancel, pause and resume."""
+"""`/runs`: submit, list, read, cancel, pause, resume and retune."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRerun, RunRescore
+from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRerun, RunRescore, RunRetune
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,
@@ -28,7 +28,7 @@ from vlmhyperbench_api.dependencies import (
 )
 from vlmhyperbench_api.ids import MaybeExperimentId, RunId
 from vlmhyperbench_api.presenting import run_of
-from vlmhyperbench_api.reading import read_run
+from vlmhyperbench_api.reading import check_retune, read_run
 from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_api.submission import (
@@ -180,6 +180,21 @@ async def pause_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> Run
 async def resume_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
     """Resume a paused run."""
     return await _set_paused(run_id, principal, runtime, is_paused=False)
+
+
+@router.post("/{run_id}/retune")
+async def retune_run(run_id: RunId, body: RunRetune, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+    """Change how many requests a run keeps in flight while it runs; its speeds are then marked `retuned`.
+
+    Raises:
+        NotFound: there is no such run.
+        Conflict: its scenario is timed, or it sends no more requests.
+    """
+    async with runtime.database.transaction() as session:
+        await check_retune(session, run_id, project_id=principal.project_id)
+        await rows.retune(session, run_id, in_flight=body.in_flight, by=principal.name)
+        run = await read_run(session, run_id, project_id=principal.project_id)
+    return await _publish(runtime, run)
 
 
 async def _set_paused(run_id: UUID, principal: Principal, runtime: RuntimeOf, *, is_paused: bool) -> RunDetail:

@@ -102,6 +102,7 @@ def _performance(summary: RunSummary) -> Performance:
         parts=speeds.parts,
         is_interrupted=speeds.is_interrupted,
         is_partial=speeds.is_partial,
+        is_retuned=speeds.is_retuned,
         peak_memory_bytes=speeds.peak_memory_bytes,
         peak_memory_of=speeds.peak_memory_of,
         energy_j_per_answer=speeds.resources.energy_j_per_answer if speeds.resources else None,

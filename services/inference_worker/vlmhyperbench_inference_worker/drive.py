@@ -13,6 +13,7 @@ from pathlib import Path
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.details import Details
 from vlmhyperbench_inference_worker.known import max_known, min_known
 from vlmhyperbench_inference_worker.live import Live
 from vlmhyperbench_inference_worker.plan import Load
@@ -57,28 +58,51 @@ class Driven:
         return Unavailable(f"The load generator did not finish: {reason}.", code="load_generator")
 
 
-async def drive(job: ClaimedJob, load: Load, sink: Sink, watch: Watch) -> Driven:
+async def drive(job: ClaimedJob, load: Load, sink: Sink, watch: Watch, details: Details | None = None) -> Driven:
     """Follow the lines of the load generator until it ends; a sealed segment is committed before the next line is read.
+
+    `details` is told of the requests that count.
 
     Raises:
         EngineLost: the engine is lost; rows that it could not answer are not written.
         TargetRefused: the endpoint does not accept the key any more; its earlier answers are committed.
         Fenced: the claim is lost.
     """
-    follower = _Follower(job, load, sink)
+    follower = _Follower(job, load, sink, details)
     async with ending(job, load.process):
         await load.process.ready(load.serving.measured.secrets)
         # The stall limit counts from here: no request was sent while the plan was written.
         job.committed_at = time.monotonic()
-        async for line in load.process.lines():
-            await follower.follow(line, watch)
+        async with _retuning(job, load.process):
+            async for line in load.process.lines():
+                await follower.follow(line, watch)
     return follower.driven
+
+
+@asynccontextmanager
+async def _retuning(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
+    """Tell the load generator how many requests to keep in flight whenever the run wants another number."""
+
+    async def tell() -> None:
+        while True:
+            await job.retuned.wait()
+            job.retuned.clear()
+            if job.in_flight is not None:
+                await process.retune(job.in_flight)
+
+    telling = asyncio.create_task(tell(), name="retune")
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
 
 
 class _Follower:
     """Acts on the lines of one load generator."""
 
-    def __init__(self, job: ClaimedJob, load: Load, sink: Sink) -> None:
+    def __init__(self, job: ClaimedJob, load: Load, sink: Sink, details: Details | None) -> None:
+        self._details = details
         self.driven = Driven(has_answered=bool(load.serving.answered_options))
         self._job = job
         self._load = load
@@ -145,6 +169,8 @@ class _Follower:
         driven.sending_until_ns = max_known((driven.sending_until_ns, sealed.last_end_ns))
         if is_measured:
             driven.live.add(sealed.rows)
+            if self._details is not None:
+                self._details.add(sealed.rows, phase=self._measured)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
             driven.first_sent_ns = min_known((driven.first_sent_ns, sealed.first_sent_ns))
             driven.last_end_ns = max_known((driven.last_end_ns, sealed.last_end_ns))

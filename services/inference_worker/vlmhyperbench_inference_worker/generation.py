@@ -13,8 +13,9 @@ from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.cost import record_cost, sending
+from vlmhyperbench_inference_worker.details import Details
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
-from vlmhyperbench_inference_worker.evidence import ClaimFolder
+from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.plan import Load, plan_load
@@ -49,8 +50,13 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     try:
         room = await room_of(job, bench.devices)
         watched = room.devices or bench.devices
-        async with Watch(watched, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch:
-            outcome = await _generate(job, work, bench, watch, folder, room)
+        async with (
+            Watch(watched, file=folder.samples, is_elsewhere=is_to_be_rented(work.spec.target)) as watch,
+            Details(job, watch, lambda ordinal: work.sample_of(ordinal).key) as details,
+        ):
+            details.follow_log("engine", folder.engine_log, since=0)
+            details.follow_log("gateway", gateway_log_of(folder.engine_log), since=0)
+            outcome = await _generate(job, work, bench, watch, folder, room, details)
             _LOG.info("job.ended", outcome=type(outcome).__name__.lower())
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
@@ -68,13 +74,17 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
 
 
 async def _generate(
-    job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room
+    job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room, details: Details
 ) -> Outcome:
     with span("bring up target"):
         serving = await bring_up(job, work, bench, watch, folder, room)
     _LOG.info("target.ready" if serving is not None else "target.needs_more_memory", samples=len(work.missing))
     if serving is None:
         return Preempted(reason=NEEDS_MORE_MEMORY)
+    engine_log = serving.engine_log
+    if engine_log is not None and engine_log != folder.engine_log:  # another claim has loaded it
+        details.follow_log("engine", engine_log)
+        details.follow_log("gateway", gateway_log_of(engine_log))
     work = await reuse_rows(job, work, serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
@@ -94,7 +104,7 @@ async def _generate(
             # One span for all requests: one for each would take time from the loop that is measured.
             _LOG.info("requests.begin", count=len(load.phases.requests), phase=load.phases.measured)
             with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
-                driven = await drive(job, load, sink, watch)
+                driven = await drive(job, load, sink, watch, details)
             await record_cost(job, driven, watch, neighbours)
             await record_peak(job, room, watch, serving.memory_before_bytes)
             return await _close(job, work, load, sink, driven)

@@ -125,7 +125,7 @@ async def fill(load: Load, work: Work, storage: Storage) -> None:
 def _own(work: Work) -> _Part:
     """Return the phase that the job is about."""
     scenario = work.spec.scenario
-    params: JsonObject = {"in_flight": min(scenario.streams, len(work.missing))}
+    params: JsonObject = {"in_flight": min(work.streams, len(work.missing))}
     if scenario.arrivals is not None:
         params = {**params, "arrivals": scenario.arrivals.process}
     return _Part(

@@ -41,7 +41,15 @@ async def read_work(job: ClaimedJob) -> Work:
         wanted = set(missing)
         order = request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed)
         missing = [ordinal for ordinal in order if ordinal in wanted]
-    work = Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id, step=job.job.kind)
+    work = Work(
+        spec=spec,
+        samples=samples,
+        missing=missing,
+        parent_run_id=run.parent_run_id,
+        step=job.job.kind,
+        in_flight=run.in_flight,
+    )
+    job.in_flight = run.in_flight  # a later change is told to the load generator
     return await with_requests(work)
 
 

@@ -32,6 +32,14 @@ class Work:
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
     step: StepKind = StepKind.GENERATE
+    in_flight: int | None = None
+    """Requests in flight as a person has changed them; None: as the scenario says."""
+
+    @property
+    def streams(self) -> int:
+        """Requests that are kept in flight, or connections that are opened beforehand."""
+        scenario = self.spec.scenario
+        return scenario.streams if self.in_flight is None or self.is_timed else self.in_flight
 
     @property
     def served_name(self) -> str:

@@ -50,6 +50,7 @@ class RunBundle:
     differing: int
     stopping: JsonObject | None
     judges: tuple[JudgeUse, ...]
+    retunes: tuple[JsonObject, ...]
     platform_version: str
     origins: Mapping[str, str] | None = None
     events: TokenEvents | None = None

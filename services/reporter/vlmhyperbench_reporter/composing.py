@@ -109,7 +109,7 @@ def _manifest(run: RunEvidence) -> bytes:
         "sample_manifest": run.manifest_id,
         "platform_version": run.platform_version,
     }
-    return write_manifest(manifest_of(run.spec, run.claims, run=about, origins=run.origins))
+    return write_manifest(manifest_of(run.spec, run.claims, run=about, origins=run.origins, retunes=run.retunes))
 
 
 def _draft(document: Document, tables: tuple[ReportFile, ...]) -> Draft:
@@ -180,6 +180,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         left_out=bundle.left_out,
         differing=bundle.differing,
         judges=bundle.judges,
+        retunes=bundle.retunes,
         stopping=bundle.stopping,
         platform_version=bundle.platform_version,
         events=bundle.events,

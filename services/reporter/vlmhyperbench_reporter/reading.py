@@ -106,6 +106,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         left_out=_imported(claims, "answers_of_no_sample"),
         differing=_imported(claims, "answers_of_other_references"),
         judges=await _judges(runtime, run, run_phases, answers, recorded),
+        retunes=run.retunes or (),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
         events=events,

@@ -1,6 +1,7 @@
 """The measuring process: it sends requests, receives answers and takes the instants.
 
-It imports no heavy package, runs one event loop, and follows its parent's commands: plan, open, go, drain, cancel, end.
+It imports no heavy package, runs one event loop, and follows its parent's commands: plan, open, go, retune, drain,
+cancel, end.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Measurement:
         """Set by the plan, which is the parent's first command."""
         self._bounds = Bounds(request_timeout_s=0.0, connect_timeout_s=0.0, max_answer_bytes=0)
         self._streams: list[Stream] = []
+        self._active_streams: list[Stream] = []
+        """Those of the phase, in order of their indexes."""
         self._rows: list[Row] = []
         self._rows_since_ns = self._event_bytes = 0
         self._is_cancelled = False
@@ -85,6 +88,8 @@ class Measurement:
                     self._is_cancelled = True
                 case "drain":
                     self._is_draining = True
+                case "retune":
+                    pass  # the phase ended while the command was on its way; the parent gives it again in the next
                 case _:
                     break
         for stream in self._streams:
@@ -138,12 +143,12 @@ class Measurement:
 
     def _go(self, command: Frame) -> None:
         phase, streams = int(command["phase"]), int(command["streams"])
-        active_streams = [stream for stream in self._streams if stream.index < streams]
+        active_streams = self._active_streams = [stream for stream in self._streams if stream.index < streams]
         departures: Departures | None = None
         scheduled = self._scheduled
         if scheduled is None:
             queue = self._make_queue(phase, streams, int(command["tries"]))
-            queue.wake = lambda now_ns: self._wake_idle_stream(active_streams, now_ns)
+            queue.wake = lambda now_ns: self._wake_idle_stream(queue, now_ns)
         else:
             queue, scheduled.start_ns = scheduled, int(command["start_ns"])
             departures = Departures(
@@ -156,7 +161,7 @@ class Measurement:
                 stream.join(queue)
         self._stamped, self._read = 0, 0
         is_realtime, has_requests = use_realtime_scheduling(), queue.remaining > 0
-        self._loop.coalesced_streams = sum(stream.connection.is_stamped for stream in active_streams)
+        self._count_coalesced_streams()
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         if departures is not None:
             self._loop.spin_ns = departures.spin_ns
@@ -253,7 +258,7 @@ class Measurement:
         )
 
     def _grow(self, active_streams: list[Stream], max_streams: int) -> Stream | None:
-        """Return another stream for an open loop, numbered as those of `_open`; None at the limit of streams."""
+        """Return another stream, numbered as those of `_open`; None at the limit of streams."""
         index = self._share + len(active_streams) * self._of
         if index >= max_streams:
             return None
@@ -271,12 +276,28 @@ class Measurement:
             commands.popleft()
             self._is_draining = True
             queue.drain()
+        elif queue is not None and commands and commands[0]["do"] == "retune":
+            self._retune(queue, int(commands.popleft()["streams"]))
         return self._is_cancelled
 
-    @staticmethod
-    def _wake_idle_stream(streams: list[Stream], now_ns: int) -> None:
-        for stream in streams:
-            if stream.state == "idle":
+    def _retune(self, queue: RequestQueue, streams: int) -> None:
+        """Let the first `streams` streams of all processes take requests; the others end with their present request."""
+        queue.streams, now_ns = streams, time.monotonic_ns()
+        active_streams = self._active_streams
+        while (added := self._grow(active_streams, streams)) is not None:
+            added.join(queue)
+        for stream in active_streams:
+            if stream.index < streams and stream.state == "idle":
+                stream.open()  # it takes a request once its connection is open, so that no time counts opening it
+                stream.wake(now_ns)
+        self._count_coalesced_streams()
+
+    def _count_coalesced_streams(self) -> None:
+        self._loop.coalesced_streams = sum(stream.connection.is_stamped for stream in self._active_streams)
+
+    def _wake_idle_stream(self, queue: RequestQueue, now_ns: int) -> None:
+        for stream in self._active_streams:
+            if stream.state == "idle" and stream.index < queue.streams:
                 stream.wake(now_ns)
                 return
 

@@ -9,19 +9,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-import orjson
+from typing import Any
 
 from vlmhyperbench_loadgen.children import MeasuringProcess
 from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
 from vlmhyperbench_loadgen.frames import Frame
+from vlmhyperbench_loadgen.orders import OrderReader
 from vlmhyperbench_loadgen.plan import CheckedPlan, Transport, is_open_loop, read_plan, transport_of
 from vlmhyperbench_loadgen.receiving import load_library
+from vlmhyperbench_loadgen.reported import Reported
 from vlmhyperbench_loadgen.rows import COLUMNS, Row
 from vlmhyperbench_loadgen.segments import Recorder
-from vlmhyperbench_loadgen.usage import allow_files, check_files, cpu_s, process_age_s
+from vlmhyperbench_loadgen.usage import allow_files, allowed_streams, check_files, cpu_s, process_age_s
 from vlmhyperbench_sdk.load import (
+    RETUNABLE,
     SEGMENT_ROWS,
     SEGMENT_SECONDS,
     EndLine,
@@ -60,7 +61,9 @@ class Parent:
         self._selector = selectors.DefaultSelector()
         self._children: list[MeasuringProcess] = []
         self._lines: deque[dict[str, Any]] = deque()
-        self._input = bytearray()
+        self._orders = OrderReader()
+        self._wanted_in_flight: int | None = None
+        self._is_retunable = False
         self._is_cancelled = False
         self._is_draining = False
         self._received: dict[str, list[Frame]] = {}
@@ -72,9 +75,7 @@ class Parent:
         self._in_flight: dict[int, int] = {}
         self._emitted_at_s = 0.0
         self._is_measured = False
-        self._busy: list[tuple[int, int]] = []
-        self._read, self._stamped, self._grown, self._resent, self._reopened = 0, 0, 0, 0, 0
-        self._is_realtime = self._is_compiled = False
+        self._reported = Reported()
         self._transport: Transport = "tcp"
         self._startup_s = 0.0
         self._ready_ns = 0
@@ -205,7 +206,11 @@ class Parent:
                 start_ns=start_ns,
                 max_streams=checked.max_streams_of(phase),
             )
-        self._add_closed(self._await("closed"))
+        self._is_retunable = phase.kind in RETUNABLE and not is_open_loop(phase)
+        self._retune()
+        closed = self._await("closed")
+        self._is_retunable = False
+        self._add_closed(closed)
         if self._is_draining and self._done != count:
             raise Cancelled
         if self._done != count:
@@ -215,16 +220,9 @@ class Parent:
         self._emit_phase(phase, count, "COMPLETE")
 
     def _add_closed(self, closed: list[Frame]) -> None:
-        """Add up what measuring processes report of themselves at the end of a phase, whole or cut short."""
-        if self._is_measured and closed:
-            self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
-            self._read += sum(frame["read"] for frame in closed)
-            self._stamped += sum(frame["stamped"] for frame in closed)
-            self._grown += sum(frame["grown"] for frame in closed)
-            self._resent += sum(frame["resent"] for frame in closed)
-            self._reopened += sum(frame["reopened"] for frame in closed)
-            self._is_realtime = all(frame["is_realtime"] for frame in closed)
-            self._is_compiled = all(frame["is_compiled"] for frame in closed)
+        """Add what measuring processes report of themselves at the end of a phase, whole or cut short."""
+        if self._is_measured:
+            self._reported.add(closed)
 
     def _await(self, event: str) -> list[Frame]:
         """Receive until every measuring process has sent this event."""
@@ -263,24 +261,27 @@ class Parent:
             if self._ready_ns == 0 and not self._lines:
                 raise PlanError("stdin ended before the ready line.")
             return
-        self._input += data
-        *lines, rest = bytes(self._input).split(b"\n")
-        self._input = bytearray(rest)
-        for text in lines:
-            try:
-                line = orjson.loads(text)
-            except orjson.JSONDecodeError as error:
-                raise PlanError("A line on stdin is not JSON.") from error
-            if not isinstance(line, dict):
-                raise PlanError("A line on stdin is not an object.")
-            if line.get("event") == "cancel":
-                self._is_cancelled = True
-            elif line.get("event") == "drain":
-                self._is_draining = True
-                for child in self._children:
-                    child.command("drain")
-            else:
-                self._lines.append(line)
+        for order in self._orders.feed(data):
+            match order.get("event"):
+                case "cancel":
+                    self._is_cancelled = True
+                case "drain":
+                    self._is_draining = True
+                    for child in self._children:
+                        child.command("drain")
+                case "retune":
+                    self._wanted_in_flight = order["in_flight"]
+                    self._retune()
+                case _:
+                    self._lines.append(order)
+
+    def _retune(self) -> None:
+        """Tell the measuring processes how many streams take requests, while they drive a phase that allows it."""
+        if self._is_retunable and self._wanted_in_flight is not None:
+            processes = len(self._children)
+            streams = max(processes, min(self._wanted_in_flight, processes * allowed_streams()))
+            for child in self._children:
+                child.command("retune", streams=streams)
 
     def _handle_frames(self, child: MeasuringProcess) -> None:
         for frame in child.receive():
@@ -367,6 +368,7 @@ class Parent:
         )
 
     def _emit_end(self, outcome: LoadOutcome, error: str | None, schedule: str, processes: int) -> None:
+        reported = self._reported
         self._emit(
             EndLine(
                 event="end",
@@ -376,22 +378,16 @@ class Parent:
                 peak_rss_bytes=peak_rss_bytes() + sum(child.peak_rss_bytes for child in self._children),
                 startup_s=self._startup_s,
                 processes=processes,
-                measuring_cpu_s=sum(cpu for cpu, _ in self._busy) / 1e9 if self._busy else None,
+                measuring_cpu_s=reported.cpu_s,
                 measuring_peak_rss_bytes=max((child.peak_rss_bytes for child in self._children), default=None),
-                loop_busy_share=max((cpu / wall for cpu, wall in self._busy if wall > 0), default=None),
+                loop_busy_share=reported.busy_share,
                 schedule_sha256=schedule,
                 transport=self._transport,
-                instants=_instants_of(self._read, self._stamped),
-                idle_opened=self._grown,
-                resent=self._resent,
-                reopened=self._reopened,
-                is_realtime=self._is_realtime,
-                receiver="compiled" if self._is_compiled else "interpreted",
+                instants=reported.instants,
+                idle_opened=reported.grown,
+                resent=reported.resent,
+                reopened=reported.reopened,
+                is_realtime=reported.is_realtime,
+                receiver="compiled" if reported.is_compiled else "interpreted",
             )
         )
-
-
-def _instants_of(read: int, stamped: int) -> Literal["kernel", "process", "mixed"]:
-    if not stamped:
-        return "process"
-    return "kernel" if stamped == read else "mixed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import heapq
 import random
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -59,6 +60,8 @@ class RequestQueue:
         """Number of requests sent again on a new connection, because the old one closed without a byte of an answer."""
         self.reopened = 0
         """Number of connections opened between two requests, because the server closed the one before."""
+        self.streams = sys.maxsize
+        """Streams from this index on take only requests that name them."""
         self.wake: Callable[[int], None] = lambda _now_ns: None
         """Called when a request will be retried, so that an idle stream can take it."""
 
@@ -77,6 +80,10 @@ class RequestQueue:
 
         `scheduled_ns` of the try is 0 if the request is due at once.
         """
+        if stream >= self.streams and not self._own.get(stream):
+            if self._delayed:  # it may be this stream that waited for the retry
+                self.wake(now_ns)
+            return None
         if self._delayed and self._delayed[0][0] <= now_ns:
             due_ns, _, request, number = heapq.heappop(self._delayed)
             return Try(request=request, number=number, scheduled_ns=due_ns, stream=stream)

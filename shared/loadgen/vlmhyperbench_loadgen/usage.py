@@ -57,14 +57,20 @@ def check_files(streams: int) -> None:
     Raises:
         PlanError: the system allows fewer open files.
     """
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = streams + SPARE_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
+    allowed = allowed_streams()
+    if streams > allowed:
         raise PlanError(
-            f"{streams} streams of a process need {needed} open files, and the system allows {soft}: "
+            f"{streams} streams of a process need {streams + SPARE_FILES} open files, and the system allows "
+            f"{allowed + SPARE_FILES}: "
             "raise the limit (ulimit -n), or take fewer streams (in load, --concurrency, and --max-in-flight of "
             "server) or more processes."
         )
+
+
+def allowed_streams() -> int:
+    """How many streams one process can open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft - SPARE_FILES
 
 
 def cpu_s() -> float:

@@ -99,6 +99,8 @@ TOKEN_EVENTS = ("content", "reasoning", "tool")
 PhaseKind = Literal[
     "accuracy", "warmup", "single_stream", "offline", "server", "multi_stream", "interactive", "baseline", "judge"
 ]
+RETUNABLE: tuple[PhaseKind, ...] = ("accuracy", "offline")
+"""Kinds of closed loops whose requests in flight may be changed while they run."""
 PhaseState = Literal["OPEN", "COMPLETE", "STOPPED", "VOID"]
 LoadOutcome = Literal["complete", "cancelled", "failed"]
 
@@ -172,6 +174,18 @@ class ReadyLine:
 
     event: Literal["ready", "cancel", "drain"]
     secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetuneLine:
+    """Worker → load generator: the number of requests in flight of this phase and the later ones of a retunable kind.
+
+    Streams are added at once; a stream too many answers its request and takes no other. There is at least one stream
+    in each measuring process, and no more than the system allows open files. The line may come before the phase.
+    """
+
+    event: Literal["retune"]
+    in_flight: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ _COMMANDS: Final = (
     *("brpop", "llen", "sadd", "smembers"),  # the doorbell's own queue
     *("lpush", "ltrim"),  # a wake-up of the scheduler
     *("publish", "get", "set"),  # progress
+    "pubsub|numsub",  # whether somebody listens to details of a run
     *("multi", "exec"),
 )
 
@@ -28,7 +29,9 @@ def rules(password_sha256: str, kind: WorkerKind | None) -> list[str]:
     queues = queue_of(kind, "*") if kind is not None else queue_of("*", "*")
     keys = (WAKE, f"{PROGRESS}*", f"{KEY_PREFIX}{queues}", f"{KEY_PREFIX}_kombu.binding*.{queues}")
     commands = [f"+{command}" for command in _COMMANDS]
-    return ["reset", "on", f"#{password_sha256}", *(f"~{key}" for key in keys), f"&{CHANNEL}", "-@all", *commands]
+    channels = (CHANNEL, f"{CHANNEL}:*")
+    rights = [*(f"~{key}" for key in keys), *(f"&{channel}" for channel in channels)]
+    return ["reset", "on", f"#{password_sha256}", *rights, "-@all", *commands]
 
 
 async def make(redis_url: str, name: str, password_sha256: str, kind: WorkerKind | None) -> None:

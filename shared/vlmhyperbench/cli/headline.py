@@ -26,7 +26,7 @@ _SPEEDS: tuple[tuple[str, str, str], ...] = (
     ("output_tokens_per_s", "output tokens/s", ""),
 )
 
-_NO_MEASURES = frozenset({"invalid", "interrupted", "partial"})
+_NO_MEASURES = frozenset({"invalid", "interrupted", "retuned", "partial"})
 
 
 def rows_of(headline: JsonValue | None) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
         "pause": ("steering:pause", "Pause a run, or the open runs of an experiment."),
         "resume": ("steering:resume", "Continue a paused run, or the paused runs of an experiment."),
+        "retune": ("steering:retune", "Change how many requests a run keeps in flight, while it runs."),
         "cancel": ("steering:cancel", "Cancel a run or an experiment; finished requests are kept."),
     },
     "Inspect": {

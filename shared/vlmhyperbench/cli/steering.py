@@ -1,4 +1,4 @@
-"""`pause`, `resume` and `cancel`: control an open run or experiment."""
+"""`pause`, `resume`, `retune` and `cancel`: control an open run or experiment."""
 
 from __future__ import annotations
 
@@ -32,6 +32,22 @@ def resume(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
     with Client() as client:
         changed = find(client, subject_id).resume()
     return _print(changed, "continues", output)
+
+
+def retune(run_id: str, /, *, in_flight: int, output: OutputFlags = TEXT) -> int:
+    """Change how many requests a run keeps in flight, while it runs. Timed scenarios refuse it.
+
+    Requests in flight are finished, and no answer is lost. The report marks the speeds as retuned, since they are of
+    mixed concurrency; quality is not affected.
+
+    Args:
+        run_id: Id of the run, or its first digits.
+        in_flight: Requests that each shard of the run keeps in flight from now on.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        changed = client.runs.retune(run_id, in_flight=in_flight)
+    return _print(changed, f"keeps {changed.in_flight} requests in flight", output)
 
 
 def cancel(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:

@@ -32,6 +32,7 @@ from vlmhyperbench.wire.runs import (
     RunDetail,
     RunRerun,
     RunRescore,
+    RunRetune,
 )
 from vlmhyperbench.wire.storage import MoveRequest, PinRequest, StorageStatus, StoredRun, TierName
 from vlmhyperbench.wire.tickets import BrowserTicket
@@ -147,6 +148,15 @@ def pause_run(run_id: Id) -> Call[RunDetail]:
 def resume_run(run_id: Id) -> Call[RunDetail]:
     """Resume a paused run."""
     return post_call(f"/runs/{id_text(run_id)}/resume", RunDetail)
+
+
+def retune_run(run_id: Id, *, in_flight: int) -> Call[RunDetail]:
+    """Change how many requests a run keeps in flight while it runs.
+
+    Raises:
+        RefusedInput: the number is not one that a run may have.
+    """
+    return post_call(f"/runs/{id_text(run_id)}/retune", RunDetail, checked(RunRetune, {"in_flight": in_flight}))
 
 
 def create_experiment(

@@ -22,7 +22,6 @@ from vlmhyperbench.client.live import (
     MAX_PAUSE_S,
     Cursors,
     Deadline,
-    Live,
     fatal_of,
     given_up,
 )
@@ -43,6 +42,7 @@ from vlmhyperbench.client.resources import (
 from vlmhyperbench.client.steps import Steps, whole_id
 from vlmhyperbench.client.trust import trusting, trusting_live
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.wire.live import DetailKind, Live
 
 T = TypeVar("T")
 
@@ -96,12 +96,14 @@ class Client(Api):
         streams: Iterable[UUID | str],
         *,
         since: Mapping[UUID | str, int] | None = None,
+        details: Iterable[DetailKind] = (),
         give_up_s: float = GIVE_UP_S,
         timeout_s: float | None = None,
     ) -> Iterator[Live]:
         """Follow runs or experiments until they end: a snapshot of each, then each event once, in order, and progress.
 
         A broken connection is reopened at the cursors. `since` gives, per stream, the last event already known.
+        `details` names what else is sent of runs while they go on: their newest `samples`, `resources`, and `logs`.
 
         Raises:
             Unavailable: the feed could not be reached for `give_up_s` seconds.
@@ -109,7 +111,7 @@ class Client(Api):
             Denied: the API refused the key.
         """
         deadline = Deadline(timeout_s)
-        cursors = Cursors([self.do(whole_id(stream)) for stream in streams], since)
+        cursors = Cursors([self.do(whole_id(stream)) for stream in streams], since, details)
         pause, failing_since = FIRST_PAUSE_S, None
         while True:
             try:
@@ -204,6 +206,7 @@ class AsyncClient(AsyncApi):
         streams: Iterable[UUID | str],
         *,
         since: Mapping[UUID | str, int] | None = None,
+        details: Iterable[DetailKind] = (),
         give_up_s: float = GIVE_UP_S,
         timeout_s: float | None = None,
     ) -> AsyncIterator[Live]:
@@ -215,7 +218,7 @@ class AsyncClient(AsyncApi):
             Denied: the API refused the key.
         """
         deadline = Deadline(timeout_s)
-        cursors = Cursors([await self.do(whole_id(stream)) for stream in streams], since)
+        cursors = Cursors([await self.do(whole_id(stream)) for stream in streams], since, details)
         pause, failing_since = FIRST_PAUSE_S, None
         while True:
             try:

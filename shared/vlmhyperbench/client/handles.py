@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from pydantic import ConfigDict, PrivateAttr
 
 from vlmhyperbench.client import calls, steps
-from vlmhyperbench.client.live import Live
 from vlmhyperbench.client.methods import DoLater, DoNow, RenewLater, RenewNow
 from vlmhyperbench.client.progress import Progressing, show, watching
 from vlmhyperbench.wire.base import Output
-from vlmhyperbench.wire.live import LiveProgress
+from vlmhyperbench.wire.live import DetailKind, Live, LiveProgress
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 
@@ -59,14 +58,17 @@ class RunHandle(_Run):
     cancel: ClassVar = RenewNow(calls.cancel_run)
     pause: ClassVar = RenewNow(calls.pause_run)
     resume: ClassVar = RenewNow(calls.resume_run)
+    retune: ClassVar = RenewNow(calls.retune_run)
     metrics: ClassVar = DoNow(steps.metrics)
     samples: ClassVar = DoNow(steps.samples)
     compare: ClassVar = DoNow(steps.compare)
     report: ClassVar = DoNow(steps.save_report)
 
-    def live(self, *, timeout_s: float | None = None) -> Iterator[Live]:
-        """Follow the run until it ends."""
-        messages: Iterator[Live] = self.client.live([self.id], since={self.id: self.event_seq}, timeout_s=timeout_s)
+    def live(self, *, details: Iterable[DetailKind] = (), timeout_s: float | None = None) -> Iterator[Live]:
+        """Follow the run until it ends, with its newest `samples`, `resources` or `logs` if `details` names them."""
+        messages: Iterator[Live] = self.client.live(
+            [self.id], since={self.id: self.event_seq}, details=details, timeout_s=timeout_s
+        )
         return messages
 
     def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
@@ -94,15 +96,16 @@ class AsyncRunHandle(_Run):
     cancel: ClassVar = RenewLater(calls.cancel_run)
     pause: ClassVar = RenewLater(calls.pause_run)
     resume: ClassVar = RenewLater(calls.resume_run)
+    retune: ClassVar = RenewLater(calls.retune_run)
     metrics: ClassVar = DoLater(steps.metrics)
     samples: ClassVar = DoLater(steps.samples)
     compare: ClassVar = DoLater(steps.compare)
     report: ClassVar = DoLater(steps.save_report)
 
-    def live(self, *, timeout_s: float | None = None) -> AsyncIterator[Live]:
-        """Follow the run until it ends."""
+    def live(self, *, details: Iterable[DetailKind] = (), timeout_s: float | None = None) -> AsyncIterator[Live]:
+        """Follow the run until it ends, with its newest `samples`, `resources` or `logs` if `details` names them."""
         messages: AsyncIterator[Live] = self.client.live(
-            [self.id], since={self.id: self.event_seq}, timeout_s=timeout_s
+            [self.id], since={self.id: self.event_seq}, details=details, timeout_s=timeout_s
         )
         return messages
 

@@ -16,14 +16,13 @@ from vlmhyperbench.wire.live import (
     LIVE_MESSAGE,
     UNAUTHORISED,
     Cursor,
+    DetailKind,
+    Live,
     LiveEvent,
-    LiveProgress,
     LiveRefusal,
     Snapshot,
     Subscribe,
 )
-
-Live = Snapshot | LiveEvent | LiveProgress | LiveRefusal
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 _KEY_CURE = "Check VLMHB_API_KEY, or restart the stack."
@@ -38,7 +37,13 @@ _ENDS = frozenset(f"run.{state.lower()}" for state in RunState if state.is_termi
 class Cursors:
     """The followed streams, each with the last event seen."""
 
-    def __init__(self, streams: Iterable[UUID | str], since: Mapping[UUID | str, int] | None = None) -> None:
+    def __init__(
+        self,
+        streams: Iterable[UUID | str],
+        since: Mapping[UUID | str, int] | None = None,
+        details: Iterable[DetailKind] = (),
+    ) -> None:
+        self._details = frozenset(details)
         start = {UUID(str(stream)): seq for stream, seq in (since or {}).items()}
         self.seen = {UUID(str(stream)): start.get(UUID(str(stream)), 0) for stream in streams}
         self._last: dict[UUID, int] = {}
@@ -51,8 +56,8 @@ class Cursors:
 
     def subscription(self) -> str:
         """Return the message that subscribes to all events after the last one seen."""
-        cursors = [Cursor(stream=stream, since=seq) for stream, seq in self.seen.items()]
-        return Subscribe(subscribe=cursors).model_dump_json()
+        cursors = [Cursor(stream=stream, since=seq, details=self._details) for stream, seq in self.seen.items()]
+        return Subscribe(subscribe=cursors).model_dump_json(by_alias=True)
 
     def accept(self, text: str | bytes) -> Live | None:
         """Parse a message; None for an event that was seen before.

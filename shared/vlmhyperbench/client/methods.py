@@ -101,33 +101,33 @@ class HandleLater(Generic[P, T, U]):
         return method
 
 
-class RenewNow(Generic[T]):
+class RenewNow(Generic[P, T]):
     """A method of a handle that sends a call with its id and updates the handle from the result."""
 
-    def __init__(self, build: Callable[[UUID], Call[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[UUID, P], Call[T]]) -> None:
         self._build = build
 
-    def __get__(self, handle: H, owner: type) -> Callable[[], H]:
+    def __get__(self, handle: H, owner: type) -> Callable[P, H]:
         @functools.wraps(self._build)
-        def method() -> H:
+        def method(*args: P.args, **kwargs: P.kwargs) -> H:
             bound: Any = handle
-            bound.take(bound.client.send(self._build(bound.id)))
+            bound.take(bound.client.send(self._build(bound.id, *args, **kwargs)))
             return handle
 
         return method
 
 
-class RenewLater(Generic[T]):
+class RenewLater(Generic[P, T]):
     """The coroutine form of `RenewNow`."""
 
-    def __init__(self, build: Callable[[UUID], Call[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[UUID, P], Call[T]]) -> None:
         self._build = build
 
-    def __get__(self, handle: H, owner: type) -> Callable[[], Coroutine[Any, Any, H]]:
+    def __get__(self, handle: H, owner: type) -> Callable[P, Coroutine[Any, Any, H]]:
         @functools.wraps(self._build)
-        async def method() -> H:
+        async def method(*args: P.args, **kwargs: P.kwargs) -> H:
             bound: Any = handle
-            bound.take(await bound.client.send(self._build(bound.id)))
+            bound.take(await bound.client.send(self._build(bound.id, *args, **kwargs)))
             return handle
 
         return method

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from vlmhyperbench.client.live import Live
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.domain.visible import visible
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.wire.live import LiveEvent, LiveProgress, LiveRefusal, Progress, Resources, Snapshot, Speeds
+from vlmhyperbench.wire.live import Live, LiveEvent, LiveProgress, LiveRefusal, Progress, Resources, Snapshot, Speeds
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -35,6 +35,7 @@ class Runs(Resource):
     cancel = Now(calls.cancel_run)
     pause = Now(calls.pause_run)
     resume = Now(calls.resume_run)
+    retune = Now(calls.retune_run)
 
 
 class AsyncRuns(AsyncResource):
@@ -65,6 +66,7 @@ class AsyncRuns(AsyncResource):
     cancel = Later(calls.cancel_run)
     pause = Later(calls.pause_run)
     resume = Later(calls.resume_run)
+    retune = Later(calls.retune_run)
 
 
 class Experiments(Resource):

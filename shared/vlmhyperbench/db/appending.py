@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from uuid import UUID
 
-from sqlalchemy import func, literal, select, text, update
+from sqlalchemy import case, func, literal, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -39,6 +39,8 @@ class Appended:
     failed: int
     """Number of those rows that are not `ok`."""
     cancel_requested: bool
+    in_flight: int | None = None
+    """As that of `claims.Renewed`."""
 
 
 async def append(
@@ -101,10 +103,20 @@ async def append(
                 .where(_RUN.c.id == job.run_id)
                 .scalar_subquery()
                 .label("cancel_requested"),
+                case(
+                    (
+                        _JOB.c.counts,
+                        select(_RUN.c.retunes[-1]["in_flight"].as_integer())
+                        .where(_RUN.c.id == job.run_id)
+                        .scalar_subquery(),
+                    )
+                ).label("in_flight"),
             )
         )
     ).one()
-    return Appended(done=after.done, failed=after.failed, cancel_requested=after.cancel_requested)
+    return Appended(
+        done=after.done, failed=after.failed, cancel_requested=after.cancel_requested, in_flight=after.in_flight
+    )
 
 
 def _check_range(rows: Sequence[NewFact], start: int, end: int) -> None:

@@ -63,6 +63,8 @@ class Renewed:
     is_paused: bool
     is_stopping: bool
     """The run's stop rule has decided, so no further request is sent."""
+    in_flight: int | None = None
+    """Requests in flight as a person has changed them; None: as the scenario says, or the job's rows do not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,12 @@ async def renew(session: AsyncSession, *, job_id: UUID, claim_id: UUID, lease_s:
     row = renewed.one_or_none()
     if row is None:
         return None
-    return Renewed(is_cancelled=row.is_cancelled, is_paused=row.is_paused, is_stopping=row.is_stopping)
+    return Renewed(
+        is_cancelled=row.is_cancelled,
+        is_paused=row.is_paused,
+        is_stopping=row.is_stopping,
+        in_flight=row.in_flight,
+    )
 
 
 async def hold(session: AsyncSession, *, job_id: UUID, claim_id: UUID) -> int | None:
@@ -251,7 +258,9 @@ RETURNING
   END AS is_cancelled,
   COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused,
   j.counts
-    AND COALESCE((SELECT r.stop_decision IS NOT NULL FROM run r WHERE r.id = j.run_id), false) AS is_stopping
+    AND COALESCE((SELECT r.stop_decision IS NOT NULL FROM run r WHERE r.id = j.run_id), false) AS is_stopping,
+  CASE WHEN j.counts THEN (SELECT CAST(r.retunes -> -1 ->> 'in_flight' AS integer) FROM run r WHERE r.id = j.run_id)
+  END AS in_flight
 """
 
 _HOLD = "SELECT id FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR NO KEY UPDATE"

@@ -1,8 +1,12 @@
-"""Runs: added with their first event, listed, cancelled, paused, stopped. The scheduler's SQL changes their states."""
+"""Runs: added with their first event, listed, cancelled, paused, retuned, stopped.
+
+The scheduler's SQL changes their states.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, select, update
@@ -145,6 +149,25 @@ async def set_paused(session: AsyncSession, run_id: UUID, *, is_paused: bool) ->
     if changed is not None:
         kind = EventType.RUN_PAUSED if is_paused else EventType.RUN_RESUMED
         await events.append(session, stream_id=run_id, type=kind)
+    return await get(session, run_id)
+
+
+async def retune(session: AsyncSession, run_id: UUID, *, in_flight: int, by: str) -> RunView | None:
+    """Change the requests in flight of an open run; the same number again changes nothing. None: there is no such run.
+
+    The caller has checked that its scenario allows it (`domain.retuning`).
+    """
+    await session.execute(select(_RUN.c.id).where(_RUN.c.id == run_id).with_for_update(key_share=True))
+    run = await get(session, run_id)
+    if run is None or run.finished_at is not None:
+        return run
+    before = run.in_flight or run.pinned_spec().scenario.streams
+    if before == in_flight:
+        return run
+    change: JsonObject = {"in_flight": in_flight, "before": before, "by": by, "at": datetime.now(UTC).isoformat()}
+    retunes = [*(run.retunes or []), change]
+    await session.execute(update(_RUN).where(_RUN.c.id == run_id).values(retunes=retunes))
+    await events.append(session, stream_id=run_id, type=EventType.RUN_RETUNED, data=change)
     return await get(session, run_id)
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, Self, TypeAlias
 
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import PluginFailure, Unavailable
-from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, ReadyLine, SegmentLine, StartedLine
+from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, ReadyLine, RetuneLine, SegmentLine, StartedLine
 
 Line: TypeAlias = StartedLine | PhaseLine | SegmentLine | ProgressLine | EndLine
 
@@ -80,12 +80,16 @@ class LoadProcess:
         """Ask the process to finish the requests in flight and to end; does nothing if it has ended."""
         await self._send(ReadyLine(event="drain"))
 
+    async def retune(self, in_flight: int) -> None:
+        """Change the number of requests in flight of a closed loop; does nothing if the process has ended."""
+        await self._send(RetuneLine(event="retune", in_flight=in_flight))
+
     def cancel_soon(self) -> None:
         """Ask as `cancel` does, without waiting until the line is sent, so that a signal handler may call it."""
         if not self._child.stdin.is_closing():
             self._child.stdin.write(_encode(ReadyLine(event="cancel")))
 
-    async def _send(self, line: ReadyLine) -> None:
+    async def _send(self, line: ReadyLine | RetuneLine) -> None:
         try:
             self._child.stdin.write(_encode(line))
             await self._child.stdin.drain()
@@ -152,7 +156,7 @@ class LoadProcess:
         return data.decode("utf-8", "replace").strip()
 
 
-def _encode(line: ReadyLine) -> bytes:
+def _encode(line: ReadyLine | RetuneLine) -> bytes:
     return json.dumps(dataclasses.asdict(line)).encode() + b"\n"
 
 

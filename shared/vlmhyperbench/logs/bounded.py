@@ -108,6 +108,21 @@ def read_ends(path: Path, *, since: int = 0, max_bytes: int = 2 * SEGMENT_BYTES)
     return f"{first}\n[{length - max_bytes} bytes are left out here]\n{rest}"
 
 
+def read_tail(path: Path, since: int, *, max_bytes: int) -> tuple[bytes, int]:
+    """Return what was written to a log from a location on, at most its last `max_bytes`, and where the log ends."""
+    end = log_length(path)
+    begin = max(since, end - max_bytes)
+    pieces: list[bytes] = []
+    for start, segment in _segments(path):
+        if start + segment.stat().st_size <= begin:
+            continue
+        with segment.open("rb") as file:
+            file.seek(max(0, begin - start))
+            pieces.append(file.read(max_bytes))
+    data = b"".join(pieces)
+    return data[: end - begin], end
+
+
 def _segments(path: Path) -> list[tuple[int, Path]]:
     """Return the segments that exist, with the location of their first byte, in order."""
     later = [

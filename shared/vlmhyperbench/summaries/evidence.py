@@ -134,6 +134,8 @@ class RunEvidence:
     stopping: JsonObject | None = None
     """Result of the run's stop rule, as SCORE stores it; None without a stop rule."""
     judges: Sequence[JudgeUse] = ()
+    retunes: Sequence[JsonObject] = ()
+    """Changes of its requests in flight, oldest first."""
     platform_version: str = ""
     events: TokenEvents | None = None
     """Token events of its answers; None where they were not read."""

@@ -46,6 +46,7 @@ def manifest_of(
     *,
     run: Mapping[str, str | None],
     origins: Mapping[str, str] | None,
+    retunes: Sequence[JsonObject] = (),
 ) -> dict[str, JsonValue]:
     """Return the manifest of a run as a JSON object.
 
@@ -54,6 +55,7 @@ def manifest_of(
         claims: every claim whose work it contains, also those of other runs whose answers it reuses.
         run: id, name, spec digest, platform version and sample manifest.
         origins: path of a value of the spec → where it was written.
+        retunes: changes of its requests in flight.
     """
     spec = public_spec(spec)
     asking = [claim for claim in claims if asks_the_run(claim.job)]
@@ -65,6 +67,7 @@ def manifest_of(
         "recipe": _recipe(spec),
         "engines": _engines(asking),
         "workers": _workers(claims),
+        "retunes": [dict(change) for change in retunes],
         "plugins": _plugins(spec, claims),
         "configuration": configured(spec, origins),
     }

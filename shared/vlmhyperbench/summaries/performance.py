@@ -94,6 +94,7 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
         measured_by=tuple(sorted(measured)),
         is_interrupted=_is_interrupted(own, run.generating),
         is_partial=run.is_stopped or bool(run.facts["is_reused"].any()),
+        is_retuned=bool(run.retunes),
         hosts=len({claim.host for claim in claims}),
         peak_memory_bytes=resources.peak_memory_bytes if resources else None,
         peak_memory_of=resources.peak_memory_of if resources else None,

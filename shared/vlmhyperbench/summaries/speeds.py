@@ -10,7 +10,7 @@ from vlmhyperbench.analysis.costs import Cost
 from vlmhyperbench.analysis.results import Distribution, Gate, Goodput, LimitVerdict, Percentile
 
 State = Literal["valid", "invalid", "not known"]
-SpeedsState = State | Literal["interrupted", "partial"]
+SpeedsState = State | Literal["interrupted", "retuned", "partial"]
 MemoryOf = Literal["accelerators", "engine"]
 
 
@@ -135,6 +135,8 @@ class Performance:
     """Whether another claim resumed a job, so that times before and after a restart are mixed."""
     is_partial: bool
     """Whether answers are reused, so that times cover only the others, or a stop rule ended the run early."""
+    is_retuned: bool = False
+    """Whether the requests in flight were changed while it was measured, so that concurrencies are mixed."""
     hosts: int
     """Number of machines that measured."""
     peak_memory_bytes: int | None
@@ -160,8 +162,8 @@ class Performance:
 
     @property
     def is_no_measure(self) -> bool:
-        """Whether the speeds are not those of the whole data set in one uninterrupted measurement."""
-        return self.is_interrupted or self.is_partial
+        """Whether the speeds are not those of the whole data set, measured at one concurrency and without a break."""
+        return self.is_interrupted or self.is_retuned or self.is_partial
 
     @property
     def state(self) -> SpeedsState | None:
@@ -170,4 +172,6 @@ class Performance:
             return None
         if self.is_invalid or not self.is_no_measure:
             return self.validity.state
-        return "interrupted" if self.is_interrupted else "partial"
+        if self.is_interrupted:
+            return "interrupted"
+        return "retuned" if self.is_retuned else "partial"

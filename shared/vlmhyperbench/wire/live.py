@@ -1,7 +1,9 @@
-"""Messages of the WebSocket `/api/v1/live`: a cursor per stream, a snapshot, then events and progress.
+"""Messages of `/api/v1/live`, WebSocket or server-sent events: a snapshot, then events, progress and details.
 
 The client sends `Subscribe`, at any time again to follow more streams. For each stream the server sends one
 `Snapshot`, then every event after the cursor exactly once and in order, and conflated `LiveProgress` in between.
+A cursor may also ask for details of a run: its newest samples, resources and lines of logs. They are bounded, and
+nothing repeats what a client has missed of them.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from vlmhyperbench.wire.base import Input, Output
 
+DetailKind = Literal["samples", "resources", "logs"]
 MAX_SEQ = 2**63 - 1
 SLOW_CLIENT = 4408
 """Close code: the client did not read in time; it may reconnect with its cursors."""
@@ -28,6 +31,10 @@ class Cursor(Input):
 
     stream: UUID
     since: Annotated[int, Field(ge=0, le=MAX_SEQ)] = 0
+    details: Annotated[frozenset[DetailKind], Field(alias="with")] = frozenset()
+    """Kinds of details that are sent too; those of a run only."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Subscribe(Input):
@@ -112,6 +119,56 @@ class LiveProgress(Output):
     progress: Progress
 
 
+class LiveSample(Output):
+    """A request that was answered or has failed."""
+
+    key: str
+    """Of the sample in its dataset."""
+    phase: int
+    ordinal: int
+    status: str
+    error_code: str | None = None
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    output_tokens: int | None = None
+
+
+class LiveSamples(Output):
+    """The newest requests of a followed run that ended."""
+
+    type: Literal["samples"] = "samples"
+    stream: UUID
+    samples: list[LiveSample]
+    left_out: int = 0
+    """Number of further requests that ended, and that the lists of the run's samples name."""
+
+
+class LiveResources(Output):
+    """The newest sample of the devices of a followed run."""
+
+    type: Literal["resources"] = "resources"
+    stream: UUID
+    at: datetime
+    resources: Resources
+
+
+class LiveLine(Output):
+    """A line of a log, without secrets."""
+
+    source: Literal["engine", "gateway", "worker"]
+    text: str
+
+
+class LiveLines(Output):
+    """New lines of the logs of a followed run; first the last ones that were written before."""
+
+    type: Literal["logs"] = "logs"
+    stream: UUID
+    lines: list[LiveLine]
+    left_out: int = 0
+    """Number of lines that were written too fast to be sent; the log's artifact has them."""
+
+
 class LiveRefusal(Output):
     """A stream that does not exist, or that the caller has no access to."""
 
@@ -121,6 +178,7 @@ class LiveRefusal(Output):
     message: str
 
 
-LiveMessage = Annotated[Snapshot | LiveEvent | LiveProgress | LiveRefusal, Field(discriminator="type")]
+Live = Snapshot | LiveEvent | LiveProgress | LiveSamples | LiveResources | LiveLines | LiveRefusal
+LiveMessage = Annotated[Live, Field(discriminator="type")]
 """Server → client."""
-LIVE_MESSAGE: TypeAdapter[Snapshot | LiveEvent | LiveProgress | LiveRefusal] = TypeAdapter(LiveMessage)
+LIVE_MESSAGE: TypeAdapter[Live] = TypeAdapter(LiveMessage)

@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import Field, JsonValue
 
 from vlmhyperbench.wire.base import Output
+from vlmhyperbench.wire.runs import Retune
 
 
 class UsedEngine(Output):
@@ -66,6 +67,8 @@ class RunManifest(Output):
     """How the weights were made: source, inputs with hashes, steps, tools with versions; None without a recipe."""
     engines: list[UsedEngine]
     workers: list[UsedPackages]
+    retunes: list[Retune] = Field(default_factory=list)
+    """Changes of the requests in flight while it ran: its speeds are of mixed concurrency."""
     plugins: dict[str, JsonValue]
     configuration: dict[str, ConfiguredValue]
     """Path in the spec, such as `decoding.temperature` → value and origin."""

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Discriminator, Field, JsonValue, Tag
 
 from vlmhyperbench.domain.causes import Cause
+from vlmhyperbench.domain.retuning import MAX_IN_FLIGHT
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import ExperimentState, JobState, PhaseState, RunState
 from vlmhyperbench.domain.steps import StepKind
@@ -61,6 +62,12 @@ class RunRerun(Input):
     origins: Origins = Field(default_factory=dict)
 
 
+class RunRetune(Input):
+    """Request to change how many requests an untimed closed loop keeps in flight, in each shard of the run."""
+
+    in_flight: Annotated[int, Field(ge=1, le=MAX_IN_FLIGHT)]
+
+
 class ExperimentCreate(Input):
     """Request to create an experiment from the name of a registry entry, or from an entry."""
 
@@ -68,6 +75,15 @@ class ExperimentCreate(Input):
     name: Label | None = None
     priority: Priority = 0
     origins: Origins = Field(default_factory=dict)
+
+
+class Retune(Output):
+    """A change of the requests in flight of a run; its speeds are then no measurement of one concurrency."""
+
+    in_flight: int
+    before: int
+    by: str
+    at: datetime
 
 
 class Phase(Output):
@@ -221,6 +237,12 @@ class RunDetail(Run):
     errors: list[RequestError] = Field(default_factory=list)
     """Errors of its requests, most frequent first; at most 100."""
     progress: Progress | None = None
+    in_flight: int
+    """Requests that are kept in flight in each shard: of the scenario, or of the last retune."""
+    can_retune: bool
+    """Whether the requests in flight may be changed now."""
+    retunes: list[Retune] = Field(default_factory=list)
+    """Changes of the requests in flight, oldest first."""
     warnings: list[str] = Field(default_factory=list)
     """Warnings about valid but unusual input; only in the response to the submission."""
 

@@ -82,6 +82,8 @@ class Performance(Output):
     """Number of claims that measured it."""
     is_interrupted: bool
     is_partial: bool
+    is_retuned: bool = False
+    """Whether the requests in flight were changed while it was measured."""
     peak_memory_bytes: int | None
     peak_memory_of: str | None
     energy_j_per_answer: float | None

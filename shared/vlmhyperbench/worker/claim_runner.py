@@ -178,6 +178,7 @@ class ClaimRunner:
                 self.job.draining.set()
             if renewed.is_stopping:
                 self.job.stopping.set()
+            self.job.note_in_flight(renewed.in_flight)
 
     async def _renew(self) -> claims.Renewed | None:
         async with self.job.runtime.database.transaction() as session:

@@ -114,6 +114,10 @@ class ClaimedJob:
         self.draining = asyncio.Event()
         self.stopping = asyncio.Event()
         """The run's stop rule has decided: the handler sends no further request and returns `Stopped`."""
+        self.in_flight: int | None = None
+        """Requests in flight as a person has changed them; None: as the scenario says."""
+        self.retuned = asyncio.Event()
+        """`in_flight` has another value than the load generator got; who tells it clears the event."""
         self.fenced = asyncio.Event()
         """The claim is lost and the handler is being cancelled: it kills its processes without a grace period."""
         self.has_stalled = False
@@ -143,6 +147,12 @@ class ClaimedJob:
 
         with self.extended_stall_limit(limit_s):
             yield tell
+
+    def note_in_flight(self, in_flight: int | None) -> None:
+        """Note the requests in flight that the run wants."""
+        if in_flight is not None and in_flight != self.in_flight:
+            self.in_flight = in_flight
+            self.retuned.set()
 
     @property
     def interruption(self) -> Preempted | Stopped | None:
@@ -200,6 +210,7 @@ class ClaimedJob:
             self.committed_at = time.monotonic()
             if appended.cancel_requested:
                 self.cancelled.set()
+            self.note_in_flight(appended.in_flight)
             count("samples_written_total", len(rows))
             return appended
 

@@ -47,3 +47,12 @@ def test_a_job_that_was_claimed_again_marks_the_run_as_interrupted(wording: Word
     assert document.headline[0]["validity"] == "interrupted"
     wording(limits_of(document))
     wording(document.verdict[1])
+
+
+def test_a_run_whose_requests_in_flight_were_changed_has_no_speeds_that_compare(wording: Wording) -> None:
+    change = {"in_flight": 32, "before": 4, "by": "ann", "at": "2026-01-01T00:00:00+00:00"}
+    run = replace(evidence([fact(0, "a", "a"), fact(1, "a", "a")], claims=[claim()]), retunes=[change])
+    document = document_of(run)
+    assert performance_of(run).is_no_measure
+    assert document.headline[0]["validity"] == "retuned"
+    wording(limits_of(document))

@@ -64,6 +64,8 @@ class RunRow(SQLModel, table=True):
     cancel_requested_at: datetime | None = instant_column()
     stop_decision: dict[str, Any] | None = json_column(nullable=True)
     """Decision of the stop rule, once it is certain: `{rule, state, samples, of, answers, unscored, low, high, …}`."""
+    retunes: list[dict[str, Any]] | None = json_column(nullable=True)
+    """Changes of the requests in flight, `[{in_flight, before, by, at}]`, oldest first; None: there were none."""
     headline: dict[str, Any] | None = json_column(nullable=True)
     """Scores of the newest report, as lists of runs show them (`wire.runs.Headline`)."""
     event_seq: int = Field(default=0, sa_type=BigInteger)

@@ -58,6 +58,7 @@ class RunView:
     is_dirty: bool
     cancel_requested_at: datetime | None
     stop_decision: JsonObject | None
+    retunes: tuple[JsonObject, ...] | None
     headline: JsonObject | None
     event_seq: int
     manifest_id: str | None
@@ -69,6 +70,12 @@ class RunView:
     def pinned_spec(self) -> RunSpec:
         """Return the spec as the model that was hashed."""
         return RunSpec.model_validate(self.spec)
+
+    @property
+    def in_flight(self) -> int | None:
+        """Requests in flight of each shard as a person has changed them; None: as the scenario says."""
+        value = self.retunes[-1].get("in_flight") if self.retunes else None
+        return value if isinstance(value, int) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from vlmhyperbench.reports.sections.extraction import spread
 from vlmhyperbench.reports.sections.judging import UNJUDGED
 from vlmhyperbench.reports.sections.quality import digits_of
 from vlmhyperbench.reports.sections.stopping import STOPPED
-from vlmhyperbench.reports.sections.times import INTERRUPTED, PARTIAL
+from vlmhyperbench.reports.sections.times import INTERRUPTED, PARTIAL, RETUNED
 from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural, upper_first
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.spans import are_one_after_another
@@ -195,6 +195,8 @@ def _of_parts(run: RunSummary) -> list[str]:
     items, performance = [], run.performance
     if performance.is_partial:
         items.append(in_sentence(PARTIAL))
+    if performance.is_retuned:
+        items.append(in_sentence(RETUNED))
     if performance.is_interrupted:
         items.append(in_sentence(INTERRUPTED))
     elif performance.parts > 1:

@@ -11,6 +11,7 @@ from vlmhyperbench.summaries.performance import OF_THE_CLIENT
 from vlmhyperbench.summaries.speeds import Performance
 
 INTERRUPTED = "The run was interrupted: its times and rates mix those before and after a restart."
+RETUNED = "The requests in flight were changed while the run was measured: its times and rates mix concurrencies."
 PARTIAL = "Speeds are those of a part of the run: it reuses answers of another run, or its rule stopped it."
 _SHOWN = (
     ("latency_ms", "latency, scheduled to last token"),
@@ -25,7 +26,9 @@ def why_no_measure(performance: Performance) -> str:
     """Say why the speeds do not measure the whole run; empty if they do, or are invalid anyway."""
     if performance.is_invalid or not performance.is_no_measure:
         return ""
-    return INTERRUPTED if performance.is_interrupted else PARTIAL
+    if performance.is_interrupted:
+        return INTERRUPTED
+    return RETUNED if performance.is_retuned else PARTIAL
 
 
 def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = "times") -> Table:

@@ -224,7 +224,7 @@ def _speeds(paired: Sequence[Paired]) -> str:
     broken = [summary.name for summary in runs if summary.performance.is_no_measure]
     if broken:
         was = "was" if len(broken) == 1 else "were"
-        return f"Speeds are not compared, because {listed(broken)} {was} interrupted, or timed in part."
+        return f"Speeds are not compared, because {listed(broken)} {was} interrupted, retuned, or timed in part."
     clauses = []
     for pair in paired:
         baseline, other = pair.baseline.summary, pair.run.summary

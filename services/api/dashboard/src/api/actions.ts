@@ -1,4 +1,4 @@
-/** What pages change: cancel, pause, resume and repeat runs; a notification says what has happened. */
+/** What pages change: cancel, pause, resume, retune and repeat runs; a notification says what has happened. */
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { ApiError, api, body } from './client';
@@ -54,6 +54,18 @@ export function useSteering() {
     onSettled: () => {
       void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'run' || queryKey[0] === 'runs' });
     },
+  });
+}
+
+/** Change how many requests a run keeps in flight. */
+export function useRetune(id: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (in_flight: number) =>
+      body(api.POST('/api/v1/runs/{run_id}/retune', { params: { path: { run_id: id } }, body: { in_flight } })),
+    onSuccess: (run) => notifications.show({ message: `${run.name} keeps ${run.in_flight} requests in flight` }),
+    onError: (error) => notifications.show({ color: 'red', title: 'Refused', message: textOf(error) }),
+    onSettled: () => queries.invalidateQueries({ queryKey: ['run', id] }),
   });
 }
 

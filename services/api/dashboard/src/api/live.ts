@@ -1,16 +1,28 @@
 /** The live feed: one WebSocket for all pages, which follows runs by cursor and comes back by itself. */
 import type { QueryClient } from '@tanstack/react-query';
 import { useEffect, useSyncExternalStore } from 'react';
+import { api } from './client';
+import {
+  type DetailMessage,
+  type Details,
+  type Kind,
+  type Line,
+  NONE,
+  type ResourcePoint,
+  withMessage,
+} from './details';
 import type { Progress } from './queries';
 
 export type Connection = 'idle' | 'connecting' | 'open' | 'reconnecting';
 
-interface Message {
+interface StreamMessage {
   type: 'snapshot' | 'event' | 'progress' | 'refused';
   stream: string;
   seq?: number;
   progress?: Progress | Progress[];
 }
+
+type Message = StreamMessage | DetailMessage;
 
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
@@ -27,15 +39,21 @@ export class Live {
   private readonly followers = new Map<string, number>();
   private readonly cursors = new Map<string, number>();
   private readonly progress = new Map<string, Progress>();
+  /** Run → kinds of details, each as often as a component wants it. */
+  private readonly wanted = new Map<string, Kind[]>();
+  private readonly details = new Map<string, Details>();
   private readonly listeners = new Set<() => void>();
   private readonly changed = new Set<string>();
   private refreshing: ReturnType<typeof setTimeout> | undefined;
   private readonly queries: QueryClient;
   private readonly address: string;
+  private readonly onRefused: () => void;
 
-  constructor(queries: QueryClient, address: string) {
+  /** `onRefused` is called when a connection could not be opened: the session may have ended. */
+  constructor(queries: QueryClient, address: string, onRefused: () => void = () => undefined) {
     this.queries = queries;
     this.address = address;
+    this.onRefused = onRefused;
   }
 
   /** Follow a stream until the returned function is called. */
@@ -52,6 +70,34 @@ export class Live {
     };
   }
 
+  /** Follow details of a run too, until the returned function is called. */
+  want(stream: string, kind: Kind): () => void {
+    const kinds = this.wanted.get(stream) ?? [];
+    this.wanted.set(stream, [...kinds, kind]);
+    const stop = this.follow(stream);
+    if (!kinds.includes(kind)) this.ask([stream]);
+    return () => {
+      const left = [...(this.wanted.get(stream) ?? [])];
+      left.splice(left.indexOf(kind), 1);
+      this.wanted.set(stream, left);
+      if (left.length === 0) {
+        this.wanted.delete(stream);
+        this.details.delete(stream);
+      }
+      stop();
+      if (!left.includes(kind) && this.followers.has(stream)) this.ask([stream]);
+    };
+  }
+
+  detailsOf(stream: string): Details {
+    return this.details.get(stream) ?? NONE;
+  }
+
+  /** Try again at once, such as when the page is looked at again after the machine has slept. */
+  retryNow(): void {
+    if (this.connection === 'reconnecting' && this.socket === null) this.connect();
+  }
+
   progressOf(stream: string): Progress | undefined {
     return this.progress.get(stream);
   }
@@ -66,7 +112,9 @@ export class Live {
     this.set(this.connection === 'reconnecting' ? 'reconnecting' : 'connecting');
     const socket = new WebSocket(this.address);
     this.socket = socket;
+    let wasOpen = false;
     socket.onopen = () => {
+      wasOpen = true;
       this.retryMs = FIRST_RETRY_MS;
       this.set('open');
       this.ask([...this.followers.keys()]);
@@ -80,6 +128,7 @@ export class Live {
         return;
       }
       this.set('reconnecting');
+      if (!wasOpen) this.onRefused();
       this.retry = setTimeout(() => this.connect(), this.retryMs * (0.75 + Math.random() / 2));
       this.retryMs = Math.min(this.retryMs * 2, MAX_RETRY_MS);
     };
@@ -95,12 +144,21 @@ export class Live {
 
   private ask(streams: string[]): void {
     if (streams.length === 0 || this.socket?.readyState !== WebSocket.OPEN) return;
-    const subscribe = streams.map((stream) => ({ stream, since: this.cursors.get(stream) ?? FROM_NOW }));
+    const subscribe = streams.map((stream) => ({
+      stream,
+      since: this.cursors.get(stream) ?? FROM_NOW,
+      with: [...new Set(this.wanted.get(stream))],
+    }));
     this.socket.send(JSON.stringify({ subscribe }));
   }
 
   private take(message: Message): void {
     const { stream } = message;
+    if (message.type === 'samples' || message.type === 'resources' || message.type === 'logs') {
+      this.details.set(stream, withMessage(this.detailsOf(stream), message));
+      this.emit();
+      return;
+    }
     if (message.type === 'progress' || message.type === 'snapshot') {
       const news = Array.isArray(message.progress) ? message.progress : message.progress ? [message.progress] : [];
       for (const progress of news) this.progress.set(stream, progress);
@@ -138,7 +196,12 @@ let feed: Live | null = null;
 
 export function openFeed(queries: QueryClient): void {
   const scheme = window.location.protocol === 'https:' ? 'wss' : 'ws';
-  feed = new Live(queries, `${scheme}://${window.location.host}/api/v1/live`);
+  // A browser does not tell why a WebSocket was refused; an answer of the API does, and 401 shows how to sign in.
+  const asked = () => void api.GET('/api/v1/session').catch(() => undefined);
+  feed = new Live(queries, `${scheme}://${window.location.host}/api/v1/live`, asked);
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'visible') feed?.retryNow();
+  });
 }
 
 function theFeed(): Live {
@@ -167,4 +230,25 @@ export function useProgress(id: string): Progress | undefined {
 
 export function useConnection(): Connection {
   return useSyncExternalStore(theFeed().listen, () => theFeed().connection);
+}
+
+function useDetails(id: string, kind: Kind, isWanted: boolean): Details {
+  useEffect(() => (isWanted ? theFeed().want(id, kind) : undefined), [id, kind, isWanted]);
+  return useSyncExternalStore(theFeed().listen, () => theFeed().detailsOf(id));
+}
+
+/** The newest requests of a run that ended while the component is shown; `isWanted` is false for a run that has ended. */
+export function useSamplesLive(id: string, isWanted = true): Pick<Details, 'samples' | 'samplesLeftOut'> {
+  return useDetails(id, 'samples', isWanted);
+}
+
+/** Samples of the devices of a run, one a second, oldest first, of the last five minutes. */
+export function useResourcesLive(id: string, isWanted = true): readonly ResourcePoint[] {
+  return useDetails(id, 'resources', isWanted).resources;
+}
+
+/** Lines of the logs of a run: the last that were written before, then those that come. */
+export function useLogLines(id: string, isWanted = true): { lines: readonly Line[]; leftOut: number } {
+  const { lines, linesLeftOut } = useDetails(id, 'logs', isWanted);
+  return { lines, leftOut: linesLeftOut };
 }

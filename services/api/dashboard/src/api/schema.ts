@@ -444,6 +444,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow By Events
+         * @description Follow a run or an experiment: a snapshot, then the events after `since`, or after the header Last-Event-ID.
+         *
+         *     Each message is JSON with a `type`, as on the WebSocket. `with` names details of a run that are sent too:
+         *     `samples,resources,logs`.
+         */
+        get: operations["follow_by_events_api_v1_live_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/points": {
         parameters: {
             query?: never;
@@ -859,6 +882,30 @@ export interface paths {
          * @description Resume a paused run.
          */
         post: operations["resume_run_api_v1_runs__run_id__resume_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/retune": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retune Run
+         * @description Change how many requests a run keeps in flight while it runs; its speeds are then marked `retuned`.
+         *
+         *     Raises:
+         *         NotFound: there is no such run.
+         *         Conflict: its scenario is timed, or it sends no more requests.
+         */
+        post: operations["retune_run_api_v1_runs__run_id__retune_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3355,6 +3402,11 @@ export interface components {
             is_interrupted: boolean;
             /** Is Partial */
             is_partial: boolean;
+            /**
+             * Is Retuned
+             * @default false
+             */
+            is_retuned?: boolean;
             /** Output Tokens */
             output_tokens: number | null;
             /** Output Tokens Per S */
@@ -4020,6 +4072,23 @@ export interface components {
             scope: "worker" | "device" | "machine";
         };
         /**
+         * Retune
+         * @description A change of the requests in flight of a run; its speeds are then no measurement of one concurrency.
+         */
+        Retune: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Before */
+            before: number;
+            /** By */
+            by: string;
+            /** In Flight */
+            in_flight: number;
+        };
+        /**
          * Run
          * @description A run: one target, one task, one scenario.
          */
@@ -4157,6 +4226,8 @@ export interface components {
          * @description A run with its pinned spec, phases, jobs and current progress.
          */
         RunDetail: {
+            /** Can Retune */
+            can_retune: boolean;
             /**
              * Created At
              * Format: date-time
@@ -4182,6 +4253,8 @@ export interface components {
              * Format: uuid
              */
             id: string;
+            /** In Flight */
+            in_flight: number;
             /** Is Cancelling */
             is_cancelling: boolean;
             /** Is Paused */
@@ -4202,6 +4275,8 @@ export interface components {
             quality?: components["schemas"]["QualityScore"][];
             /** Reason */
             reason: string | null;
+            /** Retunes */
+            retunes?: components["schemas"]["Retune"][];
             /** Scenario */
             scenario: string;
             spec: components["schemas"]["RunSpec"];
@@ -4352,6 +4427,8 @@ export interface components {
             recipe?: {
                 [key: string]: components["schemas"]["JsonValue"];
             } | null;
+            /** Retunes */
+            retunes?: components["schemas"]["Retune"][];
             /**
              * Run Id
              * Format: uuid
@@ -4466,6 +4543,14 @@ export interface components {
             series: components["schemas"]["ResourceSeries"][];
             /** Spans */
             spans: components["schemas"]["Span"][];
+        };
+        /**
+         * RunRetune
+         * @description Request to change how many requests an untimed closed loop keeps in flight, in each shard of the run.
+         */
+        RunRetune: {
+            /** In Flight */
+            in_flight: number;
         };
         /**
          * RunRow
@@ -6204,6 +6289,42 @@ export interface operations {
             };
         };
     };
+    follow_by_events_api_v1_live_get: {
+        parameters: {
+            query: {
+                since?: number;
+                /** @description The run or experiment to follow. */
+                stream: string;
+                with?: string | null;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_run_points_api_v1_points_get: {
         parameters: {
             query: {
@@ -6920,6 +7041,41 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    retune_run_api_v1_runs__run_id__retune_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunRetune"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {

@@ -4,6 +4,7 @@ import { bytes, count, milliseconds, money, perSecond, shortId, words } from '..
 import { Measured } from '../../ui/Measured';
 import { Empty } from '../../ui/Notes';
 import { Errors } from './Errors';
+import { LiveStrip } from './LiveStrip';
 import { Quality } from './Quality';
 import { Stages } from './Stages';
 import { verdictOf } from './verdict';
@@ -17,6 +18,7 @@ export function Overview({ run }: { run: RunDetail }) {
           <bdi>{warning}</bdi>
         </p>
       ))}
+      {isOpen(run) ? <LiveStrip id={run.id} /> : null}
       <Figures run={run} />
       <Stages run={run} />
       {run.quality?.length ? <Quality quality={run.quality} /> : <NoScores run={run} />}

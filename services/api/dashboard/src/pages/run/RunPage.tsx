@@ -18,6 +18,7 @@ import { Overview } from './Overview';
 import { Performance } from './Performance';
 import { Provenance } from './Provenance';
 import { Resources } from './Resources';
+import { Retune } from './Retune';
 import { run as route, TABS, type Tab } from './route';
 import { Samples } from './Samples';
 
@@ -71,6 +72,7 @@ function Head({ run }: { run: RunDetail }) {
         <div className="right">
           {isOpen(run) ? (
             <>
+              {run.can_retune ? <Retune run={run} /> : null}
               <Button size="xs" variant="default" onClick={() => steer(run.is_paused ? 'resume' : 'pause')}>
                 {run.is_paused ? 'Resume' : 'Pause'}
               </Button>

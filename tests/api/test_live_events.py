@@ -1,0 +1,118 @@
+"""The live feed as server-sent events: the same messages as on the WebSocket, and `id` is the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+
+from tests.api.conftest import Served
+from tests.support.builders import add_run
+from tests.support.processes import PATIENCE_S, eventually
+from vlmhyperbench.bus import Bus, LinesLogged, LogLine
+from vlmhyperbench.db import events
+
+pytestmark = pytest.mark.anyio
+
+
+class Stream:
+    """A reader of server-sent events as `EventSource` reads them."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.last_id = ""
+        self._lines = response.aiter_lines()
+
+    async def next(self, kind: str | None = None) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            async for line in self._lines:
+                name, _, value = line.partition(": ")
+                if name == "id":
+                    self.last_id = value
+                if name == "data":
+                    message: dict[str, Any] = json.loads(value)
+                    if kind in (None, message["type"]):
+                        return message
+        raise AssertionError("The stream has ended.")
+
+
+@asynccontextmanager
+async def _follow(
+    api: Served, stream: str, since: int = 0, details: str | None = None, headers: dict[str, str] | None = None
+) -> AsyncIterator[Stream]:
+    params = {"stream": stream, "since": str(since), **({"with": details} if details else {})}
+    async with api.http.stream("GET", "/live", params=params, headers=headers or {}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield Stream(response)
+
+
+async def _add_run(api: Served, further: int = 0) -> str:
+    async with api.database.transaction() as session:
+        run = await add_run(session)
+    for _ in range(further):
+        await _append(api, str(run.id))
+    return str(run.id)
+
+
+async def _append(api: Served, stream: str) -> None:
+    async with api.database.transaction() as session:
+        await events.append(session, stream_id=UUID(stream), type="alert.raised", data={})
+
+
+async def test_a_client_gets_a_snapshot_then_every_event_after_its_cursor(api: Served) -> None:
+    run_id = await _add_run(api, 3)
+    async with _follow(api, run_id, 2) as stream:
+        snapshot = await stream.next()
+        assert (snapshot["type"], snapshot["seq"], stream.last_id) == ("snapshot", 4, "")
+        assert [(await stream.next("event"))["seq"], stream.last_id] == [3, "3"]
+        assert [(await stream.next("event"))["seq"], stream.last_id] == [4, "4"]
+
+
+async def test_a_client_that_comes_back_with_its_last_event_id_misses_and_repeats_nothing(api: Served) -> None:
+    run_id = await _add_run(api, 1)
+    seen: list[int] = []
+    headers: dict[str, str] = {}
+    for _ in range(3):
+        async with _follow(api, run_id, headers=headers) as stream:
+            for _ in range(2 if not seen else 1):
+                seen.append((await stream.next("event"))["seq"])
+            headers = {"Last-Event-ID": stream.last_id}
+        await _append(api, run_id)
+    assert seen == [1, 2, 3, 4]
+
+
+async def test_details_arrive_by_events_too(api: Served, redis_url: str) -> None:
+    run_id = await _add_run(api)
+    bus = Bus(redis_url)
+
+    async def is_heard() -> bool:
+        return "logs" in await bus.listeners(UUID(run_id))
+
+    async with _follow(api, run_id, details="samples,logs") as stream:
+        await eventually(is_heard, "the API listens to logs")
+        line = LogLine(source="worker", no=0, text="hello")
+        await bus.publish_detail(LinesLogged(run_id=UUID(run_id), claim_id=uuid4(), lines=[line]))
+        assert (await stream.next("logs"))["lines"] == [{"source": "worker", "text": "hello"}]
+    await bus.close()
+
+
+async def test_an_unknown_stream_is_an_ordinary_404(api: Served) -> None:
+    answer = await api.http.get("/live", params={"stream": str(uuid4())})
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("params", [{}, {"stream": "x y"}, {"since": "-1"}, {"since": "1.5"}, {"with": "secrets"}])
+async def test_a_wrong_parameter_is_refused(api: Served, params: dict[str, str]) -> None:
+    stream = {} if not params else {"stream": await _add_run(api)}
+    assert (await api.http.get("/live", params={**stream, **params})).status_code == 422
+
+
+async def test_nobody_follows_without_a_key(api: Served) -> None:
+    run_id = await _add_run(api)
+    async with httpx2.AsyncClient(base_url=f"{api.url}/api/v1", trust_env=False) as nobody:
+        assert (await nobody.get("/live", params={"stream": run_id})).status_code == 401
