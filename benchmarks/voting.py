@@ -19,11 +19,12 @@ from vlmhyperbench_pipeline.synthesis import Synthesis, SynthesisRequest
 from vlmhyperbench_pipeline.template import TemplateMerge
 from vlmhyperbench_pipeline.vote import Vote
 from vlmhyperbench_sdk.aggregation import Aggregated, AggregationContext, MemberAnswer
+from vlmhyperbench_sdk.types import JsonObject
 
 ANSWERS, AIM_ANSWERS_S = 100_000, 1.0
 SAMPLES, AIM_SAMPLES_S = 10_000, 2.0
 MEMBERS = 5
-SCHEMA = {
+SCHEMA: JsonObject = {
     "type": "object",
     "required": ["number", "total"],
     "properties": {"number": {"type": "string"}, "total": {"type": "number"}, "city": {"type": "string"}},

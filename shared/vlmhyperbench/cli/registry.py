@@ -28,8 +28,8 @@ def list_entries(kind: str | None = None, /, *, output: OutputFlags = TEXT) -> i
     """List registry entries with their folders, and the errors of those that cannot be used.
 
     Args:
-        kind: packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs or experiments; by
-            default all.
+        kind: packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs,
+            experiments or pipelines; by default all.
         output: How the output is printed.
     """
     catalogue = open_catalogue()

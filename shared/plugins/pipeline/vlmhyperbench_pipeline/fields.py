@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vlmhyperbench_pipeline.counting import Counting, count
+from vlmhyperbench_pipeline.counting import Counting, count, required_quorum
 from vlmhyperbench_pipeline.json_votes import canonical, read_json
 from vlmhyperbench_pipeline.normalising import Normalise
 from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
@@ -52,11 +52,9 @@ class FieldVote:
         """
         parsed = [None if member.text is None else read_json(member.text) for member in members]
         objects = [value[0] if value is not None and isinstance(value[0], dict) else None for value in parsed]
-        keys = [canonical(value) if value is not None else None for value in objects]
-        n_valid = len(keys) - keys.count(None)
-        whole = count(members, keys, self._counting)
-        if whole.status in {"no_valid", "no_quorum"}:
-            return whole
+        n_valid = len(objects) - objects.count(None)
+        if n_valid < max(1, required_quorum(self._counting.quorum, len(members))):
+            return self._whole(members, objects)
         ballots = _Ballots()
         voices = [
             _Voice(member, has=True, value=value) if value is not None else _Voice(_silent(member), has=False)
@@ -67,20 +65,26 @@ class FieldVote:
         problem = _problem(text, schema)
         trace: dict[str, JsonValue] = {"fields": {path: _shown(leaf) for path, leaf in ballots.leaves.items()}}
         if problem is not None:
+            whole = self._whole(members, objects)
             return replace(whole, trace={**whole.trace, **trace, "fallback": problem})
-        leaves = ballots.leaves.values()
+        leaves = ballots.leaves.values() or [self._whole(members, objects)]
         return Aggregated(
             value=text,
             status="ok",
             n_valid=n_valid,
             key=text,
-            support=min((leaf.support or 0 for leaf in leaves), default=whole.support),
-            confidence=min((leaf.confidence or 0 for leaf in leaves), default=whole.confidence),
-            margin=min((leaf.margin or 0 for leaf in leaves), default=whole.margin),
+            support=min(leaf.support or 0 for leaf in leaves),
+            confidence=min(leaf.confidence or 0 for leaf in leaves),
+            margin=min(leaf.margin or 0 for leaf in leaves),
             tie=any(leaf.tie for leaf in leaves),
             dissent=tuple(member.name for member in members if any(member.name in leaf.dissent for leaf in leaves)),
             trace=trace,
         )
+
+    def _whole(self, members: Sequence[MemberAnswer], objects: Sequence[JsonValue]) -> Aggregated:
+        """Count whole answers; equal JSON is equal."""
+        keys = [canonical(value) if value is not None else None for value in objects]
+        return count(members, keys, self._counting)
 
     def _object(
         self, voices: Sequence[_Voice], schema: JsonValue, path: str, ballots: _Ballots, *, depth: int
