@@ -1,4 +1,4 @@
-"""Find plugins by entry point: `vlmhyperbench.metrics`, `.datasets`, `.prompts`, `.backends`, `.reports`.
+"""Find plugins by entry point: `vlmhyperbench.metrics`, and the same with every other name of `Group`.
 
 Two packages that register the same name in a group are an error; an unknown name is refused with the
 nearest ones. Nothing is imported before it is asked for.
@@ -23,7 +23,7 @@ from vlmhyperbench_sdk.types import JsonValue
 _INSTALL = "Install its package, or put its folder into PYTHONPATH, for the stack and for every command."
 _CORRECT = "Correct the module, or install what it needs."
 
-Group = Literal["metrics", "datasets", "prompts", "backends", "reports"]
+Group = Literal["metrics", "datasets", "prompts", "backends", "reports", "aggregations"]
 
 
 def names(group: Group) -> list[str]:

@@ -20,6 +20,7 @@ from vlmhyperbench.cli.bringing import (
 from vlmhyperbench.cli.estimate import estimate
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import TARGET
+from vlmhyperbench.cli.model_status import status
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
@@ -38,6 +39,7 @@ from vlmhyperbench.registry.schemas import ModelEntry
 
 app = App(name="models", help="List, show, fetch, remove and estimate models.")
 app.command(estimate)
+app.command(status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class ListedModel:
     size_bytes: int | None
 
 
-@app.command(name="list")
+@app.command(name=("list", "ls"))
 def list_(*, output: OutputFlags = TEXT) -> int:
     """List the registered models: where their files come from, under which licence, and whether they are here.
 

@@ -19,6 +19,7 @@ from vlmhyperbench.registry.schemas import (
     MetricEntry,
     ModelEntry,
     PackageEntry,
+    PipelineEntry,
     PromptEntry,
     ReportEntry,
     RunEntry,
@@ -51,6 +52,7 @@ class Catalogue:
     reports: Mapping[str, ReportEntry] = field(default_factory=dict)
     runs: Mapping[str, RunEntry] = field(default_factory=dict)
     experiments: Mapping[str, ExperimentEntry] = field(default_factory=dict)
+    pipelines: Mapping[str, PipelineEntry] = field(default_factory=dict)
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict)
     """(kind, name) → the parsed data of the entry, with the location of every value."""
     origins: Mapping[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.packages import check_adapter
 from vlmhyperbench.registry.pins import templates_of
+from vlmhyperbench.registry.pipeline_checks import check_pipeline
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
@@ -44,6 +45,7 @@ def check_catalogue(
         ("packages", lambda references, name: _package(references, name, run_mode)),
         ("backends", _backend),
         ("models", _model),
+        ("pipelines", check_pipeline),
         ("datasets", _dataset),
         ("prompts", _prompt),
         ("metrics", _metric),

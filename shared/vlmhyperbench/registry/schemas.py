@@ -34,6 +34,7 @@ from vlmhyperbench.registry.choices import (
 )
 from vlmhyperbench.registry.field_docs import described_schema
 from vlmhyperbench.registry.model_facts import FilesOfModel, VerifiedRun
+from vlmhyperbench.registry.pipelines import PipelineFields
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.requirements import Certified
@@ -304,6 +305,10 @@ class ExperimentEntry(Entry):
         return self
 
 
+class PipelineEntry(Entry, PipelineFields):
+    """A pipeline: stages that ask models, whose last answer is its own; a target like a model."""
+
+
 KINDS: Final[dict[str, type[Entry]]] = {
     "packages": PackageEntry,
     "models": ModelEntry,
@@ -316,6 +321,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
     "reports": ReportEntry,
     "runs": RunEntry,
     "experiments": ExperimentEntry,
+    "pipelines": PipelineEntry,
 }
 """Folder → model of its files."""
 

@@ -53,6 +53,7 @@ class Shelf:
     """Plugins that a test declares: group → name → distribution."""
 
     known: Mapping[str, Mapping[str, str]] = {
+        "aggregations": dict.fromkeys(("concat", "vote", "synthesis", "template"), "pipeline-package"),
         "backends": {"engine": "engine-package", "openai": "openai-package"},
         "datasets": {"drawn": "data-package"},
         "metrics": {"anls": "metric-package", "cer": "metric-package"},

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
-from vlmhyperbench_llamacpp.gguf import read_header
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.gguf import read_header
 from vlmhyperbench_sdk.protocols import MemoryEstimate
 from vlmhyperbench_sdk.types import JsonValue
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlmhyperbench_llamacpp.gguf import GgufHeader, read_header
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gguf import GgufHeader, read_header
 
 CACHE_BLOCKS: Mapping[str, tuple[int, int]] = {
     "f32": (1, 4),

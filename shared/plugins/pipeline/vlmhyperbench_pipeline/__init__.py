@@ -1,0 +1,1 @@
+"""Aggregation of the answers of several members into one: concat, vote, synthesis, template."""

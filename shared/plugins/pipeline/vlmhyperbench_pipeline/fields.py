@@ -1,0 +1,224 @@
+"""Vote leaf by leaf over a JSON Schema: every field has the value that most members give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vlmhyperbench_pipeline.counting import Counting, count, required_quorum
+from vlmhyperbench_pipeline.json_votes import canonical, read_json
+from vlmhyperbench_pipeline.normalising import Normalise
+from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import NumberText, parse_json
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_structure_metrics.schemas import read_schema
+
+ABSENT = "absent"
+"""Key of the vote that a field is not there; keys of values are longer, since they begin with their kind."""
+
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    """A member that speaks to a part of the object, and its value there; `has` is False where it leaves it out."""
+
+    member: MemberAnswer
+    has: bool
+    value: JsonValue = None
+
+
+@dataclass(slots=True)
+class _Ballots:
+    """The results of the leaves so far."""
+
+    leaves: dict[str, Aggregated] = field(default_factory=dict)
+
+
+class FieldVote:
+    """Votes of fields. `array_keys` maps the pointer of an array to the field that identifies its elements.
+
+    Other arrays are one leaf. Objects are followed along `properties` of the schema, and their other fields are leaves.
+    """
+
+    def __init__(self, counting: Counting, normalise: Normalise, array_keys: Mapping[str, str]) -> None:
+        self._counting, self._normalise, self._array_keys = counting, normalise, dict(array_keys)
+
+    def aggregate(self, members: Sequence[MemberAnswer], schema: JsonObject) -> Aggregated:
+        """Count the fields of the members' JSON; an answer that is no JSON object abstains in all of them.
+
+        The object is validated as a whole; one that is not valid is given up, and whole answers are counted instead.
+        """
+        parsed = [None if member.text is None else read_json(member.text) for member in members]
+        objects = [value[0] if value is not None and isinstance(value[0], dict) else None for value in parsed]
+        n_valid = len(objects) - objects.count(None)
+        if n_valid < max(1, required_quorum(self._counting.quorum, len(members))):
+            return self._whole(members, objects)
+        ballots = _Ballots()
+        voices = [
+            _Voice(member, has=True, value=value) if value is not None else _Voice(_silent(member), has=False)
+            for member, value in zip(members, objects, strict=True)
+        ]
+        made = self._object(voices, schema, "", ballots, depth=0)
+        text = canonical(made)
+        problem = _problem(text, schema)
+        trace: dict[str, JsonValue] = {"fields": {path: _shown(leaf) for path, leaf in ballots.leaves.items()}}
+        if problem is not None:
+            whole = self._whole(members, objects)
+            return replace(whole, trace={**whole.trace, **trace, "fallback": problem})
+        leaves = ballots.leaves.values() or [self._whole(members, objects)]
+        return Aggregated(
+            value=text,
+            status="ok",
+            n_valid=n_valid,
+            key=text,
+            support=min(leaf.support or 0 for leaf in leaves),
+            confidence=min(leaf.confidence or 0 for leaf in leaves),
+            margin=min(leaf.margin or 0 for leaf in leaves),
+            tie=any(leaf.tie for leaf in leaves),
+            dissent=tuple(member.name for member in members if any(member.name in leaf.dissent for leaf in leaves)),
+            trace=trace,
+        )
+
+    def _whole(self, members: Sequence[MemberAnswer], objects: Sequence[JsonValue]) -> Aggregated:
+        """Count whole answers; equal JSON is equal."""
+        keys = [canonical(value) if value is not None else None for value in objects]
+        return count(members, keys, self._counting)
+
+    def _object(
+        self, voices: Sequence[_Voice], schema: JsonValue, path: str, ballots: _Ballots, *, depth: int
+    ) -> dict[str, JsonValue]:
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        declared = properties if isinstance(properties, Mapping) else {}
+        made: dict[str, JsonValue] = {}
+        for name in _unique((*declared, *_names(voices))):
+            inner = [_below(voice, name) for voice in voices]
+            has, value = self._value(inner, declared.get(name), f"{path}/{_escaped(name)}", ballots, depth=depth + 1)
+            if has:
+                made[name] = value
+        return made
+
+    def _value(
+        self, voices: Sequence[_Voice], schema: JsonValue, path: str, ballots: _Ballots, *, depth: int
+    ) -> tuple[bool, JsonValue]:
+        """Return whether the part is there, and what it is."""
+        is_object = isinstance(schema, Mapping) and "properties" in schema
+        key = self._array_keys.get(path)
+        if depth >= _MAX_DEPTH or not (is_object or key is not None):
+            return self._leaf(voices, path, ballots)
+        kind: type = dict if is_object else list
+        fitting = [voice for voice in voices if voice.has and isinstance(voice.value, kind)]
+        if not fitting:
+            return self._leaf(voices, path, ballots)
+        has = self._presence(voices, kind)
+        if has.status != "ok" or has.key == ABSENT:
+            ballots.leaves[path] = has
+            return False, None
+        if is_object:
+            return True, self._object(_only(voices, kind), schema, path, ballots, depth=depth)
+        items = schema.get("items") if isinstance(schema, Mapping) else None
+        return True, self._elements(_only(voices, kind), items, path, str(key), ballots, depth=depth)
+
+    def _elements(
+        self, voices: Sequence[_Voice], schema: JsonValue, path: str, key: str, ballots: _Ballots, *, depth: int
+    ) -> list[JsonValue]:
+        """Vote on each element by itself: whether it is there, then its fields; in the order of the first member."""
+        named = [dict(_identified(voice.value, key)) if voice.has else {} for voice in voices]
+        made: list[JsonValue] = []
+        for identity in _unique(identity for elements in named for identity in elements):
+            inner = [
+                _Voice(voice.member, has=identity in elements, value=elements.get(identity))
+                for voice, elements in zip(voices, named, strict=True)
+            ]
+            at = f"{path}/{_escaped(identity)}"
+            has = self._presence(inner, dict)
+            ballots.leaves[at] = has
+            if has.status == "ok" and has.key != ABSENT:
+                made.append(self._object(_only(inner, dict), schema, at, ballots, depth=depth + 1))
+        return made
+
+    def _presence(self, voices: Sequence[_Voice], kind: type) -> Aggregated:
+        """Vote on whether a part is there at all."""
+        keys = [ABSENT if not voice.has else "present:" if isinstance(voice.value, kind) else None for voice in voices]
+        return self._count(voices, keys)
+
+    def _leaf(self, voices: Sequence[_Voice], path: str, ballots: _Ballots) -> tuple[bool, JsonValue]:
+        keys = [self._key(voice.value) if voice.has else ABSENT for voice in voices]
+        result = ballots.leaves[path] = self._count(voices, keys)
+        if result.status != "ok" or result.key == ABSENT:
+            return False, None
+        return True, next(voice.value for voice, key in zip(voices, keys, strict=True) if key == result.key)
+
+    def _key(self, value: JsonValue) -> str | None:
+        if isinstance(value, str) and not isinstance(value, NumberText):
+            key = self._normalise(value)
+            return f"text:{value if key is None else key}"
+        return f"json:{canonical(value)}"
+
+    def _count(self, voices: Sequence[_Voice], keys: Sequence[str | None]) -> Aggregated:
+        members = [voice.member for voice in voices]
+        spoken = [None if member.text is None else key for member, key in zip(members, keys, strict=True)]
+        return count(members, spoken, self._counting)
+
+
+def _silent(member: MemberAnswer) -> MemberAnswer:
+    """Return a member that abstains in every field, because its answer is no object."""
+    return MemberAnswer(name=member.name, error=member.error or "no JSON object", weight=member.weight)
+
+
+def _only(voices: Sequence[_Voice], kind: type) -> list[_Voice]:
+    """Return the voices, those silent that leave the part out or have something else in its place."""
+    return [
+        voice if voice.has and isinstance(voice.value, kind) else _Voice(_silent(voice.member), has=False)
+        for voice in voices
+    ]
+
+
+def _names(voices: Iterable[_Voice]) -> Iterator[str]:
+    for voice in voices:
+        if isinstance(voice.value, dict):
+            yield from voice.value
+
+
+def _below(voice: _Voice, name: str) -> _Voice:
+    if isinstance(voice.value, dict) and name in voice.value:
+        return _Voice(voice.member, has=True, value=voice.value[name])
+    return _Voice(voice.member, has=False)
+
+
+def _identified(value: JsonValue, key: str) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the elements of an array with their identity; of several with one identity the first counts."""
+    seen: set[str] = set()
+    for element in value if isinstance(value, list) else ():
+        if isinstance(element, dict) and key in element:
+            identity = canonical(element[key])
+            if identity not in seen:
+                seen.add(identity)
+                yield identity, element
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _problem(text: str, schema: JsonObject) -> str | None:
+    """Return why the object is not valid under the schema; None if it is."""
+    try:
+        is_valid = read_schema(dict(schema)).is_valid(parse_json(text, any_text=True))
+    except InvalidInput as error:
+        return error.message
+    return None if is_valid else "the fields together are not valid under the schema"
+
+
+def _shown(leaf: Aggregated) -> JsonValue:
+    shown: dict[str, JsonValue] = {"key": leaf.key, "status": leaf.status, "confidence": leaf.confidence}
+    if leaf.tie:
+        shown["tie"] = True
+    if leaf.dissent:
+        shown["dissent"] = list(leaf.dissent)
+    return shown

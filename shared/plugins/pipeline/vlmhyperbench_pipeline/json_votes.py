@@ -1,0 +1,48 @@
+"""JSON in answers, and the one form in which equal JSON is equal text."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from decimal import Decimal
+from typing import Final
+
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import NumberText, compact_json, parse_json, repair_json
+from vlmhyperbench_sdk.types import JsonValue
+
+_MAX_EXPONENT: Final = 400
+
+
+def read_json(text: str) -> tuple[JsonValue] | None:
+    """Return the JSON in an answer, numbers with all their digits, in a tuple since null is a value; None if none."""
+    with suppress(InvalidInput):
+        return (parse_json(text, exact=True),)
+    brackets = [at for at in (text.find("{"), text.find("[")) if at >= 0]
+    opening = text[min(brackets)] if brackets else "{"
+    with suppress(InvalidInput):
+        return (parse_json(repair_json(text, opening="[" if opening == "[" else "{")[0], exact=True),)
+    return None
+
+
+def canonical(value: JsonValue) -> str:
+    """Write JSON in its one form: keys in order, no spaces, equal numbers equally."""
+    return compact_json(_with_plain_numbers(value))
+
+
+def digits(number: Decimal) -> str:
+    """Write a number without needless digits: 1.50 and 1.5 are the same."""
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _with_plain_numbers(value: JsonValue) -> JsonValue:
+    if isinstance(value, NumberText):
+        number = Decimal(value)
+        return NumberText(digits(number) if abs(number.adjusted()) < _MAX_EXPONENT else value)
+    if isinstance(value, dict):
+        return {name: _with_plain_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_plain_numbers(item) for item in value]
+    return value

@@ -1,0 +1,272 @@
+"""Read the header of a GGUF file: what its model is, and how many bytes each tensor has; no weight is read.
+
+Layout: the GGUF specification of ggml (docs/gguf.md), versions 2 and 3: magic, version, numbers of tensors and values,
+values as (key, type, value), tensors as (name, dimensions, type, offset), then the data, aligned.
+
+Nothing that a file states of itself is believed: no memory is taken for a count or a length before its bytes have been
+read, and counts, lengths and the header as a whole are bounded. The file is read, not mapped, because a mapped file
+that another process cuts off ends this one.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from operator import length_hint
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Union
+
+from vlmhyperbench_sdk.errors import InvalidInput
+
+Value = Union[int, float, bool, str, list[int], list[float], list[bool], None]
+
+MAX_HEADER_BYTES: Final = 256 * 1024 * 1024
+MAX_VALUES: Final = 65_536
+MAX_TENSORS: Final = 1_000_000
+MAX_ITEMS: Final = 16_000_000
+"""Items of an array; the largest vocabularies have 262,144."""
+_MAX_KEY_BYTES: Final = 65_535
+_MAX_NAME_BYTES: Final = 1024
+_MAX_DIMENSIONS: Final = 8
+_MAX_ALIGNMENT: Final = 1024 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
+
+_SCALARS: Mapping[int, str] = dict(enumerate(("B", "b", "H", "h", "I", "i", "f", "?"))) | {10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_MAX_KEPT = 4096
+"""Longest array that is kept; vocabularies are longer, and nobody asks for them."""
+
+TYPES: Final[Mapping[int, tuple[str, int, int]]] = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+}
+"""Number of a tensor's type → name, values and bytes of a block (ggml's table of types)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufHeader:
+    """The header of a file."""
+
+    values: Mapping[str, Value]
+    """Key → value; a text array, and a long one, is None."""
+    tensor_bytes: Mapping[str, int]
+    """Tensor → bytes in the file, with its padding."""
+    type_bytes: Mapping[str, int]
+    """Type of tensors → bytes of all tensors of that type."""
+    parameter_count: int
+    header_bytes: int
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number of the model's architecture, such as `block_count`; None if it is not stated."""
+        value = self.of_model(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+    @property
+    def is_projector(self) -> bool:
+        """Whether it is the image projector of a model, which answers nothing by itself."""
+        return self.values.get("general.architecture") == "clip"
+
+    @property
+    def quantization(self) -> str | None:
+        """The type of most of the weights' bytes; None for a file without tensors."""
+        return max(self.type_bytes, key=lambda name: self.type_bytes[name], default=None)
+
+    def of_model(self, name: str) -> Value:
+        """Return a value of the model's architecture."""
+        return self.values.get(f"{self.values.get('general.architecture')}.{name}")
+
+
+def read_header(path: Path) -> GgufHeader:
+    """Read the header of a file.
+
+    Raises:
+        InvalidInput: the file is no GGUF, or it is cut off, or its header contradicts itself.
+        OSError: it cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        size = path.stat().st_size
+        try:
+            return _Reader(file, size).header()
+        except (struct.error, ValueError, KeyError) as error:
+            cure = "Give a GGUF file, or fetch it again."
+            raise InvalidInput(f"The file {path} is no whole GGUF file: {error}.", cure=cure) from error
+
+
+class _Reader:
+    """A position in the file, and what of the file has been read."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size = file, size
+        self._data, self._at = bytearray(), 0
+
+    def header(self) -> GgufHeader:
+        """Read the header.
+
+        Raises:
+            ValueError, KeyError, struct.error: the file is no GGUF file, or is cut off.
+        """
+        magic, version, tensors, values = self._take("4sIQQ")
+        if magic != b"GGUF" or version not in {2, 3}:
+            raise ValueError("it does not begin as version 2 or 3 of the format does")
+        if values > MAX_VALUES or tensors > MAX_TENSORS:
+            raise ValueError(f"it states {values} values and {tensors} tensors, more than any model has")
+        read: dict[str, Value] = {}
+        for _ in range(values):
+            key = self._text(_MAX_KEY_BYTES)
+            if key in read:
+                raise ValueError(f"the key {key[:100]!r} appears twice")
+            read[key] = self._value(self._take("I")[0])
+        return self._with_tensors(read, [self._tensor() for _ in range(tensors)])
+
+    def _with_tensors(self, read: dict[str, Value], tensors: list[_Tensor]) -> GgufHeader:
+        alignment = read.get("general.alignment")
+        step = alignment if isinstance(alignment, int) and 0 < alignment <= _MAX_ALIGNMENT else 32
+        data_bytes = self._size - -(-self._at // step) * step
+        tensors.sort(key=lambda tensor: tensor.offset)
+        bounds = [*(tensor.offset for tensor in tensors), max(data_bytes, 0)]
+        sizes: dict[str, int] = {}
+        types: dict[str, int] = {}
+        for tensor, end in zip(tensors, bounds[1:], strict=True):
+            if tensor.name in sizes:
+                raise ValueError(f"the tensor {tensor.name[:100]!r} appears twice")
+            sizes[tensor.name] = end - tensor.offset
+            if sizes[tensor.name] < (tensor.size_bytes or 0):
+                raise ValueError("its tensors reach beyond its end, or into each other")
+            types[tensor.kind] = types.get(tensor.kind, 0) + sizes[tensor.name]
+        return GgufHeader(
+            values=read,
+            tensor_bytes=sizes,
+            type_bytes=types,
+            parameter_count=sum(tensor.count for tensor in tensors),
+            header_bytes=self._at,
+        )
+
+    def _tensor(self) -> _Tensor:
+        name = self._text(_MAX_NAME_BYTES)
+        (dimensions,) = self._take("I")
+        if dimensions > _MAX_DIMENSIONS:
+            raise ValueError(f"the tensor {name[:100]!r} has {dimensions} dimensions")
+        shape = self._take(f"{dimensions}Q")
+        kind, offset = self._take("IQ")
+        return _Tensor(name=name, count=math.prod(shape), kind_number=kind, offset=offset)
+
+    def _value(self, kind: int) -> Value:
+        if kind == _STRING:
+            return self._text(self._size)
+        if kind != _ARRAY:
+            value: Value = self._take(_SCALARS[kind])[0]
+            return value
+        inner, count = self._take("IQ")
+        if count > MAX_ITEMS:
+            raise ValueError(f"an array states {count} items")
+        if inner == _STRING:
+            self._skip_texts(count)
+            return None
+        form = f"<{count}{_SCALARS[inner]}"
+        begin = self._advance(struct.calcsize(form))
+        return [*struct.unpack_from(form, self._data, begin)] if count <= _MAX_KEPT else None
+
+    def _skip_texts(self, count: int) -> None:
+        """Skip texts; what is not read yet is read when the loop comes to it."""
+        length_at, data = struct.Struct("<Q").unpack_from, self._data
+        at, left = self._at, count
+        while left:
+            self._at = at
+            self._require(at + 8)
+            texts = repeat(None, left)
+            try:
+                for _ in texts:
+                    at += 8 + length_at(data, at)[0]
+                left = 0
+            except (struct.error, OverflowError):  # the next length is not read yet, or nothing is there
+                if at > self._size:
+                    raise ValueError("it ends in a text") from None
+                left = length_hint(texts) + 1
+        self._at = at
+        self._require(at)
+
+    def _text(self, max_bytes: int) -> str:
+        (length,) = self._take("Q")
+        if length > max_bytes:
+            raise ValueError(f"a text states {length} bytes")
+        begin = self._advance(length)
+        return self._data[begin : self._at].decode("utf-8", "replace")
+
+    def _take(self, form: str) -> tuple[Any, ...]:
+        begin = self._advance(struct.calcsize(f"<{form}"))
+        return struct.unpack_from(f"<{form}", self._data, begin)
+
+    def _advance(self, count: int) -> int:
+        """Move on, and return where the bytes begin that were passed; they have been read then."""
+        begin = self._at
+        self._require(begin + count)
+        self._at = begin + count
+        return begin
+
+    def _require(self, end: int) -> None:
+        """Read the file up to a position, in chunks."""
+        if end <= len(self._data):
+            return
+        if end > self._size:
+            raise ValueError("it ends in its header")
+        if end > MAX_HEADER_BYTES:
+            raise ValueError(f"its header is longer than {MAX_HEADER_BYTES // 2**20} MiB")
+        while len(self._data) < end:
+            chunk = self._file.read(min(_CHUNK_BYTES, self._size - len(self._data)))
+            if not chunk:
+                raise ValueError("it was cut off while it was read")
+            self._data += chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tensor:
+    """What the header states of a tensor."""
+
+    name: str
+    count: int
+    kind_number: int
+    offset: int
+
+    @property
+    def kind(self) -> str:
+        known = TYPES.get(self.kind_number)
+        return known[0] if known is not None else f"type {self.kind_number}"
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of its data, without padding; None for a type that is not known."""
+        known = TYPES.get(self.kind_number)
+        return -(-self.count // known[1]) * known[2] if known is not None else None

@@ -1,0 +1,168 @@
+"""Entries of `registries/pipelines/`: stages that ask one model or several, and make one answer of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+
+from vlmhyperbench.domain.base import Refused
+from vlmhyperbench.domain.specs import Decoding
+from vlmhyperbench.registry.choices import ResponseFormat, name_tag
+from vlmhyperbench.registry.values import Params, PluginName, Slug, Strict
+
+MAX_STAGES: Final = 32
+MAX_MEMBERS: Final = 16
+MAX_DEPTH: Final = 3
+"""Levels of pipelines in pipelines, the outer one included."""
+
+Text = Annotated[str, Field(max_length=20_000)]
+
+
+class MemberChoice(Strict):
+    """A model, or another pipeline, that answers in a stage."""
+
+    model: Slug | None = None
+    pipeline: Slug | None = None
+    backend: Slug | None = None
+    engine_params: Params = Field(default_factory=dict)
+    generation: Decoding | None = None
+    """Sampling parameters that replace those of the stage, key by key."""
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    optional: bool = False
+    """Whether the stage goes on without it where it cannot be used; a warning says so."""
+
+    @property
+    def name(self) -> str:
+        """The name in errors, results and traces."""
+        return self.model or self.pipeline or ""
+
+    @model_validator(mode="after")
+    def _is_a_model_or_a_pipeline(self) -> MemberChoice:
+        if (self.model is None) == (self.pipeline is None):
+            raise Refused("a member is either a model or a pipeline", cure="Write one of model and pipeline.")
+        if self.pipeline is not None and (self.backend is not None or self.engine_params or self.generation):
+            message = "a pipeline states its own backends, engine_params and generation"
+            raise Refused(message, cure="Leave them out, or write them in that pipeline.")
+        return self
+
+
+MemberRef = Annotated[
+    Annotated[Slug, Tag("a name")] | Annotated[MemberChoice, Tag("written out")], Discriminator(name_tag)
+]
+InputRef = Annotated[
+    Annotated[Slug, Tag("a name")] | Annotated[tuple[Slug, ...], Field(min_length=1), Tag("written out")],
+    Discriminator(name_tag),
+]
+
+
+class AggregationChoice(Strict):
+    """How the members' answers become one: an aggregation, the model that merges if there is one, and its params."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    type: PluginName
+    """Registered name or dotted path."""
+    model: MemberRef | None = None
+    """Model that merges: of `synthesis`, and of a `template` whose result is a question."""
+
+    @property
+    def params(self) -> Mapping[str, JsonValue]:
+        """The params of the aggregation: all other keys."""
+        return self.__pydantic_extra__
+
+
+_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "single": frozenset({"model"}),
+    "multi": frozenset({"models", "aggregation"}),
+    "translate": frozenset({"model", "source_language", "target_language"}),
+}
+"""Type → keys that a stage of it needs, and others have not."""
+
+
+class PipelineStage(Strict):
+    """A stage of a pipeline."""
+
+    id: Slug
+    type: Literal["single", "multi", "translate"]
+    input_from: InputRef | None = None
+    """Earlier stage or stages whose answers it gets, joined with a blank line; only the first stage has none."""
+    output_mode: Literal["answer_only", "question_and_answer"] = "answer_only"
+    model: MemberRef | None = None
+    models: Annotated[tuple[MemberRef, ...], Field(max_length=MAX_MEMBERS)] = ()
+    aggregation: AggregationChoice | None = None
+    source_language: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    target_language: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    generation: Decoding | None = None
+    """Sampling parameters that replace those of the task, key by key."""
+    system_prompt: Text | None = None
+    instructions: Text | None = None
+    response_format: ResponseFormat | None = None
+    images: bool | None = None
+    """Whether it gets the images of the sample; by default the first stage does, where all of its models can see."""
+
+    @model_validator(mode="after")
+    def _has_the_keys_of_its_type(self) -> PipelineStage:
+        needed = _KEYS[self.type]
+        written = {key for keys in _KEYS.values() for key in keys if key in self.model_fields_set}
+        if missing := sorted(needed - written):
+            raise Refused(f"a {self.type} stage needs {', '.join(missing)}", cure="Add them, or correct type.")
+        if others := sorted(written - needed):
+            raise Refused(f"a {self.type} stage has no {', '.join(others)}", cure="Leave them out, or correct type.")
+        if self.type == "multi" and len(self.models) < 2:
+            raise Refused("a multi stage needs at least two models", cure="Add another one, or write type: single.")
+        if self.models and all(member.optional for member in self.members):
+            raise Refused("all models of the stage are optional", cure="Let one of them be required.")
+        return self
+
+    @property
+    def members(self) -> tuple[MemberChoice, ...]:
+        """The models and pipelines that answer, in their order."""
+        named = self.models if self.model is None else (self.model,)
+        return tuple(map(written_out, named))
+
+    @property
+    def merger(self) -> MemberChoice | None:
+        """The model that merges the members' answers."""
+        model = self.aggregation.model if self.aggregation is not None else None
+        return written_out(model) if model is not None else None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Stages whose answers it gets."""
+        return (self.input_from,) if isinstance(self.input_from, str) else self.input_from or ()
+
+
+class PipelineFields(Strict):
+    """What a pipeline is, beside the fields of every entry."""
+
+    execution_mode: Literal["auto", "sequential", "persistent"] = "auto"
+    """`persistent` keeps its models loaded, `sequential` loads one after the other; `auto` decides by the estimates."""
+    stages: Annotated[tuple[PipelineStage, ...], Field(min_length=1, max_length=MAX_STAGES)]
+    requires: Annotated[tuple[Slug, ...], Field(max_length=1000)] = ()
+    """Models that must be usable before it starts, beside those that it asks."""
+
+
+def written_out(member: MemberRef) -> MemberChoice:
+    """Return a member that is named, or written out, as a choice."""
+    return MemberChoice(model=member) if isinstance(member, str) else member
+
+
+def models_of(pipeline: PipelineFields) -> Iterator[tuple[MemberChoice, str]]:
+    """Yield every model and pipeline that it asks, with the stage; those that merge too."""
+    for stage in pipeline.stages:
+        for member in (*stage.members, *([stage.merger] if stage.merger is not None else ())):
+            yield member, stage.id
+
+
+def blocked_by(pipeline: PipelineFields, unusable: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return why it cannot start, and what it goes on without; `unusable` has the reason of each model."""
+    reasons = [f"it requires {name}: {unusable[name]}" for name in pipeline.requires if name in unusable]
+    warnings: list[str] = []
+    for member, stage in models_of(pipeline):
+        if member.name in unusable:
+            text = f"{stage} asks {member.name}: {unusable[member.name]}"
+            (warnings if member.optional else reasons).append(text)
+    return reasons, warnings

@@ -1,0 +1,163 @@
+"""A GGUF header is read in bounded time and memory, whatever it states of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vlmhyperbench_sdk import gguf
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gguf import GgufHeader, read_header
+
+GIB = 2**30
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def entry(key: str, kind: int, value: bytes) -> bytes:
+    return text(key) + struct.pack("<I", kind) + value
+
+
+def tensor(name: str, shape: tuple[int, ...], kind: int, offset: int) -> bytes:
+    return text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
+
+
+def header(entries: list[bytes], tensors: list[bytes], *, version: int = 3) -> bytes:
+    start = struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(entries))
+    return start + b"".join(entries) + b"".join(tensors)
+
+
+ARCHITECTURE = entry("general.architecture", 8, text("llama"))
+CONTEXT = entry("llama.context_length", 4, struct.pack("<I", 4096))
+TOKENS = entry("tokens", 9, struct.pack("<IQ", 8, 3) + text("a") + text("") + text("ccc"))
+SCORES = entry("scores", 9, struct.pack("<IQ3f", 6, 3, 0.5, 1.0, 2.0))
+TENSORS = [tensor("output.weight", (32, 4), 1, 288), tensor("token_embd.weight", (64, 4), 8, 0)]
+WHOLE = header([ARCHITECTURE, TOKENS, SCORES, CONTEXT], TENSORS)
+DATA = WHOLE + b"\0" * (-len(WHOLE) % 32) + b"\0" * (288 + 256)
+
+
+def read(folder: Path, data: bytes) -> GgufHeader:
+    path = folder / "m.gguf"
+    path.write_bytes(data)
+    return read_header(path)
+
+
+def test_a_header_says_what_the_model_is(tmp_path: Path) -> None:
+    made = read(tmp_path, DATA)
+    assert made.values == {
+        "general.architecture": "llama",
+        "tokens": None,
+        "scores": [0.5, 1.0, 2.0],
+        "llama.context_length": 4096,
+    }
+    assert made.tensor_bytes == {"token_embd.weight": 288, "output.weight": 256}
+    assert made.type_bytes == {"Q8_0": 288, "F16": 256}
+    assert (made.quantization, made.parameter_count, made.whole("context_length")) == ("Q8_0", 384, 4096)
+    assert (made.is_projector, made.whole("block_count"), made.header_bytes) == (False, None, len(WHOLE))
+
+
+def test_a_file_without_tensors_has_no_quantization(tmp_path: Path) -> None:
+    assert read(tmp_path, header([ARCHITECTURE], [])).quantization is None
+    unknown = header([], [tensor("t", (1,), 99, 0)])
+    assert read(tmp_path, unknown + b"\0" * 64).quantization == "type 99"
+
+
+def at(position: int, form: str, value: int) -> bytes:
+    """Return the file with a number in it replaced."""
+    return DATA[:position] + struct.pack(form, value) + DATA[position + struct.calcsize(form) :]
+
+
+LIES = {
+    "nothing": b"",
+    "magic": b"GGML" + DATA[4:],
+    "version 1": at(4, "<I", 1),
+    "big endian": at(4, ">I", 3),
+    "tensors": at(8, "<Q", 2**63),
+    "more tensors than there are": at(8, "<Q", 3),
+    "values": at(16, "<Q", 2**64 - 1),
+    "length of a key": at(24, "<Q", 2**62),
+    "type of a value": at(24 + 8 + 20, "<I", 77),
+    "length of a text": at(24 + 8 + 20 + 4, "<Q", 2**40),
+    "items of an array": header([entry("a", 9, struct.pack("<IQ", 0, 2**60))], []) + b"\0" * 64,
+    "texts of an array": header([entry("a", 9, struct.pack("<IQ", 8, 2**23))], []) + b"\0" * 64,
+    "text in an array that is longer than memory": DATA[:114] + b"\x00\x80" + DATA[116:],
+    "text in an array": header([entry("a", 9, struct.pack("<IQQ", 8, 2, 2**50))], []) + b"\0" * 64,
+    "arrays in arrays": header([entry("a", 9, struct.pack("<IQ", 9, 1) * 1000)], []) + b"\0" * 64,
+    "the same key": header([ARCHITECTURE, ARCHITECTURE], []),
+    "the same tensor": header([], [tensor("t", (1,), 0, 0), tensor("t", (1,), 0, 32)]) + b"\0" * 96,
+    "dimensions": header([], [text("t") + struct.pack("<I", 2**31)]) + b"\0" * 64,
+    "a tensor beyond the end": header([], [tensor("t", (2**40,), 0, 0)]) + b"\0" * 64,
+    "an offset beyond the end": header([], [tensor("t", (1,), 0, 2**60)]) + b"\0" * 64,
+    "a tensor into another": header([], [tensor("a", (99,), 0, 0), tensor("b", (1,), 0, 32)]) + b"\0" * 999,
+    "cut off in the data": DATA[:-1],
+    "cut off in the header": DATA[:100],
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_header_that_lies_is_refused_without_taking_memory(tmp_path: Path, name: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput):
+            read(tmp_path, LIES[name])
+        assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sparse_file_of_zeros_ends_soon(tmp_path: Path) -> None:
+    for start in (
+        struct.pack("<4sIQQ", b"GGUF", 3, 0, gguf.MAX_VALUES),
+        struct.pack("<4sIQQ", b"GGUF", 3, gguf.MAX_TENSORS, 0),
+        header([entry("a", 9, struct.pack("<IQ", 8, gguf.MAX_ITEMS + 1))], []),
+    ):
+        path = tmp_path / "sparse.gguf"
+        path.write_bytes(start)
+        with path.open("r+b") as file:
+            file.truncate(40 * GIB)
+        with pytest.raises(InvalidInput):
+            read_header(path)
+
+
+def test_a_header_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gguf, "MAX_HEADER_BYTES", 2 * 2**20)
+    long = entry("template", 8, text("x" * 3 * 2**20))
+    with pytest.raises(InvalidInput):
+        read(tmp_path, header([long], []))
+
+
+def test_a_vocabulary_of_several_chunks_is_skipped(tmp_path: Path) -> None:
+    tokens = b"".join(text("token" * 10) for _ in range(50_000))
+    entries = [entry("tokens", 9, struct.pack("<IQ", 8, 50_000) + tokens), CONTEXT, ARCHITECTURE]
+    assert read(tmp_path, header(entries, [])).whole("context_length") == 4096
+
+
+def test_a_file_that_is_cut_off_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(DATA[:100])
+    with path.open("rb") as file, pytest.raises(ValueError):
+        gguf._Reader(file, len(DATA)).header()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(min_size=1, max_size=9)), max_size=4),
+    st.integers(0, len(DATA)),
+)
+def test_bytes_of_any_kind_are_read_or_refused(tmp_path: Path, changes: list[tuple[int, bytes]], end: int) -> None:
+    data = bytearray(DATA)
+    for position, replaced in changes:
+        data[position : position + len(replaced)] = replaced
+    for content in (bytes(data), bytes(data[:end])):
+        with contextlib.suppress(InvalidInput):
+            made = read(tmp_path, content)
+            assert made.header_bytes <= len(content)
+            assert all(0 <= size <= len(content) for size in made.tensor_bytes.values())

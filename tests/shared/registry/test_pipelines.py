@@ -1,0 +1,133 @@
+"""Entries of pipelines: what is wrong with one is said at once, with its line and the nearest name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.shared.registry.writing import SHA, errors_of, load
+from tests.support.wording import Wording
+from vlmhyperbench.registry.pipelines import MAX_DEPTH, blocked_by, models_of
+
+SMALL = f"backends: [engine]\npackage: weights-package\nfiles: {{weights: w.gguf}}\nsha256: {{weights: {SHA}}}\n"
+PIPELINE = """\
+execution_mode: sequential
+stages:
+  - id: read
+    type: multi
+    models: [m, {model: small, weight: 0.5, optional: true}]
+    aggregation: {type: vote, rule: majority, ties: [weight, priority]}
+  - id: write
+    type: single
+    model: small
+    input_from: [read]
+    generation: {max_tokens: 8}
+"""
+MODELS = {"models/small.yaml": SMALL}
+
+
+def nested(name: str) -> str:
+    return f"stages:\n  - {{id: s, type: single, model: {{pipeline: {name}}}}}\n"
+
+
+def test_a_pipeline_is_read_with_its_stages(tmp_path: Path) -> None:
+    entry = load(tmp_path, {**MODELS, "pipelines/p.yaml": PIPELINE}).pipelines["p"]
+    assert [(member.name, stage) for member, stage in models_of(entry)] == [
+        ("m", "read"),
+        ("small", "read"),
+        ("small", "write"),
+    ]
+    first, second = entry.stages
+    assert (first.inputs, second.inputs) == ((), ("read",))
+    assert [(member.weight, member.optional) for member in first.members] == [(1.0, False), (0.5, True)]
+    assert first.aggregation is not None
+    assert dict(first.aggregation.params) == {"rule": "majority", "ties": ["weight", "priority"]}
+
+
+WRONG = {
+    "a later stage, itself, and one that is not": """\
+stages:
+  - {id: a, type: single, model: m, input_from: b}
+  - {id: b, type: single, model: m, input_from: [b, aa, a, a]}
+  - {id: c, type: single, model: m}
+  - {id: c, type: single, model: m, input_from: a}
+""",
+    "unknown models and backends": """\
+requires: [smal]
+stages:
+  - {id: a, type: single, model: {model: small, backend: enginee}}
+  - id: b
+    type: multi
+    input_from: a
+    models: [smal, mm, {pipeline: nothing}]
+    aggregation: {type: synthesis, model: smal}
+""",
+    "an image for a text-only member": """\
+stages:
+  - {id: a, type: multi, images: true, models: [m, small], aggregation: {type: concat}}
+""",
+    "aggregations": """\
+stages:
+  - {id: a, type: multi, models: [m, small], aggregation: {type: vot}}
+  - {id: b, type: multi, input_from: a, models: [m, small], aggregation: {type: vote, rul: majority, quorums: 1}}
+  - {id: c, type: multi, input_from: a, models: [m, small], aggregation: {type: vote, rule: best}}
+  - {id: d, type: multi, input_from: a, models: [m, small], aggregation: {type: synthesis}}
+  - {id: e, type: multi, input_from: a, models: [m, small], aggregation: {type: concat, model: m}}
+  - {id: f, type: multi, input_from: a, models: [m, small], aggregation: {type: template, template: "{{ 1 * 2 }}"}}
+  - {id: g, type: multi, input_from: a, models: [m, small, m], aggregation: {type: concat}}
+""",
+    "keys": """\
+execution_mode: parallel
+stage: 1
+stages:
+  - {id: a, type: single, models: [m, small]}
+  - {id: b, type: multi, models: [m], aggregation: {type: concat}}
+  - {id: c, type: translate, model: m, source_language: en}
+  - {id: d, type: single, model: m, instruction: x}
+  - id: e
+    type: multi
+    models: [{model: m, optional: true}, {model: small, optional: true}]
+    aggregation: {type: vote}
+  - {id: f, type: single, model: {model: m, pipeline: p}}
+  - {id: g, type: single, model: {weight: 0}}
+  - {id: h, type: single, model: {pipeline: p, backend: engine}}
+  - {id: i, type: parallel, model: m}
+""",
+    "no stages": "stages: []\n",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path, name: str, wording: Wording) -> None:
+    wording("\n".join(errors_of(tmp_path, {**MODELS, "pipelines/p.yaml": WRONG[name]})))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a": nested("a")},
+        {"a": nested("b"), "b": nested("c"), "c": nested("a")},
+        {f"p{level}": nested(f"p{level + 1}") for level in range(MAX_DEPTH)}
+        | {f"p{MAX_DEPTH}": "stages:\n  - {id: s, type: single, model: m}\n"},
+    ],
+    ids=["itself", "a circle", "too deep"],
+)
+def test_pipelines_in_pipelines_end(tmp_path: Path, files: dict[str, str], wording: Wording) -> None:
+    pipelines = {f"pipelines/{name}.yaml": text for name, text in files.items()}
+    wording("\n".join(errors_of(tmp_path, pipelines)))
+
+
+def test_pipelines_may_be_nested_to_the_depth(tmp_path: Path) -> None:
+    files = {f"pipelines/p{level}.yaml": nested(f"p{level + 1}") for level in range(1, MAX_DEPTH)}
+    files[f"pipelines/p{MAX_DEPTH}.yaml"] = "stages:\n  - {id: s, type: single, model: m}\n"
+    assert errors_of(tmp_path, files) == []
+
+
+def test_a_pipeline_is_blocked_by_each_model_that_it_needs(tmp_path: Path) -> None:
+    text = f"requires: [other]\n{PIPELINE}"
+    entry = load(tmp_path, {**MODELS, "models/other.yaml": SMALL, "pipelines/p.yaml": text}).pipelines["p"]
+    assert blocked_by(entry, {}) == ([], [])
+    reasons, warnings = blocked_by(entry, {"small": "missing", "other": "invalid", "unused": "missing"})
+    assert reasons == ["it requires other: invalid", "write asks small: missing"]
+    assert warnings == ["read asks small: missing"]
