@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.parts import machine_load
-from tests.e2e.test_other_machines import _free_ports, url_of
+from tests.support.machines import free_ports
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import ROOT, Stack, running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     services = ("scheduler", "api", "evaluation", "reporting")
-    listen = f"127.0.0.1:{_free_ports('127.0.0.1')}"
+    listen = f"127.0.0.1:{free_ports('127.0.0.1')}"
     with running_stack(ROOT / "registries", services=services, listen=listen) as stack:
         measured = [_round(stack) for _ in range(rounds)]
     table = Table("part", "s (median)", "aim", title="A worker joins")
@@ -59,7 +59,7 @@ def _round(stack: Stack) -> tuple[float, ...]:
     with tempfile.TemporaryDirectory(prefix="vlmhb-far-") as folder:
         token, log = Path(folder) / "token", Path(folder) / "log"
         token.write_text(stack.client.create_join_token(kind="inference").token)
-        words = ["--server", url_of(stack), "--token-file", str(token)]
+        words = ["--server", stack.listening_url, "--token-file", str(token)]
         words += ["--ca-file", str(stack.home.root / "tls" / "ca.pem")]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
         started, began = datetime.now(UTC), time.monotonic()

@@ -136,6 +136,7 @@ def run_bundle(samples: int) -> RunBundle:
         differing=0,
         stopping=None,
         judges=(),
+        retunes=(),
         platform_version="0.1.0",
     )
 

@@ -171,7 +171,9 @@ class _Reader:
         cursor: str | None = None
         while True:
             after = read_cursor(cursor, Position)
-            page = self._ask(results_page(self.runtime, run, after=after, limit=PAGE_ROWS))
+            page = self._ask(
+                results_page(self.runtime.database, self.runtime.storage, run, after=after, limit=PAGE_ROWS)
+            )
             if page.items:
                 yield page.items
                 self.progress.done += len(page.items)

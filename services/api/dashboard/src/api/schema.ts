@@ -128,6 +128,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/comparisons/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Comparison Figures
+         * @description List the figures of a comparison of any runs.
+         */
+        get: operations["list_comparison_figures_api_v1_comparisons_figures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/comparisons/figures/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Comparison Figure
+         * @description Return a figure of a comparison of any runs.
+         */
+        get: operations["get_comparison_figure_api_v1_comparisons_figures__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/doctor": {
         parameters: {
             query?: never;
@@ -254,6 +294,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Figures
+         * @description List the figures of an experiment's comparison.
+         */
+        get: operations["list_experiment_figures_api_v1_experiments__experiment_id__figures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/figures/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Experiment Figure
+         * @description Return a figure of an experiment's comparison.
+         */
+        get: operations["get_experiment_figure_api_v1_experiments__experiment_id__figures__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/pause": {
         parameters: {
             query?: never;
@@ -288,6 +368,90 @@ export interface paths {
          * @description Resume the paused runs of an experiment.
          */
         post: operations["resume_experiment_api_v1_experiments__experiment_id__resume_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Exports
+         * @description List exports, newest first.
+         */
+        get: operations["list_exports_api_v1_exports_get"];
+        put?: never;
+        /**
+         * Ask For Export
+         * @description Ask for an export of finished runs; follow its state, then download its file, which is kept for a day.
+         */
+        post: operations["ask_for_export_api_v1_exports_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/exports/{export_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Export
+         * @description Return the state and progress of an export.
+         */
+        get: operations["get_export_api_v1_exports__export_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/exports/{export_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Export
+         * @description Cancel an export that is not made yet; one that has ended stays as it is.
+         */
+        post: operations["cancel_export_api_v1_exports__export_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/exports/{export_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Export Content
+         * @description Download the file of an export; several files are an archive.
+         */
+        get: operations["get_export_content_api_v1_exports__export_id__content_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -467,6 +631,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/loads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Loads
+         * @description List loads, newest first.
+         */
+        get: operations["list_loads_api_v1_loads_get"];
+        put?: never;
+        /**
+         * Start Load
+         * @description Start a load. A worker sends it when nothing else disturbs the measurement on its machine.
+         */
+        post: operations["start_load_api_v1_loads_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/loads/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Load
+         * @description Return a load with its progress, and with its result once its report exists.
+         */
+        get: operations["get_load_api_v1_loads__run_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/loads/{run_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Load
+         * @description Cancel a load; what was measured so far is kept.
+         */
+        post: operations["cancel_load_api_v1_loads__run_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/points": {
         parameters: {
             query?: never;
@@ -529,6 +757,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/registry/{kind}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make Registry Entry
+         * @description Make an entry in the database; the same body sent again answers the same entry.
+         */
+        post: operations["make_registry_entry_api_v1_registry__kind__post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/registry/{kind}/{name}": {
         parameters: {
             query?: never;
@@ -538,9 +786,104 @@ export interface paths {
         };
         /**
          * Get Registry Entry
-         * @description Return one entry with the location of its file.
+         * @description Return one entry with the location of its file, or with its version in the database.
          */
         get: operations["get_registry_entry_api_v1_registry__kind___name__get"];
+        /**
+         * Replace Registry Entry
+         * @description Add a version of an entry of the database; an archived one is in use again.
+         */
+        put: operations["replace_registry_entry_api_v1_registry__kind___name__put"];
+        post?: never;
+        /**
+         * Archive Registry Entry
+         * @description Archive an entry of the database: it and its versions can still be read, and new runs cannot use it.
+         */
+        delete: operations["archive_registry_entry_api_v1_registry__kind___name__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Patch Registry Entry
+         * @description Add a version with some values changed (JSON merge patch); comments of the YAML are lost.
+         */
+        patch: operations["patch_registry_entry_api_v1_registry__kind___name__patch"];
+        trace?: never;
+    };
+    "/api/v1/registry/{kind}/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Registry Versions
+         * @description List the versions of an entry of the database, newest first; an entry of a file has none.
+         */
+        get: operations["list_registry_versions_api_v1_registry__kind___name__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/registry/{kind}/{name}/versions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Registry Version
+         * @description Return one version of an entry of the database.
+         */
+        get: operations["get_registry_version_api_v1_registry__kind___name__versions__revision__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/registry/{kind}/parse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Parse Entry
+         * @description Read the YAML of an entry and check its form; nothing is kept, and names of other entries are not looked up.
+         *
+         *     Raises:
+         *         InvalidInput: it is not the YAML of such an entry; lists every error with line and field.
+         */
+        post: operations["parse_entry_api_v1_registry__kind__parse_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/registry/schemas/{kind}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Schema
+         * @description Return the JSON Schema of the entries of a kind, with a description of each field.
+         */
+        get: operations["get_schema_api_v1_registry_schemas__kind__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -669,6 +1012,70 @@ export interface paths {
          * @description Request the cancellation of a run; its stored rows are kept.
          */
         post: operations["cancel_run_api_v1_runs__run_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/entry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Entry
+         * @description Return the shortest entry that submits such a run again, to change it.
+         *
+         *     Raises:
+         *         NotFound: there is no such run.
+         *         InvalidInput: its answers were imported.
+         */
+        get: operations["get_entry_api_v1_runs__run_id__entry_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Run Figures
+         * @description List the figures of a run's report.
+         */
+        get: operations["list_run_figures_api_v1_runs__run_id__figures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/figures/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Run Figure
+         * @description Return a figure of a run's report.
+         */
+        get: operations["get_run_figure_api_v1_runs__run_id__figures__name__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1017,6 +1424,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan Run
+         * @description Say what a run would be, ask, need and take, or everything that is wrong with it; nothing is created.
+         */
+        post: operations["plan_run_api_v1_runs_plan_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/rows": {
         parameters: {
             query?: never;
@@ -1177,6 +1604,102 @@ export interface paths {
          * @description List where runs are, oldest first, with what moves next and why a run is not deleted.
          */
         get: operations["list_stored_runs_api_v1_storage_runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tasks
+         * @description List tasks that have all of the given values; unusable ones come last, with their problem.
+         */
+        get: operations["list_tasks_api_v1_tasks_get"];
+        put?: never;
+        /**
+         * Make Task
+         * @description Make a task; the same body sent again answers the same task.
+         */
+        post: operations["make_task_api_v1_tasks_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Task
+         * @description Return a task.
+         */
+        get: operations["get_task_api_v1_tasks__name__get"];
+        /**
+         * Replace Task
+         * @description Add a version of a task; an archived one is in use again.
+         */
+        put: operations["replace_task_api_v1_tasks__name__put"];
+        post?: never;
+        /**
+         * Archive Task
+         * @description Archive a task: it and its versions can still be read, and new runs cannot use it.
+         */
+        delete: operations["archive_task_api_v1_tasks__name__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Patch Task
+         * @description Add a version with some values changed (JSON merge patch).
+         */
+        patch: operations["patch_task_api_v1_tasks__name__patch"];
+        trace?: never;
+    };
+    "/api/v1/tasks/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Task Versions
+         * @description List the versions of a task, newest first.
+         */
+        get: operations["list_task_versions_api_v1_tasks__name__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{name}/versions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Task Version
+         * @description Return one version of a task.
+         */
+        get: operations["get_task_version_api_v1_tasks__name__versions__revision__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1877,6 +2400,35 @@ export interface components {
             was_broken: boolean;
         };
         /**
+         * DeviceVerdict
+         * @description Whether the memory of a device suffices for a target of the run.
+         */
+        DeviceVerdict: {
+            /** Basis */
+            basis: string;
+            /** Device */
+            device: number;
+            /** Device Name */
+            device_name: string;
+            /**
+             * Fit
+             * @enum {string}
+             */
+            fit: "fits" | "fits_later" | "takes_all" | "too_small" | "unavailable";
+            /** Free Bytes */
+            free_bytes: number;
+            /** Host */
+            host: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Need Bytes */
+            need_bytes: number | null;
+            /** Target */
+            target: string;
+            /** Worker */
+            worker: string;
+        };
+        /**
          * Diagnosis
          * @description What `doctor` says of the API's machine and of the platform.
          */
@@ -2229,6 +2781,67 @@ export interface components {
          */
         ExperimentState: "OPEN" | "DONE" | "PARTIAL" | "CANCELLED";
         /**
+         * Export
+         * @description An export; its file is at `/exports/{id}/content` until it expires.
+         */
+        Export: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Done */
+            done: number;
+            /** Error */
+            error: string | null;
+            /** Expires At */
+            expires_at: string | null;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Format
+             * @enum {string}
+             */
+            format: "parquet" | "jsonl" | "lm-eval" | "inspect" | "hf" | "csv";
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Name */
+            name: string | null;
+            /** Runs */
+            runs: string[];
+            /** Sha256 */
+            sha256: string | null;
+            /** Size Bytes */
+            size_bytes: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "QUEUED" | "RUNNING" | "DONE" | "FAILED" | "CANCELLED" | "EXPIRED";
+            /** Total */
+            total: number | null;
+        };
+        /**
+         * ExportCreate
+         * @description Request to export finished runs, or all runs of an experiment.
+         */
+        ExportCreate: {
+            /** Experiment */
+            experiment?: string | null;
+            /**
+             * Format
+             * @enum {string}
+             */
+            format: "parquet" | "jsonl" | "lm-eval" | "inspect" | "hf" | "csv";
+            /** Runs */
+            runs?: string[];
+        };
+        /**
          * ExtractorChoice
          * @description An extractor with params.
          */
@@ -2266,6 +2879,64 @@ export interface components {
          * @enum {string}
          */
         FactStatus: "ok" | "error" | "quarantined";
+        /**
+         * Figure
+         * @description A figure that Plotly can draw: `Plotly.newPlot(element, plotly.data, plotly.layout, plotly.config)`.
+         */
+        Figure: {
+            /** Alt */
+            alt: string;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /**
+             * Note
+             * @default
+             */
+            note?: string;
+            plotly: components["schemas"]["JsonValue"];
+            table: components["schemas"]["FigureNumbers"];
+            /** Title */
+            title: string;
+        };
+        /**
+         * FigureNumbers
+         * @description The numbers of a figure as a table.
+         */
+        FigureNumbers: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: (string | number | null)[][];
+        };
+        /**
+         * Figures
+         * @description The figures of a report or a comparison.
+         */
+        Figures: {
+            /** Items */
+            items: components["schemas"]["FigureSummary"][];
+        };
+        /**
+         * FigureSummary
+         * @description A figure in a list.
+         */
+        FigureSummary: {
+            /** Alt */
+            alt: string;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /**
+             * Note
+             * @default
+             */
+            note?: string;
+            /** Title */
+            title: string;
+        };
         /**
          * FlipCounts
          * @description Answers by whether they are right in each run, by the primary metric.
@@ -2868,6 +3539,210 @@ export interface components {
             value: number | null;
         };
         /**
+         * Load
+         * @description A load in a list; it is a run, and has the run's page, report, live feed and id.
+         */
+        Load: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Done */
+            done: number;
+            /** Failed */
+            failed: number;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** In Words */
+            in_words: string;
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            /** Reason */
+            reason: string | null;
+            state: components["schemas"]["RunState"];
+            /** Total */
+            total: number | null;
+            /** Url */
+            url: string;
+            waits_for: components["schemas"]["WaitsFor"] | null;
+        };
+        /**
+         * LoadCreate
+         * @description A load: requests at a rate (`server`), or a fixed number in flight (`multi_stream`, `single_stream`).
+         */
+        LoadCreate: {
+            /** Api Key Secret */
+            api_key_secret?: string | null;
+            /**
+             * Arrivals
+             * @default poisson
+             * @enum {string}
+             */
+            arrivals?: "constant" | "poisson";
+            /**
+             * Concurrency
+             * @default 1
+             */
+            concurrency?: number;
+            /** Duration S */
+            duration_s?: number | null;
+            /** Extra Body */
+            extra_body?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * Image Size
+             * @default 512x512
+             */
+            image_size?: string;
+            /**
+             * Images
+             * @default 0
+             */
+            images?: number;
+            /** Model */
+            model: string;
+            /** Name */
+            name?: string | null;
+            /**
+             * Output Tokens
+             * @default 128
+             */
+            output_tokens?: number;
+            /**
+             * Prompt Tokens
+             * @default 128
+             */
+            prompt_tokens?: number;
+            /** Rate Per S */
+            rate_per_s?: number | null;
+            /** Requests */
+            requests?: number | null;
+            /**
+             * Scenario
+             * @default server
+             * @enum {string}
+             */
+            scenario?: "server" | "multi_stream" | "single_stream";
+            /**
+             * Seed
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * @default {
+             *       "limits_ms": {}
+             *     }
+             */
+            slo?: components["schemas"]["Slo"];
+            /**
+             * Url
+             * @example http://127.0.0.1:8000/v1
+             */
+            url: string;
+            /**
+             * Warmup
+             * @default 2
+             */
+            warmup?: number;
+        };
+        /**
+         * LoadDetail
+         * @description A load with its progress while it runs, and its result after that.
+         */
+        LoadDetail: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Done */
+            done: number;
+            /** Failed */
+            failed: number;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** In Words */
+            in_words: string;
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            progress: components["schemas"]["Progress"] | null;
+            /** Reason */
+            reason: string | null;
+            result: components["schemas"]["LoadMeasured"] | null;
+            /** Slo Ms */
+            slo_ms: {
+                [key: string]: number;
+            };
+            state: components["schemas"]["RunState"];
+            /** Total */
+            total: number | null;
+            /** Url */
+            url: string;
+            waits_for: components["schemas"]["WaitsFor"] | null;
+            /** Warnings */
+            warnings: string[];
+            workload: components["schemas"]["Workload"];
+        };
+        /**
+         * LoadMeasured
+         * @description What a load came to, with the names of `vlmhyperbench load --json`.
+         */
+        LoadMeasured: {
+            /** Duration S */
+            duration_s: number | null;
+            /** Gates */
+            gates: components["schemas"]["SpeedGate"][];
+            /** Goodput Per S */
+            goodput_per_s: number | null;
+            /** Goodput Share */
+            goodput_share: number | null;
+            /** Metrics */
+            metrics: {
+                [key: string]: components["schemas"]["Spread"];
+            };
+            /** Output Tokens */
+            output_tokens: number | null;
+            /** Output Tokens Per S */
+            output_tokens_per_s: number | null;
+            requests: components["schemas"]["LoadRequests"];
+            /** Requests Per S */
+            requests_per_s: number | null;
+            /** Valid */
+            valid: boolean | null;
+        };
+        /**
+         * LoadRequests
+         * @description Requests of a load by their outcome.
+         */
+        LoadRequests: {
+            /** Error */
+            error: number;
+            /** Ok */
+            ok: number;
+            /** Scheduled */
+            scheduled: number;
+        };
+        /**
          * LocalPackage
          * @description A folder or a wheel of this machine, by its content.
          */
@@ -3292,10 +4167,24 @@ export interface components {
             /** Next */
             next?: string | null;
         };
+        /** Page[Export] */
+        Page_Export_: {
+            /** Items */
+            items: components["schemas"]["Export"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[JoinToken] */
         Page_JoinToken_: {
             /** Items */
             items: components["schemas"]["JoinToken"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[Load] */
+        Page_Load_: {
+            /** Items */
+            items: components["schemas"]["Load"][];
             /** Next */
             next?: string | null;
         };
@@ -3310,6 +4199,13 @@ export interface components {
         Page_RegistrySummary_: {
             /** Items */
             items: components["schemas"]["RegistrySummary"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[RegistryVersion] */
+        Page_RegistryVersion_: {
+            /** Items */
+            items: components["schemas"]["RegistryVersion"][];
             /** Next */
             next?: string | null;
         };
@@ -3345,6 +4241,13 @@ export interface components {
         Page_StoredRun_: {
             /** Items */
             items: components["schemas"]["StoredRun"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[TaskSummary] */
+        Page_TaskSummary_: {
+            /** Items */
+            items: components["schemas"]["TaskSummary"][];
             /** Next */
             next?: string | null;
         };
@@ -3384,6 +4287,26 @@ export interface components {
             reason?: string | null;
             /** Text */
             text: string | null;
+        };
+        /**
+         * ParsedEntry
+         * @description A valid entry as data: what was written, without defaults.
+         */
+        ParsedEntry: {
+            /** Entry */
+            entry: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Kind */
+            kind: string;
+        };
+        /**
+         * ParseRequest
+         * @description Request to read the YAML of an entry, without keeping it.
+         */
+        ParseRequest: {
+            /** Yaml */
+            yaml: string;
         };
         /**
          * Performance
@@ -3490,6 +4413,56 @@ export interface components {
             waiting: string[];
         };
         /**
+         * PlannedCost
+         * @description What its answers would cost by the target's prices.
+         */
+        PlannedCost: {
+            /** Currency */
+            currency: string | null;
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** Note */
+            note: string;
+            /** Prices */
+            prices: string | null;
+            /** Total */
+            total: number | null;
+        };
+        /**
+         * PlannedEnvironment
+         * @description An environment in which an engine, an adapter or a metric of the run would run.
+         */
+        PlannedEnvironment: {
+            /** Installs */
+            installs: string[];
+            /** Kind */
+            kind: string;
+            /** Of */
+            of: string;
+            /** Packages */
+            packages?: number | null;
+            /** Size Bytes */
+            size_bytes?: number | null;
+            /** State */
+            state: string;
+        };
+        /**
+         * PlannedMemory
+         * @description The verdict on each device of the live inference workers, those that fit first.
+         */
+        PlannedMemory: {
+            /** Devices */
+            devices: components["schemas"]["DeviceVerdict"][];
+            /** Note */
+            note: string;
+            /** Refused */
+            refused?: string | null;
+            /** Total */
+            total: number;
+        };
+        /**
          * PlannedPlacement
          * @description Where and when a job would run; None where that is not known.
          */
@@ -3518,6 +4491,50 @@ export interface components {
             reason: string;
             /** Run */
             run: string;
+        };
+        /**
+         * PlannedRequests
+         * @description How many requests of one kind it would send.
+         */
+        PlannedRequests: {
+            /** Count */
+            count: number | null;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "warmup" | "baseline" | "answers" | "judge";
+            /** Metric */
+            metric?: string | null;
+        };
+        /**
+         * PlannedSamples
+         * @description How many samples the run would ask.
+         */
+        PlannedSamples: {
+            /**
+             * Basis
+             * @enum {string}
+             */
+            basis: "manifest" | "limit" | "unknown";
+            /** Count */
+            count: number | null;
+            /** Note */
+            note: string;
+        };
+        /**
+         * PlannedTime
+         * @description How long its inference would take on idle workers, by the paces of earlier runs of its target and task.
+         */
+        PlannedTime: {
+            /** Expected S */
+            expected_s: number | null;
+            /** Longest S */
+            longest_s: number | null;
+            /** Note */
+            note: string;
+            /** Shortest S */
+            shortest_s: number | null;
         };
         /**
          * PlanRequest
@@ -3769,20 +4786,43 @@ export interface components {
          * @description A complete registry entry.
          */
         RegistryEntry: {
+            /** Created At */
+            created_at?: string | null;
+            /** Created By */
+            created_by?: string | null;
             /**
              * Description
              * @default
              */
             description?: string;
+            /** Digest */
+            digest?: string | null;
             entry: components["schemas"]["JsonValue"];
             /** File */
             file?: string | null;
+            /**
+             * Is Archived
+             * @default false
+             */
+            is_archived?: boolean;
             /** Kind */
             kind: string;
             /** Name */
             name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
+            /** Overridden By */
+            overridden_by?: string | null;
             /** Problem */
             problem?: string | null;
+            /** Revision */
+            revision?: number | null;
+            /** Text */
+            text?: string | null;
             /** Version */
             version: string;
         };
@@ -3796,12 +4836,46 @@ export interface components {
              * @default
              */
             description?: string;
+            /**
+             * Is Archived
+             * @default false
+             */
+            is_archived?: boolean;
             /** Kind */
             kind: string;
             /** Name */
             name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
             /** Problem */
             problem?: string | null;
+            /** Revision */
+            revision?: number | null;
+            /** Version */
+            version: string;
+        };
+        /**
+         * RegistryVersion
+         * @description A version of an entry of the database.
+         */
+        RegistryVersion: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Digest */
+            digest: string;
+            /** Is Archived */
+            is_archived: boolean;
+            /** Revision */
+            revision: number;
             /** Version */
             version: string;
         };
@@ -4448,6 +5522,38 @@ export interface components {
             weights: components["schemas"]["UsedFile"][];
             /** Workers */
             workers: components["schemas"]["UsedPackages"][];
+        };
+        /**
+         * RunPlan
+         * @description What a run would be, ask, need and take. Nothing was created.
+         */
+        RunPlan: {
+            /** Command */
+            command: string;
+            /**
+             * Command File
+             * @default false
+             */
+            command_file?: boolean;
+            /** Configuration */
+            configuration: {
+                [key: string]: components["schemas"]["ConfiguredValue"];
+            };
+            cost: components["schemas"]["PlannedCost"];
+            /** Environments */
+            environments: components["schemas"]["PlannedEnvironment"][];
+            memory: components["schemas"]["PlannedMemory"];
+            /** Name */
+            name: string;
+            /** Requests */
+            requests: components["schemas"]["PlannedRequests"][];
+            samples: components["schemas"]["PlannedSamples"];
+            spec: components["schemas"]["RunSpec"];
+            /** Spec Digest */
+            spec_digest: string;
+            time: components["schemas"]["PlannedTime"];
+            /** Warnings */
+            warnings: string[];
         };
         /**
          * RunPoint
@@ -5135,6 +6241,10 @@ export interface components {
             latency_p99_ms?: number | null;
             /** Output Tokens Per S */
             output_tokens_per_s?: number | null;
+            /** Tpot P50 Ms */
+            tpot_p50_ms?: number | null;
+            /** Tpot P99 Ms */
+            tpot_p99_ms?: number | null;
             /** Ttft P50 Ms */
             ttft_p50_ms?: number | null;
             /** Ttft P99 Ms */
@@ -5290,6 +6400,49 @@ export interface components {
             tier: "hot" | "warm" | "cold";
             /** Wanted */
             wanted: ("hot" | "warm" | "cold") | null;
+        };
+        /**
+         * TaskSummary
+         * @description A task in a list.
+         */
+        TaskSummary: {
+            /** Category */
+            category?: string | null;
+            /** Dataset */
+            dataset?: string | null;
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /**
+             * Is Archived
+             * @default false
+             */
+            is_archived?: boolean;
+            /** Kind */
+            kind: string;
+            /**
+             * Metrics
+             * @default []
+             */
+            metrics?: string[];
+            /** Name */
+            name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
+            /** Problem */
+            problem?: string | null;
+            /** Prompt */
+            prompt?: string | null;
+            /** Revision */
+            revision?: number | null;
+            /** Version */
+            version: string;
         };
         /**
          * TierTotal
@@ -5490,6 +6643,34 @@ export interface components {
             state: string;
             /** Version */
             version: string;
+        };
+        /**
+         * Workload
+         * @description What was asked for, by the names of `LoadCreate`.
+         */
+        Workload: {
+            /** Api Key Secret */
+            api_key_secret: string | null;
+            /** Arrivals */
+            arrivals: string | null;
+            /** Concurrency */
+            concurrency: number;
+            /** Duration S */
+            duration_s: number | null;
+            /** Image Size */
+            image_size: string | null;
+            /** Images */
+            images: number;
+            /** Output Tokens */
+            output_tokens: number;
+            /** Prompt Tokens */
+            prompt_tokens: number | null;
+            /** Rate Per S */
+            rate_per_s: number | null;
+            /** Requests */
+            requests: number | null;
+            /** Scenario */
+            scenario: string;
         };
         /**
          * WrittenPrices
@@ -5746,6 +6927,72 @@ export interface operations {
             };
         };
     };
+    list_comparison_figures_api_v1_comparisons_figures_get: {
+        parameters: {
+            query: {
+                /** @description Ids of runs separated by commas, the baseline first. */
+                runs: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_comparison_figure_api_v1_comparisons_figures__name__get: {
+        parameters: {
+            query: {
+                /** @description Ids of runs separated by commas, the baseline first. */
+                runs: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figure"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     diagnose_api_v1_doctor_get: {
         parameters: {
             query?: never;
@@ -5961,6 +7208,69 @@ export interface operations {
             };
         };
     };
+    list_experiment_figures_api_v1_experiments__experiment_id__figures_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_experiment_figure_api_v1_experiments__experiment_id__figures__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figure"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     pause_experiment_api_v1_experiments__experiment_id__pause_post: {
         parameters: {
             query?: never;
@@ -6011,6 +7321,164 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ExperimentDetail"];
                 };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_exports_api_v1_exports_get: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string | null;
+                /** @description Rows of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Export_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    ask_for_export_api_v1_exports_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExportCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_export_api_v1_exports__export_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    cancel_export_api_v1_exports__export_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_export_content_api_v1_exports__export_id__content_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Validation Error */
             422: {
@@ -6325,6 +7793,138 @@ export interface operations {
             };
         };
     };
+    list_loads_api_v1_loads_get: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string | null;
+                /** @description Rows of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Load_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    start_load_api_v1_loads_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoadCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_load_api_v1_loads__run_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    cancel_load_api_v1_loads__run_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_run_points_api_v1_points_get: {
         parameters: {
             query: {
@@ -6396,7 +7996,11 @@ export interface operations {
     list_registry_api_v1_registry_get: {
         parameters: {
             query?: {
+                /** @description Also list what is archived. */
+                archived?: boolean;
                 kind?: string | null;
+                /** @description Words in the name or description. */
+                q?: string | null;
             };
             header?: never;
             path?: never;
@@ -6411,6 +8015,61 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_RegistrySummary_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    make_registry_entry_api_v1_registry__kind__post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
                 };
             };
             /** @description Validation Error */
@@ -6443,6 +8102,281 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    replace_registry_entry_api_v1_registry__kind___name__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    archive_registry_entry_api_v1_registry__kind___name__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    patch_registry_entry_api_v1_registry__kind___name__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Reads totals and taxes",
+                 *       "metrics": [
+                 *         "exact_match",
+                 *         "anls"
+                 *       ]
+                 *     }
+                 */
+                "application/merge-patch+json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_registry_versions_api_v1_registry__kind___name__versions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_RegistryVersion_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_registry_version_api_v1_registry__kind___name__versions__revision__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+                name: string;
+                revision: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    parse_entry_api_v1_registry__kind__parse_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ParseRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ParsedEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_schema_api_v1_registry_schemas__kind__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: components["schemas"]["JsonValue"];
+                    };
                 };
             };
             /** @description Validation Error */
@@ -6681,6 +8615,100 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_entry_api_v1_runs__run_id__entry_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ParsedEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_run_figures_api_v1_runs__run_id__figures_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_run_figure_api_v1_runs__run_id__figures__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Figure"];
                 };
             };
             /** @description Validation Error */
@@ -7269,6 +9297,39 @@ export interface operations {
             };
         };
     };
+    plan_run_api_v1_runs_plan_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPlan"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_run_rows_api_v1_runs_rows_get: {
         parameters: {
             query?: {
@@ -7536,6 +9597,320 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_StoredRun_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_tasks_api_v1_tasks_get: {
+        parameters: {
+            query?: {
+                /** @description Also list what is archived. */
+                archived?: boolean;
+                category?: string | null;
+                dataset?: string | null;
+                metric?: string | null;
+                /** @description Words in the name or description. */
+                q?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_TaskSummary_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    make_task_api_v1_tasks_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+        };
+    };
+    get_task_api_v1_tasks__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    replace_task_api_v1_tasks__name__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "dataset": "synthetic-questions",
+                 *       "description": "Reads the total of a receipt",
+                 *       "metrics": [
+                 *         "exact_match"
+                 *       ],
+                 *       "name": "receipt-totals",
+                 *       "prompt": "synthetic-question"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+                /**
+                 * @example name: receipt-totals
+                 *     description: Reads the total of a receipt
+                 *     dataset: synthetic-questions
+                 *     prompt: synthetic-question
+                 *     metrics:
+                 *     - exact_match
+                 */
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    archive_task_api_v1_tasks__name__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    patch_task_api_v1_tasks__name__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the version that is changed; another one: 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Reads totals and taxes",
+                 *       "metrics": [
+                 *         "exact_match",
+                 *         "anls"
+                 *       ]
+                 *     }
+                 */
+                "application/merge-patch+json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_task_versions_api_v1_tasks__name__versions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_RegistryVersion_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_task_version_api_v1_tasks__name__versions__revision__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                revision: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryEntry"];
                 };
             };
             /** @description Validation Error */
