@@ -27,7 +27,6 @@ PAGES = (
     "/runs/{run}?tab=samples",
     "/runs/{run}?tab=samples&against={second}&where=flip%3Dboth_wrong",
     "/runs/{run}/samples/1.0?against={second}",
-    "/runs/{run}/samples/1.999999",
     "/runs/{run}?tab=performance",
     "/runs/{run}?tab=resources",
     "/runs/{run}?tab=logs",

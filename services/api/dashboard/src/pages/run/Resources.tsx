@@ -215,8 +215,8 @@ function Spans({ resources }: { resources: Resources }) {
         </table>
       </Scroll>
       <p className="sub foot">
-        {count(resources.series.reduce((sum, own) => sum + own.samples, 0))} samples of devices; means are those of
-        equal times
+        {count(resources.series.reduce((sum, own) => sum + own.samples, 0))} samples of devices; means and peaks are
+        over all of them
       </p>
     </section>
   );

@@ -22,7 +22,8 @@ export function Samples({ run }: { run: RunDetail }) {
   const given = route.useSearch();
   const search = useMemo(() => readSampleSearch({ ...given }), [given]);
   const query = useInfiniteQuery(samplesQuery(run, search));
-  const groups = useQuery(sampleGroupsQuery(run));
+  // The API makes a table for the counts, for which the first rows should not wait.
+  const groups = useQuery({ ...sampleGroupsQuery(run), enabled: query.data !== undefined || query.isError });
   const rows = useMemo(() => (query.data?.pages ?? []).flatMap((page) => page.items), [query.data]);
   const first = query.data?.pages[0];
   return (
