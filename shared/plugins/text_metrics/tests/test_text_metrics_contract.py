@@ -36,9 +36,11 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "metric", METRICS, ids=lambda metric: f"{metric.description.name}@{metric.description.profile}"
-)
+def _name_of(metric: Metric) -> str:
+    return f"{metric.description.name}@{metric.description.profile}"
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=_name_of)
 def test_a_metric_keeps_the_contract(metric: Metric) -> None:
     check_metric(metric)
 
@@ -57,16 +59,14 @@ def test_a_megabyte_of_anything_has_a_value(name: str) -> None:
     assert all(value is not None for value in measures.values)
 
 
-@pytest.mark.parametrize(
-    "metric", METRICS, ids=lambda metric: f"{metric.description.name}@{metric.description.profile}"
-)
+@pytest.mark.parametrize("metric", METRICS, ids=_name_of)
 def test_text_that_says_nan_and_text_without_letters_have_values(metric: Metric) -> None:
     texts = ["NaN", "nan", "inf", "-1e999", "?!", "…", "%", "", " ", "\ud83d"]
     measures = metric.measure(texts, [[text, "0"] for text in texts[::-1]])
     assert all(value is not None for value in measures.values)
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if isinstance(metric, ComparesTexts)], ids=str)
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if isinstance(metric, ComparesTexts)], ids=_name_of)
 def test_texts_that_compare_equal_are_worth_what_equal_texts_are(metric: Metric) -> None:
     """A reader sees by what an answer differs; where nothing is shown, nothing may have cost a point."""
     assert isinstance(metric, ComparesTexts)

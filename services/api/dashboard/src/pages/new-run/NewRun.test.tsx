@@ -11,8 +11,9 @@ import type { Entry, Json, Path } from './entry';
 import { withValue } from './entry';
 import { Form } from './Form';
 import { PlanCard } from './PlanCard';
-import { defaultName, errorsByField, type Plan } from './queries';
+import { defaultName, errorsByField, type Plan, parsedQuery } from './queries';
 import type { Schema } from './schema';
+import { WrittenYaml } from './Text';
 
 const root: Schema = {
   required: ['target', 'task'],
@@ -145,4 +146,22 @@ it('says what is known of a plan, and that it is out of date while another is ma
     </MantineProvider>,
   );
   expect(screen.getByRole('status').textContent).toBe('is being made …');
+});
+
+it('does not take an entry for the text that is written until the API has read it', async () => {
+  const valid = { target: { model: 'tiny' }, task: 't' };
+  client.setQueryDefaults(['parsed'], { gcTime: Number.POSITIVE_INFINITY });
+  client.setQueryData(parsedQuery('task: t').queryKey, valid);
+  const entries: Entry[] = [];
+  const reads: boolean[] = [];
+  show(<WrittenYaml entry={{}} setEntry={(entry) => entries.push(entry)} setIsRead={(isRead) => reads.push(isRead)} />);
+  expect(reads.at(-1)).toBe(true);
+  const user = userEvent.setup();
+  await user.type(screen.getByLabelText('YAML of the run'), 'task: t');
+  expect(reads.at(-1)).toBe(false);
+  await expect.poll(() => reads.at(-1), { timeout: 5000 }).toBe(true);
+  expect(entries.at(-1)).toEqual(valid);
+  await user.type(screen.getByLabelText('YAML of the run'), ': {{');
+  expect(reads.at(-1)).toBe(false);
+  expect(entries.at(-1)).toEqual(valid);
 });

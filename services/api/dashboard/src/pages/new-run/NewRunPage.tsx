@@ -13,7 +13,7 @@ import { PlanCard } from './PlanCard';
 import { defaultName, entryQuery, errorsByField, newKey, planQuery, schemaQuery, useSubmit } from './queries';
 import { type NewRunSearch, newRun as route } from './route';
 import type { Schema } from './schema';
-import { Command, Yaml } from './Text';
+import { Command, WrittenYaml, Yaml } from './Text';
 import './style.css';
 
 const DEBOUNCE_MS = 400;
@@ -46,6 +46,7 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
   const [entry, setEntry] = useState(() => begun(search, given));
   const [name, setName] = useState(search.name ?? '');
   const [isYaml, setIsYaml] = useState(false);
+  const [isRead, setIsRead] = useState(true);
   const set = useCallback((path: Path, value: Json | undefined) => setEntry((old) => withValue(old, path, value)), []);
   const draft = useMemo(() => ({ entry, name }), [entry, name]);
   const [asked] = useDebouncedValue(draft, DEBOUNCE_MS);
@@ -83,7 +84,7 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
           ]}
         />
         <div className="right">
-          <Button size="sm" onClick={send} loading={submit.isPending} disabled={!isBegun(entry)}>
+          <Button size="sm" onClick={send} loading={submit.isPending} disabled={!isBegun(entry) || (isYaml && !isRead)}>
             Start the run
           </Button>
         </div>
@@ -103,7 +104,7 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
                 dir="auto"
               />
               {isYaml ? (
-                <Yaml entry={entry} setEntry={setEntry} />
+                <WrittenYaml entry={entry} setEntry={setEntry} setIsRead={setIsRead} />
               ) : (
                 <Form state={{ entry, errors, root, set }} setEntry={setEntry} />
               )}
@@ -112,7 +113,7 @@ function Editor({ root, given }: { root: Schema; given: Entry }) {
         </div>
         <div className="stack beside">
           <PlanCard query={plan} isBegun={isBegun(asked.entry)} isCurrent={isCurrent} errors={errors} />
-          {isYaml ? null : <Yaml entry={entry} isShown />}
+          {isYaml ? null : <Yaml entry={entry} />}
           <Command plan={plan.data} isCurrent={isCurrent && !plan.error} />
         </div>
       </div>

@@ -11,30 +11,27 @@ import { toYaml } from './yaml';
 
 const DEBOUNCE_MS = 500;
 
-export function Yaml({
-  entry,
-  setEntry,
-  isShown = false,
-}: {
-  entry: Entry;
-  setEntry?: (entry: Entry) => void;
-  isShown?: boolean;
-}) {
-  if (isShown || setEntry === undefined) {
-    const text = toYaml(entry);
-    return <Copied title="run.yaml" text={text} empty="Choose a target and a task." />;
-  }
-  return <Written entry={entry} setEntry={setEntry} />;
+export function Yaml({ entry }: { entry: Entry }) {
+  return <Copied title="run.yaml" text={toYaml(entry)} empty="Choose a target and a task." />;
 }
 
-function Written({ entry, setEntry }: { entry: Entry; setEntry: (entry: Entry) => void }) {
+interface Writing {
+  entry: Entry;
+  setEntry: (entry: Entry) => void;
+  /** Called with whether the entry is what the text says: nothing else may be started. */
+  setIsRead: (isRead: boolean) => void;
+}
+
+export function WrittenYaml({ entry, setEntry, setIsRead }: Writing) {
   const [text, setText] = useState(() => toYaml(entry));
+  const [isEdited, setIsEdited] = useState(false);
   const [typed] = useDebouncedValue(text, DEBOUNCE_MS);
-  const [first] = useState(text);
-  const query = useQuery({ ...parsedQuery(typed), enabled: typed !== first });
+  const query = useQuery({ ...parsedQuery(typed), enabled: isEdited });
+  const read = isEdited && typed === text && !query.error ? query.data : undefined;
   useEffect(() => {
-    if (query.data && typed === text) setEntry(query.data);
-  }, [query.data, typed, text, setEntry]);
+    if (read) setEntry(read);
+    setIsRead(!isEdited || read !== undefined);
+  }, [read, isEdited, setEntry, setIsRead]);
   const error = typed === text && query.error;
   const items = error instanceof ApiError ? error.items : [];
   return (
@@ -43,7 +40,10 @@ function Written({ entry, setEntry }: { entry: Entry; setEntry: (entry: Entry) =
         label="YAML of the run"
         description="As in registries/runs; the API reads it while you write."
         value={text}
-        onChange={(event) => setText(event.currentTarget.value)}
+        onChange={(event) => {
+          setText(event.currentTarget.value);
+          setIsEdited(true);
+        }}
         classNames={{ input: 'mono' }}
         autosize
         minRows={14}
