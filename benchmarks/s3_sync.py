@@ -1,6 +1,6 @@
 """Measure how fast a dataset is synced from S3, against `rclone copy` from the same server in the same run.
 
-Usage: python -m benchmarks.s3_sync [--rounds N]    About a minute with three rounds, the default, on two free cores. Both
+Usage: python -m benchmarks.s3_sync [--rounds N]    About a minute with three rounds, the default, on free cores. Both
 read the same objects, in turns, into folders that are empty.
 """
 
