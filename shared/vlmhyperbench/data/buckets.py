@@ -128,13 +128,14 @@ class Bucket:
             etag, size = self._listed.get((repository.repo, name)) or _head(client, bucket, prefix + name)
             target = folder / name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part, state = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.ranges")
+            part = target.with_name(f".{target.name}.part")
             content = self._small_objects().read(bucket, prefix + name, etag=etag, size_bytes=size)
             if content is not None:
                 part.write_bytes(content)
                 part.replace(target)
                 on_bytes(size)
                 return
+            state = target.with_name(f".{target.name}.ranges")
             done = _read_state(state, etag) if part.exists() else set()
             if not done:
                 state.write_text(f"{etag}\n", encoding="utf-8")

@@ -74,42 +74,71 @@ async def page(session: AsyncSession, run_id: UUID, wanted: Wanted, *, given: st
     ]
 
 
-_PAGE = """
-WITH counting AS (
-    SELECT run_id AS source, phase AS own_phase, ordinal AS own_ordinal, phase AS source_phase,
-           ordinal AS source_ordinal
-    FROM fact WHERE run_id = :run
-    UNION ALL
-    SELECT source_run_id, phase, ordinal, source_phase, source_ordinal FROM reused_fact WHERE run_id = :run
-    UNION ALL
-    SELECT reused.source_run_id, reused.phase, fact.ordinal, fact.phase, fact.ordinal
-    FROM reused_phase reused JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
-    WHERE reused.run_id = :run
-), counted AS (
-    SELECT coalesce(manifest.samples, 0) AS samples FROM run
-    LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHERE run.id = :run
-)
-SELECT counting.own_phase, counting.own_ordinal, fact.*, chunk.storage_key,
-       chunk.sha256 AS chunk_sha256,
-       CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal % samples ELSE sample END AS own_sample,
-       CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal / samples ELSE repeat END AS own_repeat
-FROM counting CROSS JOIN counted
-JOIN fact ON fact.run_id = counting.source AND fact.phase = counting.source_phase
-         AND fact.ordinal = counting.source_ordinal
-JOIN phase ON phase.run_id = :run AND phase.no = counting.own_phase
-LEFT JOIN chunk ON chunk.run_id = fact.run_id AND chunk.claim_id = fact.claim_id AND chunk.phase = fact.phase
-               AND chunk.no = fact.chunk
-WHERE (counting.own_phase, counting.own_ordinal) > (:phase, :ordinal)
-  AND phase.counts
-  AND (phase.state IN ('COMPLETE', 'STOPPED') OR (phase.state = 'OPEN' AND phase.kind = 'accuracy'))
-  AND (CAST(:status AS text) IS NULL OR fact.status = :status)
-  AND (CAST(:outcome AS text) IS NULL OR :outcome = CASE
-        WHEN fact.status = 'ok' THEN 'answered'
-        WHEN fact.failure = 'model' THEN 'model_failure'
-        ELSE 'infrastructure_failure' END)
-  AND (CAST(:samples AS bigint[]) IS NULL OR
-       CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal % samples ELSE sample END
-       = ANY(CAST(:samples AS bigint[])))
-ORDER BY counting.own_phase, counting.own_ordinal
+_ROW = """
+fact.*,
+CASE WHEN asked.kind = 'accuracy' AND asked.samples > 0 THEN {ordinal} % asked.samples ELSE fact.sample END
+    AS own_sample,
+CASE WHEN asked.kind = 'accuracy' AND asked.samples > 0 THEN {ordinal} / asked.samples ELSE fact.repeat END
+    AS own_repeat
+"""
+_WANTED = """
+{ordinal} > asked.after
+AND (CAST(:status AS text) IS NULL OR fact.status = :status)
+AND (CAST(:outcome AS text) IS NULL OR :outcome = CASE
+      WHEN fact.status = 'ok' THEN 'answered'
+      WHEN fact.failure = 'model' THEN 'model_failure'
+      ELSE 'infrastructure_failure' END)
+AND (CAST(:samples AS bigint[]) IS NULL OR
+     CASE WHEN asked.kind = 'accuracy' AND asked.samples > 0 THEN {ordinal} % asked.samples ELSE fact.sample END
+     = ANY(CAST(:samples AS bigint[])))
+ORDER BY {ordinal}
 LIMIT :limit
 """
+
+
+def _page() -> str:
+    """Return the statement: of each phase, and of each way in which a run has rows, it reads at most one page.
+
+    So it follows the order of a key, whatever the statistics of the tables say and however many rows the run has.
+    """
+    own = {"ordinal": "fact.ordinal"}
+    reused = {"ordinal": "reused_fact.ordinal"}
+    return f"""
+WITH asked AS (
+    SELECT phase.no, phase.kind, coalesce(manifest.samples, 0) AS samples,
+           CASE WHEN phase.no = :phase THEN CAST(:ordinal AS bigint) ELSE -1 END AS after
+    FROM phase JOIN run ON run.id = phase.run_id
+    LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id
+    WHERE phase.run_id = :run AND phase.no >= :phase AND phase.counts
+      AND (phase.state IN ('COMPLETE', 'STOPPED') OR (phase.state = 'OPEN' AND phase.kind = 'accuracy'))
+), counting AS (
+    SELECT asked.no AS own_phase, measured.* FROM asked CROSS JOIN LATERAL (
+        SELECT fact.ordinal AS own_ordinal, {_ROW.format(**own)} FROM fact
+        WHERE fact.run_id = :run AND fact.phase = asked.no AND {_WANTED.format(**own)}
+    ) measured
+    UNION ALL
+    SELECT asked.no AS own_phase, measured.* FROM asked CROSS JOIN LATERAL (
+        SELECT reused_fact.ordinal AS own_ordinal, {_ROW.format(**reused)} FROM reused_fact
+        JOIN fact ON fact.run_id = reused_fact.source_run_id AND fact.phase = reused_fact.source_phase
+                 AND fact.ordinal = reused_fact.source_ordinal
+        WHERE reused_fact.run_id = :run AND reused_fact.phase = asked.no AND {_WANTED.format(**reused)}
+    ) measured
+    UNION ALL
+    SELECT asked.no AS own_phase, measured.* FROM asked
+    JOIN reused_phase ON reused_phase.run_id = :run AND reused_phase.phase = asked.no
+    CROSS JOIN LATERAL (
+        SELECT fact.ordinal AS own_ordinal, {_ROW.format(**own)} FROM fact
+        WHERE fact.run_id = reused_phase.source_run_id AND fact.phase = reused_phase.source_phase
+          AND {_WANTED.format(**own)}
+    ) measured
+), page AS (
+    SELECT * FROM counting ORDER BY own_phase, own_ordinal LIMIT :limit
+)
+SELECT page.*, chunk.storage_key, chunk.sha256 AS chunk_sha256 FROM page
+LEFT JOIN chunk ON chunk.run_id = page.run_id AND chunk.claim_id = page.claim_id AND chunk.phase = page.phase
+               AND chunk.no = page.chunk
+ORDER BY own_phase, own_ordinal
+"""  # noqa: S608 - consists of this module's own text
+
+
+_PAGE = _page()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
@@ -67,6 +68,7 @@ def connect(access: Mapping[str, str], *, tries: int = TRIES) -> Any:
     """
     with needed_for("S3", extra="s3"):
         import boto3
+        import botocore.session
         from botocore.config import Config
     # Only what must have a checksum gets one: other servers than AWS's do not know the newer ones.
     config = Config(
@@ -79,7 +81,21 @@ def connect(access: Mapping[str, str], *, tries: int = TRIES) -> Any:
         signature_version="s3v4",  # that of signed URLs would be an older one
     )
     options = {_ARGUMENTS.get(name, name): value for name, value in access.items()}
-    return boto3.session.Session().client("s3", config=config, **{"region_name": None, **options})
+    session = botocore.session.get_session()
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_instant)
+    made = boto3.session.Session(botocore_session=session)
+    return made.client("s3", config=config, **{"region_name": None, **options})
+
+
+def _instant(value: Any) -> datetime:
+    """Read a time of an answer; boto3's own reader of any form takes most of the time of a long listing."""
+    from botocore.utils import parse_timestamp
+
+    try:
+        instant = datetime.fromisoformat(value)
+    except (TypeError, ValueError):  # another form of those that AWS uses
+        instant = parse_timestamp(value)
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 
 
 def failure_of(error: Exception) -> Failure | None:

@@ -207,9 +207,7 @@ class Worker:
             earlier = await workers.earlier_boots(session, self._context.worker_id)
             running = await claims.running(session, earlier)
         dead = [worker_id for worker_id in earlier if has_died(home, worker_id)]
-        for claim in running:
-            if claim.worker_id not in dead:
-                continue
+        for claim in (claim for claim in running if claim.worker_id in dead):
             async with self._runtime.database.transaction() as session:
                 lost = await traces.open_claim(session, claim.job_id)
                 finished = await finishing.finish(
@@ -226,8 +224,7 @@ class Worker:
                 await self._runtime.bus.publish(*finished.mark)
         for worker_id in dead:
             remove_presence(home, worker_id)
-        if running:
-            await self._wake()
+        await self._wake()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and run jobs until `stop` is set and the last one has ended."""
@@ -284,8 +281,7 @@ class Worker:
                             self._attempts.add(job.attempt_id)
                             group.create_task(self._serve(job))
             self._look_cause = "poll"
-            poll_s = self._timers.poll_s
-            pause_s = poll_s if self._has_rung else min(2 * pause_s, _STARTING_POLL_S, poll_s)
+            pause_s = self._timers.poll_s if self._has_rung else min(2 * pause_s, _STARTING_POLL_S, self._timers.poll_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s * random.uniform(0.8, 1.0)):  # noqa: S311 - spreads load only
                     await self._is_due.wait()
