@@ -5,18 +5,32 @@ import { setEnded, token } from './session';
 
 export type Schemas = components['schemas'];
 
+/** One of several things that are wrong. */
+export interface Part {
+  message: string;
+  field: string | null;
+  line: number | null;
+  cure: string;
+}
+
 /** An error of the API, or of the way to it. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly cure: string;
+  /** What is wrong in each place, where there are several. */
+  readonly parts: readonly Part[];
 
-  constructor(message: string, { status, code, cure }: { status: number; code: string; cure: string }) {
+  constructor(
+    message: string,
+    { status, code, cure, parts = [] }: { status: number; code: string; cure: string; parts?: readonly Part[] },
+  ) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;
     this.cure = cure;
+    this.parts = parts;
   }
 }
 
@@ -66,5 +80,6 @@ function problemOf(status: number, error: unknown): ApiError {
     status,
     code: text('code', 'error'),
     cure: text('cure', ''),
+    parts: Array.isArray(problem.errors) && problem.errors.length > 1 ? (problem.errors as Part[]) : [],
   });
 }
