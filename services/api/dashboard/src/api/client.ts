@@ -5,12 +5,19 @@ import { setEnded, token } from './session';
 
 export type Schemas = components['schemas'];
 
-/** One of several things that are wrong. */
-export interface Part {
+/** One thing that is wrong; problem bodies are not in the API's description. */
+export interface ErrorItem {
   message: string;
-  field: string | null;
-  line: number | null;
+  field?: string | null;
+  line?: number | null;
+  cure?: string;
+}
+
+interface ApiErrorParts {
+  status: number;
+  code: string;
   cure: string;
+  items?: readonly ErrorItem[];
 }
 
 /** An error of the API, or of the way to it. */
@@ -18,19 +25,16 @@ export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly cure: string;
-  /** What is wrong in each place, where there are several. */
-  readonly parts: readonly Part[];
+  /** Each thing that is wrong, with its field or line. */
+  readonly items: readonly ErrorItem[];
 
-  constructor(
-    message: string,
-    { status, code, cure, parts = [] }: { status: number; code: string; cure: string; parts?: readonly Part[] },
-  ) {
+  constructor(message: string, { status, code, cure, items = [] }: ApiErrorParts) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;
     this.cure = cure;
-    this.parts = parts;
+    this.items = items;
   }
 }
 
@@ -80,6 +84,6 @@ function problemOf(status: number, error: unknown): ApiError {
     status,
     code: text('code', 'error'),
     cure: text('cure', ''),
-    parts: Array.isArray(problem.errors) && problem.errors.length > 1 ? (problem.errors as Part[]) : [],
+    items: Array.isArray(problem.errors) ? (problem.errors as ErrorItem[]) : [],
   });
 }
