@@ -35,7 +35,7 @@ def test_runs_are_filtered_labelled_and_kept_as_a_view(
     browser: Browser, dashboard: Dashboard, faults: list[str]
 ) -> None:
     with opened(browser, dashboard, "/runs", faults) as page:
-        page.get_by_role("button", name="Edit tags and note of second").click()
+        page.get_by_role("button", name="add tags and note of second").click()
         page.get_by_label("Tags of second, separated by commas").fill("nightly, <b>tag</b>")
         page.get_by_label("Note of second").fill("slow disk\nשלום")
         page.get_by_role("button", name="Save", exact=True).click()
@@ -90,7 +90,7 @@ def test_the_leaderboard_leads_to_a_comparison_whose_gate_is_checked(
     browser: Browser, dashboard: Dashboard, faults: list[str]
 ) -> None:
     with opened(browser, dashboard, f"/leaderboard?task={TASK}", faults) as page:
-        expect(page.get_by_role("region", name="Ranks")).to_contain_text("simulated-instant")
+        expect(page.get_by_role("region", name="Ranks", exact=True)).to_contain_text("simulated-instant")
         page.get_by_role("link", name="All runs of this task").click()
         expect(page.locator("[data-row]").nth(1)).to_be_visible()
         assert f"task%3D{TASK}" in page.url
@@ -108,12 +108,19 @@ def test_the_leaderboard_leads_to_a_comparison_whose_gate_is_checked(
         expect(gate.get_by_text("✓ met")).to_be_visible()
 
 
+def test_a_task_of_which_no_run_has_succeeded_is_named(browser: Browser, dashboard: Dashboard) -> None:
+    with opened(browser, dashboard, "/leaderboard?task=nothing", []) as page:
+        expect(page.get_by_role("alert")).to_contain_text("nothing")
+        page.get_by_label("Task", exact=True).select_option(TASK)
+        expect(page.get_by_role("region", name="Ranks", exact=True)).to_be_visible()
+
+
 def test_a_wrong_policy_is_refused_with_its_line(browser: Browser, dashboard: Dashboard) -> None:
     gate = "rules%3A%0A-%20parity%3A%20same_text%0A%20%20mim%3A%201%0A"
     address = f"/compare?runs={dashboard.run},{dashboard.second}&gate={gate}"
     with opened(browser, dashboard, address, []) as page:
         expect(page.get_by_role("region", name="Gate").get_by_role("alert")).to_contain_text("mim")
-        expect(page.get_by_role("region", name="Metrics")).to_be_visible()
+        expect(page.get_by_role("region", name="Metrics", exact=True)).to_be_visible()
 
 
 def test_a_figure_of_any_two_columns_is_built_and_bounded(

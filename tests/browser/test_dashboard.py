@@ -47,7 +47,6 @@ PAGES = (
     "/runs?q=second&order=name&where=%5B%22task%3Dsynthetic-questions%22%5D",
     "/compare?runs={run},{second}&gate=rules%3A%0A-%20parity%3A%20same_text%0A%20%20min%3A%201%0A",
     "/leaderboard",
-    "/leaderboard?task=nothing",
     "/explore",
     "/explore?x=latency_p99_ms&y=output_tokens_per_s&bounds=%5B%22latency_p50_ms%22%5D",
     "/explore?where=%5B%22state%3DFAILED%22%5D",

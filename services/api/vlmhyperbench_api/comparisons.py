@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -40,6 +40,7 @@ from vlmhyperbench_sdk.suggestions import did_you_mean
 
 router = APIRouter(tags=["comparisons"], route_class=StrictRoute)
 
+Result = TypeVar("Result")
 Reader = Annotated[Principal, requires("run:read")]
 
 _DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")
@@ -51,6 +52,8 @@ _computing = asyncio.Semaphore(2)
 """Comparisons at the same time: each uses a core."""
 _results: OrderedDict[tuple[str, ...], RunsComparison] = OrderedDict()
 """Comparisons by the content of their files: equal files give equal results."""
+_ranks: OrderedDict[tuple[str, ...], tuple[dict[str, tuple[int, int]], int | None]] = OrderedDict()
+"""Rank intervals by runs and the content of their files."""
 
 
 @router.get("/comparisons")
@@ -171,13 +174,21 @@ async def _compare(
     ids: list[UUID] = [await resolve(connection, text, "run") for text in given]
     files = [await open_compared(runtime, run_id, project_id=principal.project_id) for run_id in ids]
     key = (*(f"{file.run.id}{file.run.state}{file.run.name}{file.sha256}" for file in files), repr(policy))
-    if key not in _results:
+    return await _computed(_results, key, lambda: _compute(files, policy))
+
+
+async def _computed(
+    known: OrderedDict[tuple[str, ...], Result], key: tuple[str, ...], compute: Callable[[], Result]
+) -> Result:
+    """Return what is known for a key, or compute it; the results that were asked for last are kept."""
+    if key not in known:
         async with _computing:
-            _results[key] = await asyncio.to_thread(_compute, files, policy)
-    _results.move_to_end(key)
-    while len(_results) > _KEPT:
-        _results.popitem(last=False)
-    return _results[key]
+            known[key] = await asyncio.to_thread(compute)
+    known.move_to_end(key)
+    result = known[key]
+    while len(known) > _KEPT:
+        known.popitem(last=False)
+    return result
 
 
 def _compute(files: Sequence[ComparedFile], policy: GatePolicy | None) -> RunsComparison:
@@ -254,8 +265,8 @@ async def _intervals(
     if len(files) < 2:
         return {}, None, "Fewer than two runs have stored scores, so no ranks are compared."
     try:
-        async with _computing:
-            intervals, answers = await asyncio.to_thread(rank)
+        key = (metric, str(order.is_descending), *(f"{file.run.id}{file.sha256}" for file in files))
+        intervals, answers = await _computed(_ranks, key, rank)
     except VlmHyperBenchError as error:
         return {}, None, f"There are no rank intervals: {error.message}"
     if answers is None:

@@ -19,8 +19,11 @@ def non_dominated(candidates: Sequence[Sequence[float | None]], directions: Sequ
         directions: Which end of each criterion is good. Shape: (criteria,).
     """
     signed = [_signed(candidate, directions) for candidate in candidates]
-    known = {values for values in signed if values is not None}
-    front = {values for values in known if not any(_dominates(other, values) for other in known)}
+    front: set[tuple[float, ...]] = set()
+    # What dominates a candidate stands before it in this order, and so does a member of the front that dominates both.
+    for values in sorted({values for values in signed if values is not None}, reverse=True):
+        if not any(_dominates(other, values) for other in front):
+            front.add(values)
     return [None if values is None else values in front for values in signed]
 
 

@@ -15,7 +15,6 @@ NORMAL = NormalDist()
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
 _SERIES_FROM = 100.0
-_MAX_STEPS = 500
 
 
 def upper_tail(t: float, freedom: float) -> float:
@@ -48,12 +47,11 @@ def upper_quantile(tail: float, freedom: float) -> float:
     t = -NORMAL.inv_cdf(tail)
     if math.isinf(freedom):
         return t
-    for _ in range(_MAX_STEPS):
+    while True:
         step = (upper_tail(t, freedom) - tail) / _density(t, freedom)
         t += step
-        if abs(step) <= 1e-14 * max(t, 1.0):
-            break
-    return t
+        if not step > 1e-14 * max(t, 1.0):  # a step back is rounding: nothing is left to gain
+            return t
 
 
 def noncentral_upper_tail(t: float, freedom: float, shift: float) -> float:
@@ -90,7 +88,9 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     """Return the continued fraction of the incomplete beta function (Abramowitz and Stegun 1964, 26.5.8)."""
     numerator, denominator = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     value = denominator
-    for m in range(1, _MAX_STEPS):
+    m = 0
+    while True:  # 45 steps at most for up to a million degrees of freedom
+        m += 1
         for coefficient in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
@@ -99,6 +99,5 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
             numerator = 1 + coefficient / numerator
             change = numerator * denominator
             value *= change
-        if abs(change - 1) < 1e-15:
-            break
-    return value
+        if not abs(change - 1) >= 1e-15:
+            return value

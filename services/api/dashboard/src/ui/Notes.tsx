@@ -30,6 +30,7 @@ export function WithCode({ text }: { text: string }) {
 export function Problem({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
   const message = error instanceof Error ? error.message : String(error);
   const cure = error instanceof ApiError ? error.cure : '';
+  const parts = error instanceof ApiError && error.items.length > 1 ? error.items : [];
   return (
     <div className="note problem" role="alert">
       <h2>{message}</h2>
@@ -37,6 +38,16 @@ export function Problem({ error, retry }: { error: unknown; retry?: (() => void)
         <p className="note-text">
           <WithCode text={cure} />
         </p>
+      ) : null}
+      {parts.length > 0 ? (
+        <ul className="warnings">
+          {parts.map((part) => (
+            <li key={`${part.line} ${part.field} ${part.message}`}>
+              {part.line ? `Line ${part.line}, ` : ''}
+              {part.field ? <code>{part.field}</code> : null} <bdi>{part.message}</bdi> <WithCode text={part.cure ?? ''} />
+            </li>
+          ))}
+        </ul>
       ) : null}
       {retry ? (
         <Button size="xs" variant="default" onClick={retry}>

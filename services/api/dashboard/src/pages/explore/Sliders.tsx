@@ -80,7 +80,7 @@ function Bound({ name, values, where, set, remove }: BoundProps) {
           {values.length === 0 ? 'no run has it' : `${significant(range[0])} to ${significant(range[1])}`}
         </span>
         <ActionIcon
-          size="sm"
+          size={24}
           variant="subtle"
           color="gray"
           onClick={remove}
@@ -92,6 +92,8 @@ function Bound({ name, values, where, set, remove }: BoundProps) {
       {least < most ? (
         <RangeSlider
           size="sm"
+          thumbSize={20}
+          className="explore-slider"
           min={least}
           max={most}
           step={(most - least) / STEPS}

@@ -23,6 +23,7 @@ interface Props {
 export function LabelsCell({ id, name, tags, hasNote }: Props) {
   const [isEdited, setIsEdited] = useState(false);
   const mayEdit = useAllowed('run:write');
+  const word = tags.length === 0 && !hasNote ? 'add' : 'edit';
   if (isEdited) return <Edited id={id} name={name} close={() => setIsEdited(false)} />;
   return (
     <div className="tags">
@@ -39,10 +40,10 @@ export function LabelsCell({ id, name, tags, hasNote }: Props) {
       {mayEdit ? (
         <UnstyledButton
           className="quiet-button"
-          aria-label={`Edit tags and note of ${name}`}
+          aria-label={`${word} tags and note of ${name}`}
           onClick={() => setIsEdited(true)}
         >
-          <Pencil size={12} aria-hidden="true" /> {tags.length === 0 && !hasNote ? 'add' : 'edit'}
+          <Pencil size={12} aria-hidden="true" /> {word}
         </UnstyledButton>
       ) : null}
     </div>
