@@ -28,7 +28,14 @@ ID = "1f0c3a9e-0000-4000-8000-000000000001"
 FILE = "1f0c3a9e-0000-4000-8000-00000000000f"
 SCORES = [{"metric": "anls", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 9, "n_without_value": 1}]
 RUN = shown_run(
-    id=ID, headline={"scores": SCORES}, spec=run_spec().model_dump(mode="json"), phases=[], jobs=[], state="SUCCEEDED"
+    id=ID,
+    headline={"scores": SCORES},
+    spec=run_spec().model_dump(mode="json"),
+    phases=[],
+    jobs=[],
+    in_flight=4,
+    can_retune=False,
+    state="SUCCEEDED",
 )
 
 
