@@ -48,13 +48,13 @@ def _seqs(messages: Iterator[Any], count: int) -> list[int]:
 
 def test_after_a_broken_connection_the_feed_continues_with_the_next_event() -> None:
     def first(socket: ServerConnection, asked: dict[str, Any]) -> None:
-        assert asked == {"subscribe": [{"stream": STREAM, "since": 3}]}
+        assert asked == {"subscribe": [{"stream": STREAM, "since": 3, "with": []}]}
         for seq in (4, 5):
             socket.send(_event(seq))
         socket.close(4408, "slow")
 
     def second(socket: ServerConnection, asked: dict[str, Any]) -> None:
-        assert asked == {"subscribe": [{"stream": STREAM, "since": 5}]}
+        assert asked == {"subscribe": [{"stream": STREAM, "since": 5, "with": []}]}
         for seq in (5, 6):
             socket.send(_event(seq))
 
