@@ -14,6 +14,7 @@ from vlmhyperbench.registry.documents import MAX_BYTES, parse_document
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench_api.bodies import parse
 from vlmhyperbench_api.errors import TooLarge, UnsupportedMedia
+from vlmhyperbench_api.security import Principal, requires
 
 YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 _SHOWN: Final = "body"
@@ -35,7 +36,11 @@ class EntryBody:
         return RegistryErrors(replace(error, file=None, line=None) for error in errors.errors)
 
 
-async def _entry_body(request: Request) -> EntryBody:
+Writer = Annotated[Principal, requires("registry:write")]
+"""Who may send an entry; asked before the body is read."""
+
+
+async def _entry_body(request: Request, _: Writer) -> EntryBody:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     content = await request.body()
     if len(content) > MAX_BYTES:

@@ -54,7 +54,7 @@ class Following:
         follower.sent[stream] = min(cursor.since, snapshot.seq)
         # Sent before any detail, as the client reads of it what it follows.
         await self._send(snapshot)
-        self._feed.join(stream, follower, cursor.details if snapshot.kind == "run" else frozenset())
+        self._feed.join(stream, follower, frozenset(cursor.details if snapshot.kind == "run" else ()))
         follower.hint(stream, follower.sent[stream] + 1)
 
     async def write(self) -> None:

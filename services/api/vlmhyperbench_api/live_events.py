@@ -53,7 +53,7 @@ async def follow_by_events(
     Each message is JSON with a `type`, as on the WebSocket. `with` names details of a run that are sent too:
     `samples,resources,logs`.
     """
-    details = frozenset(with_.split(",")) if with_ else frozenset()
+    details = with_.split(",") if with_ else []
     asked = {"stream": stream, "since": int(last_event_id or since), "with": details}
     messages = _messages(runtime, request.app.state.feed, principal, Cursor.model_validate(asked))
     first = await anext(messages)

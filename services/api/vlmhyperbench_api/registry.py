@@ -18,14 +18,14 @@ from vlmhyperbench_api import stored_entries as entries
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RegistriesOf, RuntimeOf, any_case
 from vlmhyperbench_api.entries import parsed, schema_of
-from vlmhyperbench_api.entry_bodies import ENTRY_BODY, PATCH_BODY, EntryBodyOf
+from vlmhyperbench_api.entry_bodies import ENTRY_BODY, PATCH_BODY, EntryBodyOf, Writer
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_api.stored_entries import Place
 
 router = APIRouter(prefix="/registry", tags=["registry"], route_class=StrictRoute)
 
 Reader = Annotated[Principal, requires("registry:read")]
-Writer = Annotated[Principal, requires("registry:write")]
+
 KindName = Annotated[str, Path(max_length=50), any_case(*KINDS)]
 EntryName = Annotated[str, Path(max_length=200)]
 Revision = Annotated[int, Path(ge=1, le=2**31 - 1)]

@@ -13,8 +13,8 @@ from vlmhyperbench_api import registry
 from vlmhyperbench_api import stored_entries as entries
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RegistriesOf, RuntimeOf
-from vlmhyperbench_api.entry_bodies import ENTRY_BODY, PATCH_BODY, EntryBodyOf
-from vlmhyperbench_api.registry import EntryName, IfMatch, Reader, Revision, WithArchived, Words, Writer, tagged
+from vlmhyperbench_api.entry_bodies import ENTRY_BODY, PATCH_BODY, EntryBodyOf, Writer
+from vlmhyperbench_api.registry import EntryName, IfMatch, Reader, Revision, WithArchived, Words, tagged
 from vlmhyperbench_api.stored_entries import Place
 
 router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=StrictRoute)

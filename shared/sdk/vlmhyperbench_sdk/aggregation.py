@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject
@@ -78,21 +78,6 @@ class Aggregated:
     """Members that gave another answer, in their order."""
     trace: JsonObject = field(default_factory=dict)
     """How the value was made, in JSON."""
-
-
-@runtime_checkable
-class Aggregation(Protocol):
-    """Makes one answer of several; pure, so that it is replayed from stored answers.
-
-    The class is called with the keyword params of the pipeline's stage.
-    """
-
-    def aggregate(self, members: Sequence[MemberAnswer], context: AggregationContext = NO_CONTEXT) -> Aggregated:
-        """Aggregate the answers of the members, in the order of the pipeline.
-
-        It never raises for any text of a member.
-        """
-        ...
 
 
 def unusable(members: Sequence[MemberAnswer], on_member_error: OnMemberError) -> Aggregated | None:

@@ -1,4 +1,4 @@
-"""Protocols that plugins implement: Dataset, PromptStrategy, Metric, Backend, ReportWriter; found by `discovery`."""
+"""Protocols of plugins, found by `discovery`: Dataset, PromptStrategy, Metric, Backend, ReportWriter, Aggregation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from vlmhyperbench_sdk.aggregation import NO_CONTEXT, Aggregated, AggregationContext, MemberAnswer
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures, Prompt, Sample
 
@@ -247,5 +248,20 @@ class ReportWriter(Protocol):
 
         Raises:
             InvalidInput: the writer does not support this report.
+        """
+        ...
+
+
+@runtime_checkable
+class Aggregation(Protocol):
+    """Makes one answer of several; pure, so that it is replayed from stored answers.
+
+    The class is called with the keyword params of the pipeline's stage.
+    """
+
+    def aggregate(self, members: Sequence[MemberAnswer], context: AggregationContext = NO_CONTEXT) -> Aggregated:
+        """Aggregate the answers of the members, in the order of the pipeline.
+
+        It never raises for any text of a member.
         """
         ...

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.groups import WORKLOAD
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.client import Client
@@ -34,7 +39,7 @@ def resume(subject_id: str, /, *, output: OutputFlags = TEXT) -> int:
     return _print(changed, "continues", output)
 
 
-def retune(run_id: str, /, *, in_flight: int, output: OutputFlags = TEXT) -> int:
+def retune(run_id: str, /, *, in_flight: Annotated[int, Parameter(group=WORKLOAD)], output: OutputFlags = TEXT) -> int:
     """Change how many requests a run keeps in flight, while it runs. Timed scenarios refuse it.
 
     Requests in flight are finished, and no answer is lost. The report marks the speeds as retuned, since they are of

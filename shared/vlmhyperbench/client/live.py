@@ -43,7 +43,7 @@ class Cursors:
         since: Mapping[UUID | str, int] | None = None,
         details: Iterable[DetailKind] = (),
     ) -> None:
-        self._details = frozenset(details)
+        self._details = tuple(sorted(set(details)))
         start = {UUID(str(stream)): seq for stream, seq in (since or {}).items()}
         self.seen = {UUID(str(stream)): start.get(UUID(str(stream)), 0) for stream in streams}
         self._last: dict[UUID, int] = {}

@@ -31,7 +31,7 @@ class Cursor(Input):
 
     stream: UUID
     since: Annotated[int, Field(ge=0, le=MAX_SEQ)] = 0
-    details: Annotated[frozenset[DetailKind], Field(alias="with")] = frozenset()
+    details: Annotated[tuple[DetailKind, ...], Field(alias="with", max_length=10)] = ()
     """Kinds of details that are sent too; those of a run only."""
 
     model_config = ConfigDict(populate_by_name=True)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from vlmhyperbench_pipeline.vote import Vote
 from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.aggregation import Aggregated, Aggregation, MemberAnswer
+from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
 from vlmhyperbench_sdk.errors import InvalidInput, VlmHyperBenchError
+from vlmhyperbench_sdk.protocols import Aggregation
+from vlmhyperbench_sdk.testing.aggregations import check_aggregation
 from vlmhyperbench_sdk.types import JsonValue
 
 
@@ -178,6 +180,14 @@ def test_a_param_that_cannot_be_is_refused(params: dict[str, JsonValue]) -> None
 def test_aggregations_are_found_by_name() -> None:
     assert discovery.names("aggregations") == ["concat", "synthesis", "template", "vote"]
     assert isinstance(discovery.construct("aggregations", "vote", {}, called="vote"), Aggregation)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("concat", {}), ("vote", {}), ("vote", {"scope": "field"}), ("template", {"template": "{{ members[0].text }}"})],
+)
+def test_an_aggregation_keeps_the_contract(name: str, params: dict[str, object]) -> None:
+    check_aggregation(discovery.construct("aggregations", name, params, called=name))
 
 
 @pytest.mark.parametrize(
