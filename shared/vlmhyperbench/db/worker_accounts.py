@@ -22,6 +22,8 @@ _SESSIONS = text("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity 
 _OWN = text(
     "SELECT prefix FROM join_token JOIN pg_roles ON rolname = prefix WHERE account = 'own' AND revoked_at IS NULL"
 )
+_TURN = text("SELECT pg_advisory_xact_lock(hashtext('worker accounts'), 0)")
+"""Grants of two transactions at once fail, because both change the rows of the same tables in the catalogue."""
 
 
 async def make(session: AsyncSession, name: str, password: str) -> None:
@@ -71,6 +73,7 @@ def prepare(database_url: str, shared_url: str = "") -> None:
     engine = create_engine(database_url, poolclass=NullPool, connect_args={"connect_timeout": 10})
     try:
         with engine.begin() as connection:
+            connection.execute(_TURN)
             for name in connection.scalars(_OWN).all():
                 _execute(connection, _grants(connection, name))
             shared = make_url(shared_url) if shared_url else None
@@ -83,6 +86,7 @@ def prepare(database_url: str, shared_url: str = "") -> None:
 
 
 def _make(connection: Connection, name: str, password: str) -> None:
+    connection.execute(_TURN)
     quoted = _quoted(name)
     is_known = connection.scalar(_KNOWN, {"name": name})
     # The server gets, and may log, only what the password is verified by.
@@ -96,6 +100,7 @@ def _make(connection: Connection, name: str, password: str) -> None:
 
 
 def _remove(connection: Connection, name: str) -> None:
+    connection.execute(_TURN)
     quoted, database = _quoted(name), _quoted(str(connection.engine.url.database))
     statements = (
         f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {quoted}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -66,6 +67,22 @@ async def test_an_account_that_may_make_roles_makes_and_ends_those_of_workers(pl
         assert is_refused(worker.render_as_string(hide_password=False))
         async with database.transaction() as session:
             assert await worker_accounts.remove(session, name) == 0
+    finally:
+        await database.close()
+
+
+async def test_machines_that_join_at_once_all_get_their_accounts(platform: URL) -> None:
+    database = Database(platform.render_as_string(hide_password=False))
+    names = [f"worker_{uuid4().hex[:8]}" for _ in range(6)]
+
+    async def make_and_remove(name: str) -> int:
+        async with database.transaction() as session:
+            await worker_accounts.make(session, name, "secret")
+        async with database.transaction() as session:
+            return await worker_accounts.remove(session, name)
+
+    try:
+        assert await asyncio.gather(*map(make_and_remove, names)) == [0] * len(names)
     finally:
         await database.close()
 
