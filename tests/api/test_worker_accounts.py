@@ -150,7 +150,7 @@ async def test_where_no_account_may_be_made_joining_says_what_to_grant_and_the_t
         poor, given = await joined(owner)  # an account that may write, but make no others
         token = await make(owner)
     with psycopg.connect(plain(database_url), autocommit=True) as connection:
-        connection.execute(f'GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO "{poor}"'.encode())
+        connection.execute(f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "{poor}"'.encode())
     changed = settings.model_copy(update={"database_url": type(settings.database_url)(given["database_url"])})
     async with serving(changed, database) as api:
         refused = await join(api, token["token"])
