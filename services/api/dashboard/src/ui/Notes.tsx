@@ -44,7 +44,8 @@ export function Problem({ error, retry }: { error: unknown; retry?: (() => void)
           {parts.map((part) => (
             <li key={`${part.line} ${part.field} ${part.message}`}>
               {part.line ? `Line ${part.line}, ` : ''}
-              {part.field ? <code>{part.field}</code> : null} <bdi>{part.message}</bdi> <WithCode text={part.cure ?? ''} />
+              {part.field ? <code>{part.field}</code> : null} <bdi>{part.message}</bdi>{' '}
+              <WithCode text={part.cure ?? ''} />
             </li>
           ))}
         </ul>
