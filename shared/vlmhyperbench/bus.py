@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypeVar
 from uuid import UUID
@@ -296,7 +297,8 @@ class Bus:
                         if left := joined - wanted:
                             await channel.unsubscribe(*left)
                         joined = wanted
-                        message = await channel.get_message(timeout=_CHANNELS_S)
+                        with _cancellable():
+                            message = await channel.get_message(timeout=_CHANNELS_S)
                         parsed = None if message is None else _parse(message["data"])
                         if parsed is not None:
                             yield parsed
@@ -332,7 +334,8 @@ class Bus:
             return fallback
         try:
             async with asyncio.timeout(limit_s):
-                answer = await call
+                with _cancellable():
+                    answer = await call
         except (RedisError, OSError, TimeoutError) as error:
             self._failed(error)
             return fallback
@@ -350,6 +353,18 @@ class Bus:
         if self._is_down:
             self._is_down = False
             _LOG.info("bus.back")
+
+
+@contextmanager
+def _cancellable() -> Iterator[None]:
+    """Raise a cancellation of the task that the client swallows, as it may where a time-out of its own is due too."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        yield
+    finally:
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 def _discard(call: Awaitable[object]) -> None:

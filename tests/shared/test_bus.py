@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.bus import Bus, BusMessage, Progress, ProgressMade, StreamAdvanced
@@ -160,3 +161,33 @@ async def test_a_redis_that_hangs_delays_one_call_shortly_and_the_next_not_at_al
     finally:
         os.kill(server.pid, signal.SIGCONT)
     await bus.close()
+
+
+@pytest.mark.parametrize("answer", [[], RedisTimeout("the time-out came with the cancellation")])
+async def test_a_cancellation_that_the_client_of_redis_swallows_still_ends_its_task(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, answer: list[str] | Exception
+) -> None:
+    is_waiting = asyncio.Event()
+
+    async def swallowing(*_: object) -> list[str]:
+        is_waiting.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if isinstance(answer, Exception):
+                raise answer from None
+        assert isinstance(answer, list)
+        return answer
+
+    monkeypatch.setattr(Redis, "pubsub_numsub", swallowing)
+
+    async def loop() -> None:
+        while True:
+            await bus.listeners(uuid4())
+
+    task = asyncio.create_task(loop())
+    await is_waiting.wait()
+    task.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
