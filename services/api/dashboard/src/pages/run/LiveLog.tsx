@@ -33,11 +33,11 @@ export function LiveLog({ id }: { id: string }) {
           onChange={(event) => setQ(event.currentTarget.value)}
         />
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
       <section
         ref={place}
         className="log live"
         aria-label="Lines now"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
         tabIndex={0}
         onScroll={({ currentTarget: at }) => {
           follows.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_PX;
