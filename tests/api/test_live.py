@@ -17,11 +17,15 @@ from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.bus import Bus, Progress
 from vlmhyperbench.db import events, runs
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.api_keys import prefix_of
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.live import UNAUTHORISED, LiveProgress
+from vlmhyperbench.wire.live import Progress as Shown
 from vlmhyperbench_api import live
 from vlmhyperbench_api.feed import Feed, Follower
 from vlmhyperbench_api.live import Connection
 from vlmhyperbench_api.security import Principal
+from vlmhyperbench_api.tails import Message
 
 pytestmark = pytest.mark.anyio
 
@@ -244,7 +248,9 @@ async def test_a_client_that_does_not_read_is_closed_with_4408(
 
     deaf = _Deaf(await _add_run(api.database))
     async with open_runtime(settings) as runtime:
-        principal = Principal(name="t", project_id="default", scopes=frozenset({"*"}))
+        principal = Principal(
+            name="t", project_id="default", scopes=frozenset({"*"}), key_prefix=prefix_of(api.key) or ""
+        )
         connection = Connection(deaf, runtime, Feed(runtime), principal, send_s=0.01)
         async with asyncio.timeout(PATIENCE_S):
             await connection.serve()
@@ -254,11 +260,24 @@ async def test_a_client_that_does_not_read_is_closed_with_4408(
 
 def test_a_slow_client_gets_only_the_newest_progress() -> None:
     follower, run_id = Follower(), uuid4()
-    from vlmhyperbench.wire.live import Progress as Shown
-
     for done in range(1000):
-        follower.add_progress(Shown(run_id=run_id, stage="inference", done=done))
-    assert [progress.done for progress in follower.progress.values()] == [999]
+        progress = Shown(run_id=run_id, stage="inference", done=done)
+        follower.add_progress(Message(LiveProgress(stream=run_id, progress=progress)))
+    assert [message.body.progress.done for message in follower.progress.values()] == [999]
+
+
+async def test_a_revoked_key_ends_its_open_connections_and_no_others(api: Served, bus: Bus) -> None:
+    run_id, key = await _add_run(api.database), await api.add_key("run:read")
+    revoked = Served(api.url, key, api.database, api.storage, api.http)
+    async with await _follow(api, **{run_id: 1}) as other, await _follow(revoked, **{run_id: 1}) as socket:
+        assert [(await _next(socket))["type"], (await _next(other))["type"]] == ["snapshot", "snapshot"]
+        assert (await api.http.post(f"/keys/{prefix_of(key)}/revoke")).status_code == 200
+        with pytest.raises(ConnectionClosed) as closed:
+            await _next(socket)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == UNAUTHORISED == 4401
+        await bus.publish(UUID(run_id), await _append(api.database, run_id))
+        assert await _events(other, 1) == [2]
 
 
 async def test_a_follower_gets_what_a_run_waits_for(api: Served) -> None:

@@ -17,6 +17,7 @@ from tests.support.builders import add_run
 from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.bus import Bus, LinesLogged, LogLine
 from vlmhyperbench.db import events
+from vlmhyperbench.domain.api_keys import prefix_of
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +40,11 @@ class Stream:
                     if kind in (None, message["type"]):
                         return message
         raise AssertionError("The stream has ended.")
+
+    async def rest(self) -> list[str]:
+        """Return the kinds of the messages until the server ends the stream."""
+        fields = [line.partition(": ") async for line in self._lines]
+        return [json.loads(value)["type"] for name, _, value in fields if name == "data"]
 
 
 @asynccontextmanager
@@ -99,6 +105,16 @@ async def test_details_arrive_by_events_too(api: Served, redis_url: str) -> None
         await bus.publish_detail(LinesLogged(run_id=UUID(run_id), claim_id=uuid4(), lines=[line]))
         assert (await stream.next("logs"))["lines"] == [{"source": "worker", "text": "hello"}]
     await bus.close()
+
+
+async def test_a_revoked_key_ends_its_open_stream(api: Served) -> None:
+    run_id, key = await _add_run(api), await api.add_key("run:read")
+    async with _follow(api, run_id, headers={"X-API-Key": key}) as stream:
+        assert (await stream.next())["type"] == "snapshot"
+        assert (await api.http.post(f"/keys/{prefix_of(key)}/revoke")).status_code == 200
+        async with asyncio.timeout(PATIENCE_S):
+            assert await stream.rest() == ["event"]
+    assert (await api.http.get("/live", params={"stream": run_id}, headers={"X-API-Key": key})).status_code == 401
 
 
 async def test_an_unknown_stream_is_an_ordinary_404(api: Served) -> None:

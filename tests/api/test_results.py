@@ -137,6 +137,9 @@ async def test_an_image_of_a_run_is_shown_to_its_project_alone(api: Served, tmp_
     assert (result.status_code, result.content, result.headers["content-type"]) == (200, b"picture", "image/png")
     assert result.headers["x-content-type-options"] == "nosniff"
     stranger = {"X-API-Key": await api.add_key(project="other")}
+    thumbnail = await api.http.get(f"{path}/thumbnail")  # it says that it is an image, and is none
+    assert (thumbnail.status_code, thumbnail.json()["code"]) == (422, "invalid_image")
+    assert (await api.http.get(f"/runs/{run_id}/images/{'0' * 64}/thumbnail")).status_code == 404
     other = f"/runs/{run_id}/images/{'0' * 64}"
     answers = [await api.http.get(path, headers=stranger), await api.http.get(other)]
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "not_found")] * 2

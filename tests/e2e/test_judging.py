@@ -121,6 +121,15 @@ def test_verdicts_become_a_metric_and_are_no_answers_of_the_run(stack, judged):
     audit(stack)
 
 
+def test_the_plan_of_a_judged_run_has_the_time_of_its_judges_and_none_where_one_was_never_measured(stack, judged):
+    alone = stack.client.runs.plan(entry()).time
+    both = stack.client.runs.plan(entry("judged-yes")).time
+    assert alone.expected_s is not None
+    assert both.expected_s > alone.expected_s
+    assert both.shortest_s <= both.expected_s <= both.longest_s
+    assert stack.client.runs.plan(entry("judged-yes", "judged-first")).time.expected_s is None
+
+
 def test_the_report_says_who_judged_how_alike_and_what_it_took(stack, judged):
     text = report_of(stack, judged)
     assert "judged-yes gave 48 verdicts" in text

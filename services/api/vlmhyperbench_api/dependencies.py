@@ -22,6 +22,7 @@ from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.sample_tables import SampleTables
+from vlmhyperbench_api.thumbnails import Thumbnails
 
 Key = TypeVar("Key", bound=BaseModel)
 
@@ -77,6 +78,12 @@ def sample_tables_of(connection: HTTPConnection) -> SampleTables:
     return sample_tables
 
 
+def thumbnails_of(connection: HTTPConnection) -> Thumbnails:
+    """Return the thumbnails that the process keeps."""
+    thumbnails: Thumbnails = connection.app.state.thumbnails
+    return thumbnails
+
+
 async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIterator[AsyncSession]:
     async with runtime.database.transaction() as session:
         yield session
@@ -86,6 +93,7 @@ RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
 RegistriesOf = Annotated[Registries, Depends(registries_of)]
 AttemptsOf = Annotated[Attempts, Depends(attempts_of)]
 SampleTablesOf = Annotated[SampleTables, Depends(sample_tables_of)]
+ThumbnailsOf = Annotated[Thumbnails, Depends(thumbnails_of)]
 AnswerFilesOf = Annotated[AnswerFiles, Depends(answer_files_of)]
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 """One transaction for the route's function, which ends before the response is sent."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from vlmhyperbench.db import durations
-from vlmhyperbench.db.durations import AnswerCost
+from vlmhyperbench.db.durations import AnswerCost, Pace
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.run_plan import requests_of
 from vlmhyperbench.domain.specs import RunSpec
@@ -74,12 +75,34 @@ def _time(spec: RunSpec, known: Known, papers: Papers) -> PlannedTime:
         return _untimed("more than a year, if the dataset has so many samples")
     if papers.unknown:
         return _untimed("never measured: no run of this target and task has ended")
+    judged = _judging_time(spec, known)
+    if judged is None:
+        return _untimed("the time of a judge was never measured")
+    note = "inference and judges, one after the other," if judged.mean_s else "inference"
     return PlannedTime(
-        expected_s=papers.expected.makespan_s,
-        shortest_s=papers.shortest.makespan_s,
-        longest_s=papers.longest.makespan_s,
-        note=f"inference on idle workers, at the pace of earlier runs{_at_most(known.samples[0])}",
+        expected_s=_sum(papers.expected.makespan_s, judged.mean_s),
+        shortest_s=_sum(papers.shortest.makespan_s, judged.fastest_s),
+        longest_s=_sum(papers.longest.makespan_s, judged.slowest_s),
+        note=f"{note} on idle workers, at the pace of earlier runs{_at_most(known.samples[0])}",
     )
+
+
+def _sum(inference_s: float | None, judging_s: float) -> float | None:
+    return None if inference_s is None else inference_s + judging_s
+
+
+def _judging_time(spec: RunSpec, known: Known) -> Pace | None:
+    """Return the seconds of all verdicts of a run's judges; None if one of their targets was never measured."""
+    mean_s = fastest_s = slowest_s = 0.0
+    asked = {each.metric: each.count for each in requests_of(spec, known.samples[0].count) if each.kind == "judge"}
+    for metric in filter(is_judge, spec.metrics):
+        pace, count = known.verdicts.get(digest_of(judging_of(metric).target)), asked.get(metric.label)
+        if pace is None or count is None:
+            return None
+        mean_s += pace.mean_s * count
+        fastest_s += pace.fastest_s * count
+        slowest_s += pace.slowest_s * count
+    return Pace(mean_s=mean_s, fastest_s=fastest_s, slowest_s=slowest_s)
 
 
 def _at_most(samples: SampleCount) -> str:

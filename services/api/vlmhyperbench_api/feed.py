@@ -8,23 +8,23 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from uuid import UUID
 
 from vlmhyperbench.bus import Detail, ProgressMade, StreamAdvanced, detail_channel
-from vlmhyperbench.db import runs, tallies, waits
+from vlmhyperbench.db import api_keys, runs, tallies, waits
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.monitoring.recording import set_gauge
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.live import DetailKind, Progress
+from vlmhyperbench.wire.live import DetailKind, LiveProgress, Progress
 from vlmhyperbench_api.details import Details, LiveDetail, merge
 from vlmhyperbench_api.presenting import progress_of
+from vlmhyperbench_api.tails import Message, Tails
 
 log = logging.getLogger(__name__)
 
-MAX_READERS = 4
-"""Clients for whom the database is read at the same time, so that hundreds of them leave connections to the others."""
 POLL_S = 2.0
-"""Polling interval while Redis delivers nothing."""
+"""Polling interval while Redis delivers nothing, and how often it is checked whether keys are still valid."""
 _POLL_ALWAYS_EVERY = 5
 """While Redis delivers messages, only every n-th poll is made; it covers single lost notifications."""
 
@@ -32,16 +32,21 @@ _POLL_ALWAYS_EVERY = 5
 class Follower:
     """State of one connection: the last event sent per stream, streams with possible new events, unsent progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, key_prefix: str = "", ends_at: datetime | None = None) -> None:
+        self.key_prefix = key_prefix
+        self.ends_at = ends_at
+        """When the browser's session ends, if the client has one."""
+        self.is_refused = False
+        """Whether the key or the session has ended: nothing more is sent."""
         self.sent: dict[UUID, int] = {}
         """Stream → sequence number of the last event that was sent."""
         self.due: set[UUID] = set()
         """Streams to read again. A hint only marks a stream; which events exist is read from the database."""
-        self.progress: dict[tuple[UUID, str], Progress] = {}
+        self.progress: dict[tuple[UUID, str], Message[LiveProgress]] = {}
         """The newest unsent progress of each run and stage; older progress is dropped."""
         self.kinds: dict[UUID, frozenset[DetailKind]] = {}
         """Stream → kinds of details that the client wants."""
-        self.details: dict[tuple[UUID, str], LiveDetail] = {}
+        self.details: dict[tuple[UUID, str], Message[LiveDetail]] = {}
         """The unsent details of each run and kind."""
         self.is_due = asyncio.Event()
 
@@ -51,17 +56,23 @@ class Follower:
             self.due.add(stream)
             self.is_due.set()
 
-    def add_progress(self, progress: Progress) -> None:
+    def add_progress(self, message: Message[LiveProgress]) -> None:
         """Keep the newest progress until it is sent."""
-        self.progress[progress.run_id, progress.stage] = progress
+        self.progress[message.body.stream, message.body.progress.stage] = message
         self.is_due.set()
 
-    def add_detail(self, detail: LiveDetail) -> None:
+    def add_detail(self, message: Message[LiveDetail]) -> None:
         """Keep a detail that the client wants until it is sent, with those of its kind that wait."""
-        if detail.type in self.kinds.get(detail.stream, frozenset()):
-            key = (detail.stream, detail.type)
-            self.details[key] = merge(self.details.get(key), detail)
+        key = (message.body.stream, message.body.type)
+        if message.body.type in self.kinds.get(message.body.stream, frozenset()):
+            waiting = self.details.get(key)
+            self.details[key] = message if waiting is None else Message(merge(waiting.body, message.body))
             self.is_due.set()
+
+    def refuse(self) -> None:
+        """Send nothing more."""
+        self.is_refused = True
+        self.is_due.set()
 
 
 class Feed:
@@ -71,11 +82,10 @@ class Feed:
         self._runtime = runtime
         self._poll_s = poll_s
         self._followers: dict[UUID, set[Follower]] = {}
-        self._following = 0
+        self._connected: set[Follower] = set()
         self._heard_at = 0.0
         self._details = Details()
-        self.reading = asyncio.Semaphore(MAX_READERS)
-        """Held by a client's connection while it reads the database."""
+        self.tails = Tails(runtime.database)
         self._shown: dict[UUID, int] = {}
         self._waits: dict[UUID, str] = {}
 
@@ -88,13 +98,13 @@ class Feed:
     @contextmanager
     def following(self, follower: Follower) -> Iterator[None]:
         """Remove a follower from its streams when the block, and with it the connection, ends."""
-        self._following += 1
-        set_gauge("live_connections", self._following)
+        self._connected.add(follower)
+        set_gauge("live_connections", len(self._connected))
         try:
             yield
         finally:
-            self._following -= 1
-            set_gauge("live_connections", self._following)
+            self._connected.discard(follower)
+            set_gauge("live_connections", len(self._connected))
             for stream in follower.sent:
                 self._leave(stream, follower)
 
@@ -104,7 +114,7 @@ class Feed:
         had, follower.kinds[stream] = follower.kinds.get(stream, frozenset()), kinds
         recent = self._details.recent(stream)
         if recent is not None and "logs" in kinds - had:
-            follower.add_detail(recent)
+            follower.add_detail(Message(recent))
 
     def _channels(self) -> frozenset[str]:
         """Return the channels of the details that clients want now."""
@@ -122,6 +132,7 @@ class Feed:
             self._followers.pop(stream, None)
             self._shown.pop(stream, None)
             self._waits.pop(stream, None)
+            self.tails.forget(stream)
         if not any("logs" in follower.kinds.get(stream, ()) for follower in followers):
             self._details.forget(stream)
 
@@ -140,14 +151,26 @@ class Feed:
         for count in itertools.count(1):
             await asyncio.sleep(self._poll_s)
             is_silent = time.monotonic() - self._heard_at >= self._poll_s
-            if not self._followers:
+            if not self._connected:
                 continue
             try:
+                await self._check_keys()
                 await self._poll_waits(list(self._followers))
                 if is_silent or count % _POLL_ALWAYS_EVERY == 0:
                     await self._poll_events(list(self._followers))
             except Unavailable as error:
                 log.warning("The live feed cannot poll for events: %s", error)
+
+    async def _check_keys(self) -> None:
+        """End the connections whose key was revoked or has ended, and those of sessions that are over."""
+        prefixes = {follower.key_prefix for follower in self._connected}
+        async with self._runtime.database.transaction() as session:
+            valid = await api_keys.valid_among(session, prefixes)
+        now = datetime.now(UTC)
+        for follower in self._connected:
+            is_over = follower.ends_at is not None and follower.ends_at <= now
+            if is_over or follower.key_prefix not in valid:
+                follower.refuse()
 
     async def _poll_events(self, streams: list[UUID]) -> None:
         async with self._runtime.database.transaction() as session:
@@ -178,15 +201,18 @@ class Feed:
             self._waits[run.id] = message
 
     def _hint(self, stream: UUID, seq: int) -> None:
+        self.tails.hint(stream, seq)
         for follower in self._followers.get(stream, ()):
             follower.hint(stream, seq)
 
     def _send_detail(self, detail: Detail) -> None:
-        message = self._details.take(detail)
-        if message is not None:
-            for follower in self._followers.get(message.stream, ()):
+        taken = self._details.take(detail)
+        if taken is not None:
+            message = Message(taken)
+            for follower in self._followers.get(taken.stream, ()):
                 follower.add_detail(message)
 
     def _send_progress(self, progress: Progress) -> None:
+        message = Message(LiveProgress(stream=progress.run_id, progress=progress))
         for follower in self._followers.get(progress.run_id, ()):
-            follower.add_progress(progress)
+            follower.add_progress(message)

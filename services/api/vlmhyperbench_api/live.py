@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.base import Output
 from vlmhyperbench.wire.live import (
     BAD_MESSAGE,
     SLOW_CLIENT,
+    UNAUTHORISED,
     Cursor,
     Subscribe,
 )
@@ -30,6 +30,7 @@ from vlmhyperbench_api.errors import Forbidden
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.following import Following
 from vlmhyperbench_api.security import Principal, requires
+from vlmhyperbench_api.tails import Message
 
 SEND_S = 5.0
 MAX_MESSAGE_CHARACTERS = 64 * 1024
@@ -64,10 +65,10 @@ class Connection:
         self._ending: _Ended | None = None
 
     async def serve(self) -> None:
-        """Serve until the client disconnects, is too slow, or sends an invalid message."""
+        """Serve until the client disconnects, is too slow, sends an invalid message, or may no longer read."""
         with self._feed.following(self._following.follower):
             async with asyncio.TaskGroup() as group:
-                self._tasks = [group.create_task(self._until_end(part)) for part in (self._read, self._following.write)]
+                self._tasks = [group.create_task(self._until_end(part)) for part in (self._read, self._write)]
         code = self._ending.code if self._ending is not None else None
         if self._ending is not None and code is not None:
             with suppress(RuntimeError, TimeoutError):  # the client may be gone or not read the close
@@ -94,6 +95,11 @@ class Connection:
             for cursor in _parse(message):
                 await self._subscribe(cursor)
 
+    async def _write(self) -> None:
+        """Send what is new until the client's key or session has ended."""
+        await self._following.write()
+        raise _Ended(UNAUTHORISED, "The key or the session has ended.")
+
     async def _subscribe(self, cursor: Cursor) -> None:
         try:
             await self._following.subscribe(cursor)
@@ -102,10 +108,10 @@ class Connection:
         except Unavailable as error:
             raise _Ended(_TRY_AGAIN, error.message[:100]) from error
 
-    async def _send(self, message: Output) -> None:
+    async def _send(self, message: Message[Any]) -> None:
         try:
             async with asyncio.timeout(self._send_s), self._sending:
-                await self._websocket.send_text(message.model_dump_json())
+                await self._websocket.send_text(message.text)
         except TimeoutError as error:
             raise _Ended(SLOW_CLIENT, "Too slow; reconnect with your cursors.") from error
         except (RuntimeError, WebSocketDisconnect) as error:

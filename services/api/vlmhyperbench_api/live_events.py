@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.base import Output
 from vlmhyperbench.wire.live import MAX_SEQ, Cursor, LiveEvent, LiveRefusal
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RuntimeOf
@@ -23,6 +22,7 @@ from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.following import Following
 from vlmhyperbench_api.ids import StreamId
 from vlmhyperbench_api.security import Principal, requires
+from vlmhyperbench_api.tails import Message
 
 SEND_S = 5.0
 """How long a client may take to read; then it is sent nothing more, and comes back with its cursor."""
@@ -57,29 +57,37 @@ async def follow_by_events(
     asked = {"stream": stream, "since": int(last_event_id or since), "with": details}
     messages = _messages(runtime, request.app.state.feed, principal, Cursor.model_validate(asked))
     first = await anext(messages)
-    if isinstance(first, LiveRefusal):
+    if first is not None and isinstance(first.body, LiveRefusal):
         await messages.aclose()
-        raise NotFound(first.message, cure="List the runs to see which there are.")
+        raise NotFound(first.body.message, cure="List the runs to see which there are.")
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_written(first, messages), media_type="text/event-stream", headers=headers)
 
 
 async def _messages(
     runtime: Runtime, feed: Feed, principal: Principal, cursor: Cursor
-) -> AsyncGenerator[Output | None]:
-    """Yield what a client gets, and None where nothing has come for a while; end when it is too slow."""
-    waiting = asyncio.Queue[Output](MAX_WAITING)
+) -> AsyncGenerator[Message[Any] | None]:
+    """Yield what a client gets, and None where nothing has come for a while.
 
-    async def put(message: Output) -> None:
+    It ends when the client is too slow, or its key or session has ended.
+    """
+    waiting = asyncio.Queue[Message[Any] | None](MAX_WAITING)
+
+    async def put(message: Message[Any]) -> None:
         async with asyncio.timeout(SEND_S):
             await waiting.put(message)
+
+    def wake(_: asyncio.Task[None]) -> None:
+        if waiting.empty():
+            waiting.put_nowait(None)
 
     following = Following(runtime, feed, principal, put)
     with feed.following(following.follower):
         await following.subscribe(cursor)
         writing = asyncio.create_task(following.write(), name="write-events")
+        writing.add_done_callback(wake)
         try:
-            while not (writing.done() and waiting.empty()):
+            while not (writing.done() and (waiting.empty() or following.follower.is_refused)):
                 yield await _next(waiting)
         finally:
             writing.cancel()
@@ -87,7 +95,7 @@ async def _messages(
                 await writing
 
 
-async def _next(waiting: asyncio.Queue[Output]) -> Output | None:
+async def _next(waiting: asyncio.Queue[Message[Any] | None]) -> Message[Any] | None:
     try:
         async with asyncio.timeout(KEEP_ALIVE_S):
             return await waiting.get()
@@ -95,16 +103,16 @@ async def _next(waiting: asyncio.Queue[Output]) -> Output | None:
         return None
 
 
-async def _written(first: Output | None, messages: AsyncIterator[Output | None]) -> AsyncIterator[str]:
+async def _written(first: Message[Any] | None, messages: AsyncIterator[Message[Any] | None]) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MS}\n\n"
     yield _event(first)
     async for message in messages:
         yield _event(message)
 
 
-def _event(message: Output | None) -> str:
+def _event(message: Message[Any] | None) -> str:
     """Write a message; those that are no event leave the client's cursor as it is."""
     if message is None:
         return ": nothing new\n\n"
-    name = f"id: {message.seq}\n" if isinstance(message, LiveEvent) else ""
-    return f"{name}data: {message.model_dump_json()}\n\n"
+    name = f"id: {message.body.seq}\n" if isinstance(message.body, LiveEvent) else ""
+    return f"{name}data: {message.text}\n\n"

@@ -68,6 +68,7 @@ from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.replicas import ReadAgain
 from vlmhyperbench_api.sample_tables import SampleTables
 from vlmhyperbench_api.security import check_policies
+from vlmhyperbench_api.thumbnails import Thumbnails
 from vlmhyperbench_api.watching import Watching
 
 PREFIX = "/api/v1"
@@ -131,6 +132,7 @@ def create_app(settings: Settings) -> FastAPI:
             )
             app.state.feed = Feed(runtime)
             app.state.sample_tables = SampleTables(runtime.storage)
+            app.state.thumbnails = Thumbnails(runtime.storage)
             app.state.attempts = Attempts()
             app.state.metrics = metrics.PlatformMetrics(runtime)
             app.state.answer_files = AnswerFiles(runtime.storage)

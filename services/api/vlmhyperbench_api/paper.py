@@ -43,6 +43,8 @@ class Known:
     """Digest of a target → what it needs."""
     paces: Mapping[tuple[str, str], Pace]
     """Digest of a target and name of a task → seconds of an answer."""
+    verdicts: Mapping[str, Pace]
+    """Digest of a judge's target → seconds of a verdict."""
     samples: tuple[SampleCount, ...]
     """Of each run."""
 
@@ -76,6 +78,7 @@ async def read_known(runtime: Runtime, specs: Sequence[RunSpec], *, project_id: 
         measured = await memory.needs_of(session, digests, margin=settings.memory_margin)
         seen = await capacity.workers(session, stale_s=settings.timers.stale_worker_s)
         paces = await durations.measured_paces(session, sorted(digests), project_id=project_id)
+        verdicts = await durations.verdict_paces(session, sorted(digests), project_id=project_id)
         counts = [await _samples(session, spec) for spec in specs]
     estimated = {
         digest: memory.need_of(estimate, margin=settings.memory_margin) for digest, estimate in estimates.items()
@@ -84,6 +87,7 @@ async def read_known(runtime: Runtime, specs: Sequence[RunSpec], *, project_id: 
         workers=tuple(worker for worker in seen.live if worker.kind == "inference"),
         memory=estimated | measured,
         paces=paces,
+        verdicts=verdicts,
         samples=tuple(counts),
     )
 

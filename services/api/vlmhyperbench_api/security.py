@@ -38,6 +38,8 @@ class Principal:
     """Public part of the key, also of a session that it opened."""
     expires_at: datetime | None = None
     """When that key ends."""
+    session_ends_at: datetime | None = None
+    """When the browser's session ends, if the request has one."""
 
     def may(self, scope: str) -> bool:
         """Return whether the key has a scope."""
@@ -75,7 +77,7 @@ class Policy:
             return await authenticate(connection)
         session = await session_of(connection)
         check_change(connection, session)
-        return principal_of(session.key, session.scopes)
+        return principal_of(session.key, session.scopes, session_ends_at=session.expires_at)
 
 
 class _Public:
@@ -113,7 +115,7 @@ async def authenticate(connection: HTTPConnection) -> Principal:
     return principal_of(stored_key, frozenset(stored_key.scopes))
 
 
-def principal_of(key: ApiKeyView, scopes: frozenset[str]) -> Principal:
+def principal_of(key: ApiKeyView, scopes: frozenset[str], *, session_ends_at: datetime | None = None) -> Principal:
     """Return the owner of a key, with what this request may do."""
     return Principal(
         name=key.principal,
@@ -121,6 +123,7 @@ def principal_of(key: ApiKeyView, scopes: frozenset[str]) -> Principal:
         scopes=scopes,
         key_prefix=key.prefix,
         expires_at=key.expires_at,
+        session_ends_at=session_ends_at,
     )
 
 

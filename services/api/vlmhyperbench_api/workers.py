@@ -118,5 +118,8 @@ def _device(device: DeviceView, now: DeviceNow | None) -> Device:
         state_reason=device.state_reason,
         state_by=device.state_by,
         state_since=device.state_since,
+        used_bytes=device.used_bytes,
+        util_percent=device.util_percent,
+        read_at=device.read_at,
         drained=now.drained if now is not None else None,
     )

@@ -20,7 +20,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_sdk.types import Image
 
 MEDIA_TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
-_DECODING_ERRORS: Final = (
+DECODING_ERRORS: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, AttributeError, ArithmeticError, LookupError),
     *(struct.error, zlib.error, Pillow.DecompressionBombError),
 )
@@ -147,7 +147,7 @@ def check(data: bytes, limits: Limits, *, what: str = "The image") -> ImageInfo:
                 image.load()
     except UnidentifiedImageError as error:
         raise InvalidImage(f"{what} is not in the format PNG, JPEG or WEBP.", cure="Convert it to PNG.") from error
-    except _DECODING_ERRORS as error:
+    except DECODING_ERRORS as error:
         raise InvalidImage(f"{what} is broken: {error}.", cure=_CURE) from error
     return ImageInfo(
         sha256=hashlib.sha256(data).hexdigest(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import func, select, update
@@ -51,6 +51,12 @@ async def add(
 async def valid(session: AsyncSession, prefix: str) -> ApiKeyView | None:
     """Read a key that is neither revoked nor expired, by the database's clock."""
     return await fetch_one(session, ApiKeyView, select(_KEY).where(_KEY.c.prefix == prefix, _IS_VALID))
+
+
+async def valid_among(session: AsyncSession, prefixes: Collection[str]) -> frozenset[str]:
+    """Return which of these keys are neither revoked nor expired, by the database's clock."""
+    statement = select(_KEY.c.prefix).where(_KEY.c.prefix.in_(prefixes), _IS_VALID)
+    return frozenset((await session.execute(statement)).scalars())
 
 
 async def of_project(session: AsyncSession, project_id: str, *, limit: int = 500) -> list[ApiKeyView]:

@@ -35,6 +35,12 @@ async def measured_paces(
     }
 
 
+async def verdict_paces(session: AsyncSession, target_digests: Sequence[str], *, project_id: str) -> dict[str, Pace]:
+    """Read how long verdicts took, by the judge's target: what finished jobs of judges have taken."""
+    rows = await session.execute(text(_VERDICTS), {"targets": list(target_digests), "project": project_id})
+    return {row.target_digest: Pace(mean_s=row.mean, fastest_s=row.fastest, slowest_s=row.slowest) for row in rows}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCost:
     """Cost of an answer over the finished runs of a target and a task, by the same prices."""
@@ -105,6 +111,16 @@ CROSS JOIN LATERAL (SELECT extract(epoch FROM c.ended_at - c.started_at) AS seco
 WHERE j.kind = 'GENERATE' AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS NOT NULL
   AND j.project_id = :project AND j.target_digest = ANY(CAST(:targets AS varchar[]))
 GROUP BY j.target_digest, r.spec ->> 'task'
+"""
+
+_VERDICTS = """
+SELECT j.target_digest, CAST(sum(took.seconds) / sum(j.done) AS float) AS mean,
+       CAST(min(took.seconds / j.done) AS float) AS fastest, CAST(max(took.seconds / j.done) AS float) AS slowest
+FROM job j JOIN claim c ON c.id = j.claim_id
+CROSS JOIN LATERAL (SELECT extract(epoch FROM c.ended_at - c.started_at) AS seconds) AS took
+WHERE j.kind = 'JUDGE' AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS NOT NULL
+  AND j.project_id = :project AND j.target_digest = ANY(CAST(:targets AS varchar[]))
+GROUP BY j.target_digest
 """
 
 _COSTS = """

@@ -35,6 +35,15 @@ class NewDevice:
     memory_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceReading:
+    """The use of a device at one moment; None where it is not reported."""
+
+    no: int
+    used_bytes: int | None
+    util_percent: float | None
+
+
 async def register(
     session: AsyncSession,
     *,
@@ -104,6 +113,16 @@ async def heartbeat(session: AsyncSession, worker_id: UUID) -> WorkerState | Non
     )
     state: WorkerState | None = updated.scalar_one_or_none()
     return state
+
+
+async def record_readings(session: AsyncSession, worker_id: UUID, readings: Sequence[DeviceReading]) -> None:
+    """Record the use of a worker's devices, at the database's time."""
+    for reading in readings:
+        await session.execute(
+            update(_DEVICE)
+            .where(_DEVICE.c.worker_id == worker_id, _DEVICE.c.no == reading.no)
+            .values(used_bytes=reading.used_bytes, util_percent=reading.util_percent, read_at=func.now())
+        )
 
 
 async def set_state(session: AsyncSession, worker_id: UUID, state: WorkerState) -> bool:

@@ -30,7 +30,7 @@ class PlannedRequests(Output):
 
 
 class PlannedTime(Output):
-    """How long its inference would take on idle workers, by the paces of earlier runs of its target and task."""
+    """How long its inference and its judges would take on idle workers, by the paces of earlier runs."""
 
     expected_s: float | None
     shortest_s: float | None

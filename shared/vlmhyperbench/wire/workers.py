@@ -29,6 +29,12 @@ class Device(Output):
     state_since: datetime | None = None
     drained: str | None = None
     """Who drained it and why; null if it gets jobs."""
+    used_bytes: int | None = None
+    """Memory that all processes use now; of a CPU slot, that of its machine. Null where it is not known."""
+    util_percent: float | None = None
+    """Use of the device, or of all processors of a CPU slot's machine, in percent."""
+    read_at: datetime | None = None
+    """When its worker has last read both."""
 
 
 class DeviceRelease(Output):

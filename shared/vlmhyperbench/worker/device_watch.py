@@ -13,6 +13,7 @@ from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.device_faults import Fault, GpuFaults
+from vlmhyperbench.worker.device_readings import keep_reading
 from vlmhyperbench.worker.devices import DeviceInfo
 
 _LOG = get_logger(__name__)
@@ -40,6 +41,12 @@ class DeviceWatch:
         """Monotonic instant and meaning of the last fault."""
 
     async def run(self) -> None:
+        """Look for faults of the devices and read their use until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_reading(self._context, self._devices))
+            group.create_task(self.look_for_faults())
+
+    async def look_for_faults(self) -> None:
         """Look at the devices until cancelled; returns at once where there is no GPU to watch."""
         faults = self._faults = await asyncio.to_thread(GpuFaults, self._devices)
         while faults.watches:

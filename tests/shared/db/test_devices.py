@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -129,3 +129,15 @@ async def test_declared_workers_of_one_machine_are_placed_as_if_each_were_a_mach
     assert first.is_apart_from(real)
     assert real.machine == "boot"
     assert [view is not None and view.is_declared for view in views] == [True, True, False]
+
+
+async def test_a_reading_is_of_one_device_of_one_worker_and_has_the_databases_time(room: EngineRoom) -> None:
+    worker = await room.add_worker(devices=2)
+    async with room.database.transaction() as session:
+        reading = workers.DeviceReading(no=0, used_bytes=2**40, util_percent=37.5)
+        await workers.record_readings(session, worker, [reading])
+        await workers.record_readings(session, uuid4(), [reading])
+        first, second = await workers.devices_of(session, [worker])
+    assert (first.used_bytes, first.util_percent) == (2**40, 37.5)
+    assert first.read_at is not None
+    assert (second.used_bytes, second.util_percent, second.read_at) == (None, None, None)

@@ -238,7 +238,7 @@ async def test_a_worker_that_was_seen_a_short_time_ago_is_known_but_not_live(roo
     assert ([item.id for item in seen.live], [item.id for item in seen.known]) == ([], [worker])
 
 
-async def test_the_time_of_an_answer_is_that_of_finished_jobs(room: EngineRoom) -> None:
+async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs(room: EngineRoom) -> None:
     run, shards = await room.shards(run_spec(samples_per_shard=3), samples=4)
     for shard, ordinals in zip(shards, ([0, 1, 2], [3]), strict=True):
         held = await room.take(shard.id, await room.add_worker())
@@ -251,3 +251,9 @@ async def test_the_time_of_an_answer_is_that_of_finished_jobs(room: EngineRoom) 
     async with room.database.transaction() as session:
         known = await durations.measured_paces(session, [digest], project_id="p")
     assert known == {(digest, "reading"): durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
+    await room.execute("UPDATE job SET kind = 'JUDGE' WHERE run_id = :id", id=run.id)
+    async with room.database.transaction() as session:
+        assert await durations.measured_paces(session, [digest], project_id="p") == {}
+        verdicts = await durations.verdict_paces(session, [digest, "other"], project_id="p")
+        assert await durations.verdict_paces(session, [digest], project_id="another") == {}
+    assert verdicts == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}

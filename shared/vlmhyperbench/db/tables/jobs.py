@@ -193,6 +193,11 @@ class DeviceRow(SQLModel, table=True):
     state_by: str | None = None
     """Worker or person that changed the state."""
     state_since: datetime | None = instant_column()
+    used_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    """Memory that all processes use; of a CPU slot, that of its machine."""
+    util_percent: float | None = None
+    read_at: datetime | None = instant_column()
+    """When the worker has last read both."""
 
 
 class ReservationRow(SQLModel, table=True):

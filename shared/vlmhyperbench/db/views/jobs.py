@@ -127,6 +127,9 @@ class DeviceView:
     state_reason: str | None
     state_by: str | None
     state_since: datetime | None
+    used_bytes: int | None
+    util_percent: float | None
+    read_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

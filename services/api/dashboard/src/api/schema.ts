@@ -1102,6 +1102,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/images/{sha256}/thumbnail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Thumbnail
+         * @description Return an image of the run's samples as a WebP of at most 96 × 96 pixels, for lists.
+         */
+        get: operations["get_thumbnail_api_v1_runs__run_id__images__sha256__thumbnail_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/labels": {
         parameters: {
             query?: never;
@@ -2373,6 +2393,8 @@ export interface components {
             name: string;
             /** No */
             no: number;
+            /** Read At */
+            read_at?: string | null;
             /**
              * Reserved Bytes
              * @default 0
@@ -2386,6 +2408,10 @@ export interface components {
             state_reason?: string | null;
             /** State Since */
             state_since?: string | null;
+            /** Used Bytes */
+            used_bytes?: number | null;
+            /** Util Percent */
+            util_percent?: number | null;
             /** Uuid */
             uuid: string;
         };
@@ -8740,6 +8766,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_thumbnail_api_v1_runs__run_id__images__sha256__thumbnail_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/webp": unknown;
+                };
             };
             /** @description Validation Error */
             422: {

@@ -2,6 +2,7 @@
 import { Button, SegmentedControl } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
+import { ExportButton } from '../../ui/Exports';
 import { Loading, Problem } from '../../ui/Notes';
 import { useTitle } from '../../ui/useTitle';
 import { Chooser } from './Chooser';
@@ -30,6 +31,11 @@ export function ComparePage() {
           <Link to="/compare" className="sub">
             Choose other runs
           </Link>
+        ) : null}
+        {ids.length > 1 ? (
+          <div className="right">
+            <ExportButton of={{ runs: ids }} />
+          </div>
         ) : null}
       </div>
       {ids.length < 2 ? (

@@ -7,6 +7,7 @@ import { useFollow } from '../../api/live';
 import { isOpen } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { useAllowed } from '../../ui/allowed';
+import { ExportButton } from '../../ui/Exports';
 import { shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
@@ -81,6 +82,9 @@ function Head({ experiment }: { experiment: ExperimentDetail }) {
             >
               Compare
             </Link>
+          ) : null}
+          {experiment.runs.length > 0 && !experiment.runs.some(isOpen) ? (
+            <ExportButton of={{ experiment: experiment.id }} />
           ) : null}
           {experiment.state === 'OPEN' ? null : (
             <Button size="xs" component="a" href={`/reports/${experiment.id}`} target="_blank" rel="noopener">

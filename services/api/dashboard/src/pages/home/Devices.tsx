@@ -1,5 +1,6 @@
 /** The devices of all present workers, with the memory that jobs have reserved. */
 import type { Worker } from '../../api/queries';
+import { DeviceUse } from '../../ui/DeviceUse';
 import { bytes } from '../../ui/format';
 
 export function Devices({ workers }: { workers: readonly Worker[] }) {
@@ -41,6 +42,7 @@ export function Devices({ workers }: { workers: readonly Worker[] }) {
                 {device.jobs ? ` · ${device.jobs} ${device.jobs === 1 ? 'job' : 'jobs'}` : ''}
               </p>
             </div>
+            <DeviceUse device={device} isStale={worker.is_stale} />
           </li>
         );
       })}

@@ -4,8 +4,14 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useAllowed } from '../../ui/allowed';
 import { Problem } from '../../ui/Notes';
-import { bodyOf, commandOf, DEFAULTS, differing, type Form, type Mode, missing } from './form';
+import { bodyOf, commandOf, DEFAULTS, differing, type Form, type Mode, missing, type Preset, withPreset } from './form';
 import { useStart } from './queries';
+
+const PRESETS: readonly { preset: Preset; label: string; meaning: string }[] = [
+  { preset: 'quick', label: 'quick', meaning: 'Ten seconds; not for publication' },
+  { preset: 'official', label: 'official', meaning: "Ten minutes of Poisson arrivals, as MLPerf's rules of server" },
+  { preset: 'vlm', label: 'vlm', meaning: 'official with an image and a limit of 12 s on the latency' },
+];
 
 export function LoadForm({ given }: { given: Partial<Form> }) {
   const navigate = useNavigate({ from: '/load' });
@@ -57,6 +63,20 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
           required
         />
       </div>
+      <div className="filters">
+        <span className="sub">Fill by a preset:</span>
+        {PRESETS.map(({ preset, label, meaning }) => (
+          <Button
+            key={preset}
+            size="compact-xs"
+            variant="default"
+            title={meaning}
+            onClick={() => set(withPreset(form, preset))}
+          >
+            {label}
+          </Button>
+        ))}
+      </div>
       <SegmentedControl
         aria-label="How requests are sent"
         size="xs"
@@ -102,6 +122,8 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
           />
         ) : null}
         {number('ttft', 'Limit of TTFT p99 (0: none)', { min: 0, max: 3_600_000, suffix: ' ms' })}
+        {number('tpot', 'Limit of TPOT p99 (0: none)', { min: 0, max: 3_600_000, suffix: ' ms' })}
+        {number('latency', 'Limit of latency p99 (0: none)', { min: 0, max: 3_600_000, suffix: ' ms' })}
         <TextInput
           label="Secret with the key"
           placeholder="name, if it needs one"

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { bodyOf, commandOf, DEFAULTS, differing, missing, readForm } from './form';
+import { bodyOf, commandOf, DEFAULTS, differing, missing, readForm, withPreset } from './form';
 
 const FILLED = { ...DEFAULTS, url: 'http://localhost:8000/v1', model: 'm' };
 
@@ -41,4 +41,18 @@ it('says what is missing', () => {
   expect(missing(DEFAULTS)).toMatch(/URL/);
   expect(missing({ ...DEFAULTS, url: 'x' })).toMatch(/model/);
   expect(missing(FILLED)).toBeUndefined();
+});
+
+it('fills duration, arrivals, images and limits by a preset', () => {
+  expect(differing(withPreset(DEFAULTS, 'quick'))).toEqual({ duration: 10 });
+  expect(differing(withPreset({ ...DEFAULTS, duration: 900 }, 'official'))).toEqual({ duration: 900 });
+  const vlm = withPreset({ ...FILLED, mode: 'concurrency', arrivals: 'constant' }, 'vlm');
+  expect(bodyOf(vlm)).toMatchObject({
+    scenario: 'server',
+    arrivals: 'poisson',
+    duration_s: 600,
+    images: 1,
+    slo: { limits_ms: { latency_p99: 12_000 } },
+  });
+  expect(commandOf(vlm)).toContain("--slo 'latency_p99<12000ms'");
 });

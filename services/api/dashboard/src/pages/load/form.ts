@@ -18,6 +18,8 @@ export interface Form {
   images: number;
   size: string;
   ttft: number;
+  tpot: number;
+  latency: number;
   key: string;
 }
 
@@ -35,6 +37,8 @@ export const DEFAULTS: Form = {
   images: 0,
   size: '512x512',
   ttft: 0,
+  tpot: 0,
+  latency: 0,
   key: '',
 };
 
@@ -76,6 +80,8 @@ export function formOf(load: Schemas['LoadDetail']): Form {
     images: workload.images,
     size: workload.image_size ?? DEFAULTS.size,
     ttft: load.slo_ms.ttft_p99 ?? 0,
+    tpot: load.slo_ms.tpot_p99 ?? 0,
+    latency: load.slo_ms.latency_p99 ?? 0,
     key: workload.api_key_secret ?? '',
   };
 }
@@ -87,9 +93,34 @@ export function missing(form: Form): string | undefined {
   return undefined;
 }
 
+/** The limits that are given, in milliseconds. */
+function limitsOf({ ttft, tpot, latency }: Form): [string, number][] {
+  const limits: [string, number][] = [
+    ['ttft_p99', ttft],
+    ['tpot_p99', tpot],
+    ['latency_p99', latency],
+  ];
+  return limits.filter(([, limit]) => limit > 0);
+}
+
+export type Preset = 'quick' | 'official' | 'vlm';
+
+/**
+ * Duration, arrivals, content and limits by the rules of `vlmhyperbench load --preset`. The command alone adds requests
+ * until the percentiles are certified.
+ */
+export function withPreset(form: Form, preset: Preset): Form {
+  const seconds = preset === 'quick' ? 10 : 600;
+  const timed: Form = { ...form, mode: 'rate', duration: Math.max(seconds, preset === 'quick' ? 0 : form.duration) };
+  if (preset === 'quick') return { ...timed, duration: seconds };
+  if (preset === 'official') return { ...timed, arrivals: 'poisson' };
+  return { ...timed, arrivals: 'poisson', prompt: 256, images: 1, size: '768x768', latency: 12_000 };
+}
+
 /** The body that starts the load. */
 export function bodyOf(form: Form): LoadCreate {
   const isRate = form.mode === 'rate';
+  const limits = limitsOf(form);
   const scenario = isRate ? 'server' : form.concurrency === 1 ? 'single_stream' : 'multi_stream';
   return {
     url: form.url.trim(),
@@ -101,7 +132,7 @@ export function bodyOf(form: Form): LoadCreate {
     prompt_tokens: form.prompt,
     output_tokens: form.output,
     ...(form.images > 0 && { images: form.images, image_size: form.size }),
-    ...(form.ttft > 0 && { slo: { limits_ms: { ttft_p99: form.ttft } } }),
+    ...(limits.length > 0 && { slo: { limits_ms: Object.fromEntries(limits) } }),
     ...(form.key.trim() && { api_key_secret: form.key.trim() }),
   };
 }
@@ -120,6 +151,7 @@ export function commandOf(form: Form): string {
   else parts.push(`--scenario multi_stream --concurrency ${form.concurrency} --requests ${form.requests}`);
   parts.push(`--prompt-tokens ${form.prompt} --output-tokens ${form.output}`);
   if (form.images > 0) parts.push(`--images ${form.images} --image-size ${form.size}`);
-  if (form.ttft > 0) parts.push(`--slo 'ttft_p99<${form.ttft}ms'`);
+  const limits = limitsOf(form).map(([name, limit]) => `${name}<${limit}ms`);
+  if (limits.length > 0) parts.push(`--slo '${limits.join(',')}'`);
   return parts.join(' ');
 }

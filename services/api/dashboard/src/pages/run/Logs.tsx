@@ -10,6 +10,7 @@ import { isOpen, type RunDetail } from '../../api/queries';
 import { bytes, count, shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
+import { LiveLog } from './LiveLog';
 import { type RunSearch, run as route } from './route';
 import './logs.css';
 
@@ -32,20 +33,22 @@ export function Logs({ run }: { run: RunDetail }) {
   return (
     <Loaded query={files} what="the logs">
       {(found) => {
+        const now = isOpen(run) ? <LiveLog id={run.id} /> : null;
         if (found.length === 0) {
           return (
-            <Empty title="No log is stored">
-              <p className="note-text">
-                {isOpen(run)
-                  ? 'A claim stores the logs of its engine, gateway and worker when it ends.'
-                  : 'The run asked no target itself, or its workers could not store their logs.'}
-              </p>
-            </Empty>
+            now ?? (
+              <Empty title="No log is stored">
+                <p className="note-text">The run asked no target itself, or its workers could not store their logs.</p>
+              </Empty>
+            )
           );
         }
         const file = found.find(({ id }) => id === log) ?? found.find(({ of }) => of === 'engine') ?? found[0];
         return file ? (
-          <LogView run={run} files={found} file={file} isUnknown={log !== undefined && file.id !== log} />
+          <div className="stack">
+            {now}
+            <LogView run={run} files={found} file={file} isUnknown={log !== undefined && file.id !== log} />
+          </div>
         ) : null;
       }}
     </Loaded>

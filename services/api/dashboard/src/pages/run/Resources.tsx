@@ -3,20 +3,19 @@ import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { api, body, type Schemas } from '../../api/client';
 import { isOpen, type RunDetail } from '../../api/queries';
-import { Chart } from '../../ui/Chart';
 import { bytes, count, percent, seconds, significant, words } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
 import { Scroll } from '../../ui/Scroll';
-import { bandsOf, type Strip, stripsOf } from './strips';
+import { LiveResources } from './LiveResources';
+import { StripChart } from './StripChart';
+import { bandsOf, stripsOf } from './strips';
 import './logs.css';
 
 type Resources = Schemas['RunResources'];
 
 const OPEN_MS = 10_000;
-const STRIP_PX = 132;
 const BAND_PX = 22;
-const COLORS: Record<string, string> = { accelerator: '#4c6ef5', engine: '#2b9a66', machine: '#e8890c' };
 
 export function Resources({ run }: { run: RunDetail }) {
   const query = useQuery({
@@ -34,12 +33,11 @@ export function Resources({ run }: { run: RunDetail }) {
               {text}
             </p>
           ))}
-          {resources.series.length === 0 ? (
+          {isOpen(run) ? <LiveResources id={run.id} /> : null}
+          {resources.series.length === 0 && !isOpen(run) ? (
             <Empty title="No series is stored">
               <p className="note-text">
-                {isOpen(run)
-                  ? 'A claim stores its series when it ends; the home page shows what its devices do now.'
-                  : 'The run sent no requests of its own, or its workers could not store their series.'}
+                The run sent no requests of its own, or its workers could not store their series.
               </p>
             </Empty>
           ) : null}
@@ -95,63 +93,6 @@ function Strips({ resources }: { resources: Resources }) {
         ))}
       </div>
     </section>
-  );
-}
-
-function StripChart({ strip, seconds: width }: { strip: Strip; seconds: number }) {
-  const { data, layout } = useMemo(
-    () => ({
-      data: strip.lines.flatMap((line, no) => {
-        const color = COLORS[line.what] ?? '#7b5cd6';
-        const isFirst = strip.lines.findIndex(({ what }) => what === line.what) === no;
-        return [
-          {
-            type: 'scatter' as const,
-            mode: 'lines',
-            name: line.what,
-            legendgroup: line.what,
-            showlegend: isFirst,
-            x: line.at_s,
-            y: line.mean,
-            customdata: line.max,
-            line: { color, width: 1.6 },
-            hovertemplate: `%{x:.1f} s: mean %{y:.4~g} ${strip.unit}, max %{customdata:.4~g} ${strip.unit}<extra>${line.name}</extra>`,
-          },
-          {
-            type: 'scatter' as const,
-            mode: 'lines',
-            legendgroup: line.what,
-            showlegend: false,
-            x: line.at_s,
-            y: line.max,
-            line: { color, width: 0.8, dash: 'dot' },
-            hoverinfo: 'skip',
-          },
-        ];
-      }),
-      layout: {
-        margin: { l: 58, r: 8, t: 4, b: 22 },
-        hovermode: 'x',
-        showlegend: true,
-        legend: { orientation: 'h', x: 1, xanchor: 'right', y: 1.25 },
-        xaxis: { range: [0, width], fixedrange: true },
-        yaxis: { rangemode: 'tozero', title: { text: strip.unit }, fixedrange: true, nticks: 4 },
-      },
-    }),
-    [strip, width],
-  );
-  return (
-    <div className="strip">
-      <h3>{strip.title}</h3>
-      <Chart
-        // biome-ignore lint/suspicious/noExplicitAny: Plotly's own types lack hoverinfo beside customdata
-        data={data as any}
-        // biome-ignore lint/suspicious/noExplicitAny: as above
-        layout={layout as any}
-        height={STRIP_PX}
-        alt={`${strip.title} over the time of the run; the table below has mean and maximum of each claim.`}
-      />
-    </div>
   );
 }
 

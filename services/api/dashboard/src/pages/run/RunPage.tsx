@@ -7,6 +7,7 @@ import { ApiError } from '../../api/client';
 import { useFollow } from '../../api/live';
 import { isOpen, type RunDetail, runQuery } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
+import { ExportButton } from '../../ui/Exports';
 import { seconds, shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { RunProgress } from '../../ui/RunProgress';
@@ -87,9 +88,12 @@ function Head({ run }: { run: RunDetail }) {
               </Button>
             </>
           ) : (
-            <Button size="xs" variant="default" onClick={() => steer('rerun')}>
-              Rerun
-            </Button>
+            <>
+              <Button size="xs" variant="default" onClick={() => steer('rerun')}>
+                Rerun
+              </Button>
+              <ExportButton of={{ runs: [run.id] }} />
+            </>
           )}
           {run.spec.target.kind === 'import' ? null : (
             <Button

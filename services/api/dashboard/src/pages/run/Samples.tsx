@@ -129,15 +129,18 @@ function Row({ row, run, search }: { row: SampleRow; run: string; search: Sample
   return (
     <>
       <span className="num">{row.id.split('.')[1]}</span>
-      <Link
-        className="clip"
-        to="/runs/$id/samples/$sid"
-        params={{ id: run, sid: row.id }}
-        search={search}
-        preload={false}
-      >
-        <bdi>{row.question ?? row.key ?? row.id}</bdi>
-      </Link>
+      <span className="pictured">
+        {row.image ? <Thumbnail run={run} sha256={row.image} /> : null}
+        <Link
+          className="clip"
+          to="/runs/$id/samples/$sid"
+          params={{ id: run, sid: row.id }}
+          search={search}
+          preload={false}
+        >
+          <bdi>{row.question ?? row.key ?? row.id}</bdi>
+        </Link>
+      </span>
       <span className="clip">
         <FlipBadge flip={row.flip} />
         {row.outcome === 'answered' ? (
@@ -152,5 +155,23 @@ function Row({ row, run, search }: { row: SampleRow; run: string; search: Sample
       </span>
       <span className="num">{milliseconds(row.latency_ms)}</span>
     </>
+  );
+}
+
+/** The first image, small; its question stands beside it, so it has no text of its own. */
+function Thumbnail({ run, sha256 }: { run: string; sha256: string }) {
+  const [isGone, setIsGone] = useState(false);
+  if (isGone) return <span className="thumbnail" />;
+  return (
+    <img
+      className="thumbnail"
+      src={`/api/v1/runs/${run}/images/${sha256}/thumbnail`}
+      alt=""
+      width={36}
+      height={36}
+      loading="lazy"
+      decoding="async"
+      onError={() => setIsGone(true)}
+    />
   );
 }

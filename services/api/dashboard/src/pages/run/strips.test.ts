@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bandsOf, stripsOf } from './strips';
+import { bandsOf, liveStripsOf, stripsOf } from './strips';
 
 const series = {
   claim_id: 'a',
@@ -37,5 +37,21 @@ describe('resources', () => {
   it('of a run that has none are empty', () => {
     expect(bandsOf({ series: [], spans: [], missing: [] }).bands).toEqual([]);
     expect(stripsOf({ series: [], spans: [], missing: [] })).toEqual([]);
+  });
+});
+
+describe('strips of what runs now', () => {
+  it('have seconds from the first sample, and no line for what is not measured', () => {
+    const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
+    const strips = liveStripsOf([
+      { at: at(0), cpu_util_percent: 50, memory_used_bytes: 1024 ** 3, accelerator_util_percent: null },
+      { at: at(2), cpu_util_percent: 70, memory_used_bytes: 2 * 1024 ** 3, accelerator_util_percent: null },
+    ]);
+    expect(strips.map(({ title }) => title)).toEqual(['Memory', 'CPU']);
+    expect(strips[0]?.lines).toEqual([{ what: 'machine', name: 'machine', at_s: [0, 2], mean: [1, 2], max: null }]);
+  });
+
+  it('are none without a sample', () => {
+    expect(liveStripsOf([])).toEqual([]);
   });
 });

@@ -1,5 +1,7 @@
 /** The series of a run as strips of one time axis, and its spans as bands of the same axis. Pure. */
+
 import type { Schemas } from '../../api/client';
+import type { ResourcePoint } from '../../api/details';
 import { seconds, words } from '../../ui/format';
 
 type Resources = Schemas['RunResources'];
@@ -10,7 +12,8 @@ export interface Line {
   what: string;
   at_s: number[];
   mean: (number | null)[];
-  max: (number | null)[];
+  /** Null where each value is of one sample. */
+  max: (number | null)[] | null;
 }
 
 export interface Strip {
@@ -96,4 +99,20 @@ export function bandsOf(resources: Resources): { bands: Band[]; from: number; to
       to: span.end_ms === null ? 1 : share(span.end_ms),
     }));
   return { bands, from, to };
+}
+
+/** The strips of single samples of what runs now, in seconds from the first; those that nothing was measured for are left out. */
+export function liveStripsOf(points: readonly ResourcePoint[]): Strip[] {
+  const first = Date.parse(points[0]?.at ?? '');
+  const at_s = points.map(({ at }) => (Date.parse(at) - first) / 1000);
+  return KINDS.map(({ title, unit, by, of }) => ({
+    name: title,
+    title,
+    unit,
+    lines: Object.entries(of).flatMap(([name, what]) => {
+      const values = points.map((point) => point[name as keyof ResourcePoint] as number | null | undefined);
+      const mean = values.map((value) => (value === null || value === undefined ? null : value * by));
+      return mean.every((value) => value === null) ? [] : [{ what, name: what, at_s, mean, max: null }];
+    }),
+  })).filter(({ lines }) => lines.length > 0);
 }

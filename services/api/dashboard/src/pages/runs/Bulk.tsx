@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { type Steering, useSteering } from '../../api/actions';
 import { isOpen } from '../../api/queries';
 import { useAllowed } from '../../ui/allowed';
+import { ExportButton } from '../../ui/Exports';
 import type { Listed } from './listed';
 
 const MAX_COMPARED = 20;
@@ -41,6 +42,7 @@ export function Bulk({ runs, clear }: { runs: readonly Listed[]; clear: () => vo
   const [asked, setAsked] = useState<Action | null>(null);
   const mayWrite = useAllowed('run:write');
   if (runs.length === 0) return null;
+  const ended = runs.filter((run) => !isOpen(run)).map((run) => run.id);
   const compared = runs.filter((run) => run.score !== null).slice(0, MAX_COMPARED);
   return (
     <div className="right" role="toolbar" aria-label="Chosen runs">
@@ -63,6 +65,7 @@ export function Bulk({ runs, clear }: { runs: readonly Listed[]; clear: () => vo
             </Button>
           ))
         : null}
+      {ended.length > 0 ? <ExportButton of={{ runs: ended }} /> : null}
       <Button size="xs" variant="subtle" onClick={clear}>
         Clear
       </Button>

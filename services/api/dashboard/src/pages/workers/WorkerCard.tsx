@@ -2,6 +2,7 @@
 import { Button } from '@mantine/core';
 import type { Worker } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
+import { DeviceUse } from '../../ui/DeviceUse';
 import { bytes, shortId } from '../../ui/format';
 import type { Asked } from './Confirm';
 import { useMayChange } from './queries';
@@ -107,6 +108,7 @@ function Devices({ worker, ask }: Props) {
                 {device.jobs === 1 ? 'job' : 'jobs'} · {device.kind}
               </p>
             </div>
+            <DeviceUse device={device} isStale={worker.is_stale || worker.state === 'GONE'} />
             {device.state_reason || device.drained ? (
               <p className="reason">{device.state_reason ?? device.drained}</p>
             ) : null}

@@ -8,11 +8,14 @@ const device = {
   memory_bytes: 1,
   name: 'GPU',
   no: 0,
+  read_at: null,
   reserved_bytes: 0,
   state: 'OK',
   state_by: null,
   state_reason: null,
   state_since: null,
+  used_bytes: null,
+  util_percent: null,
   uuid: 'GPU-0',
 };
 const worker = { state: 'READY', is_stale: false, drained: null, devices: [device] };
