@@ -66,7 +66,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "sample": "i8",
     "repeat": "i4",
     "turn": "i4",
-    "member": "i4",  # index of a pipeline's model; always 0 until pipelines exist
+    "member": "i4",  # always 0: a pipeline's models have a phase each
     "stream": "i4",
     "scheduled_ns": "i8",
     "sent_ns": "i8?",
@@ -97,7 +97,16 @@ TOKEN_EVENTS = ("content", "reasoning", "tool")
 """Kinds of events that carry tokens; other kinds never count in TTFT, ITL, TPOT or latency."""
 
 PhaseKind = Literal[
-    "accuracy", "warmup", "single_stream", "offline", "server", "multi_stream", "interactive", "baseline", "judge"
+    "accuracy",
+    "warmup",
+    "single_stream",
+    "offline",
+    "server",
+    "multi_stream",
+    "interactive",
+    "baseline",
+    "judge",
+    "member",
 ]
 RETUNABLE: tuple[PhaseKind, ...] = ("accuracy", "offline")
 """Kinds of closed loops whose requests in flight may be changed while they run."""

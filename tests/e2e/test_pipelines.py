@@ -1,0 +1,173 @@
+"""A pipeline is a target: its models are steps of the run, and their answers become one and are reused."""
+
+import json
+
+import pytest
+
+from tests.support.audit import audit
+from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunRerun
+
+SAMPLES = 12
+ANSWERS = {"says-blue": "blue", "says-blue-too": "Blue.", "says-red": "red"}
+PIPELINES = {
+    "alone": {"stages": [{"id": "read", "type": "single", "model": "says-red"}]},
+    "vote": {
+        "stages": [
+            {
+                "id": "read",
+                "type": "multi",
+                "models": ["says-blue", "says-red", "says-blue-too"],
+                "aggregation": {"type": "vote"},
+            }
+        ]
+    },
+    "heavy-red": {
+        "stages": [
+            {
+                "id": "read",
+                "type": "multi",
+                "models": ["says-blue", {"model": "says-red", "weight": 5}, "says-blue-too"],
+                "aggregation": {"type": "vote"},
+            }
+        ]
+    },
+    "two-stages": {
+        "stages": [
+            {
+                "id": "read",
+                "type": "multi",
+                "output_mode": "question_and_answer",
+                "models": ["says-blue", {"model": "hangs-up", "optional": True}],
+                "aggregation": {"type": "concat"},
+            },
+            {"id": "write", "type": "single", "model": "says-red", "input_from": "read", "instructions": "Rewrite."},
+        ]
+    },
+    "merged": {
+        "stages": [
+            {
+                "id": "read",
+                "type": "multi",
+                "models": ["says-blue", "says-red"],
+                "aggregation": {"type": "synthesis", "model": "says-blue-too"},
+            }
+        ]
+    },
+    "needs-it": {
+        "stages": [
+            {
+                "id": "read",
+                "type": "multi",
+                "models": ["says-blue", "cannot-load"],
+                "aggregation": {"type": "vote"},
+            }
+        ]
+    },
+    "does-without": {
+        "stages": [
+            {
+                "id": "read",
+                "type": "multi",
+                "models": ["says-blue", {"model": "cannot-load", "optional": True}],
+                "aggregation": {"type": "vote"},
+            }
+        ]
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    """Add engines that always say the same, and pipelines of them."""
+
+    def model(name, **params):
+        params = {"ttft_ms": 1, "gap_ms": 0, "usage": "always", **params}
+        (registries / "models" / f"{name}.yaml").write_text(
+            f"description: No model.\nbackends: [simulated]\nengine_params: {json.dumps(params)}\n"
+        )
+
+    for name, answer in ANSWERS.items():
+        model(name, answer=answer)
+    model("hangs-up", failure_rate=1.0, failure="reset")
+    model("cannot-load", no_such_param=1)
+    (registries / "pipelines").mkdir(exist_ok=True)
+    for name, entry in PIPELINES.items():
+        (registries / "pipelines" / f"{name}.yaml").write_text(json.dumps({"description": "For tests.", **entry}))
+    return registries
+
+
+def entry(pipeline=None, **changes):
+    given = {
+        "target": {"pipeline": pipeline},
+        "task": "synthetic-questions",
+        "dataset": {"name": "synthetic-questions", "limit": SAMPLES},
+        "metrics": ["exact_match"],
+        "reports": ["json"],
+    }
+    return RunEntry.model_validate({**given, **changes})
+
+
+def finished(stack, pipeline=None, **changes):
+    return stack.wait_without_pauses(stack.client.runs.create(entry(pipeline, **changes)).id)
+
+
+def answers_of(stack, run):
+    return [result.text for result in stack.client.results(run_id=run.id, limit=100).items]
+
+
+def rows_of(stack, run):
+    """Return how many rows the phases of a run have: (kind, of its own, reused)."""
+    return stack.query(
+        "SELECT p.kind, (SELECT count(*) FROM fact f WHERE f.run_id = p.run_id AND f.phase = p.no), "
+        "(SELECT count(*) FROM reused_fact r WHERE r.run_id = p.run_id AND r.phase = p.no) "
+        "FROM phase p WHERE p.run_id = %s AND p.kind IN ('accuracy', 'member') ORDER BY p.no",
+        run.id,
+    )
+
+
+def test_a_pipeline_of_one_model_gives_the_answers_of_that_model(stack):
+    alone = finished(stack, "alone")
+    model = finished(stack, target={"model": "says-red"})
+    assert (alone.state, model.state) == ("SUCCEEDED", "SUCCEEDED"), (alone.reason, model.reason, stack.logs())
+    assert answers_of(stack, alone) == answers_of(stack, model) == ["red"] * SAMPLES
+    audit(stack)
+
+
+def test_a_vote_counts_the_answers_of_its_models(stack):
+    run = finished(stack, "vote")
+    assert (run.state, run.total, run.done, run.failed) == ("SUCCEEDED", SAMPLES, SAMPLES, 0)
+    assert answers_of(stack, run) == ["blue"] * SAMPLES
+    assert rows_of(stack, run) == [("accuracy", 12, 0), *[("member", 12, 0)] * 3]
+    audit(stack)
+
+
+def test_another_rule_over_the_same_answers_asks_no_model(stack):
+    run = finished(stack, "vote", reuse="nothing")
+    again = stack.client.runs.rerun(run.id, RunRerun(run=entry("heavy-red")))
+    again = stack.wait_without_pauses(again.id)
+    assert answers_of(stack, again) == ["red"] * SAMPLES
+    assert rows_of(stack, again) == [("accuracy", 12, 0), *[("member", 0, 12)] * 3]
+    audit(stack)
+
+
+def test_a_later_stage_gets_the_answers_of_an_earlier_one_without_a_model_that_failed(stack):
+    run = finished(stack, "two-stages", limits={"tries": 1})
+    assert answers_of(stack, run) == ["red"] * SAMPLES
+    asked = stack.client.results(run_id=run.id, limit=1).items[0]
+    assert asked.text == "red"
+
+
+def test_a_merged_answer_is_that_of_the_model_that_merges(stack):
+    run = finished(stack, "merged")
+    assert run.state == "SUCCEEDED"
+    assert answers_of(stack, run) == ["Blue."] * SAMPLES
+    audit(stack)
+
+
+def test_a_model_that_cannot_be_loaded_fails_the_run_unless_it_is_optional(stack):
+    without, needed = finished(stack, "does-without"), finished(stack, "needs-it")
+    assert (without.state, answers_of(stack, without)) == ("PARTIAL", ["blue"] * SAMPLES)
+    assert needed.state == "FAILED"
+    assert "cannot-load" in needed.reason
+    audit(stack)
