@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 CLOSED_LOOP_KINDS = frozenset(
-    {"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream", "interactive"}
+    {"accuracy", "warmup", "offline", "judge", "member", "baseline", "single_stream", "multi_stream", "interactive"}
 )
 """Kinds that are driven by a number of streams, each with one request in flight."""
 
@@ -40,7 +40,7 @@ OPEN_LOOP_KINDS = frozenset({"server", "warmup", "baseline"})
 CONVERSATION_KINDS = frozenset({"interactive", "warmup", "baseline"})
 """Kinds whose requests may be turns of conversations; those of `interactive` always are."""
 
-RESUMABLE_KINDS = frozenset({"accuracy", "offline", "judge"})
+RESUMABLE_KINDS = frozenset({"accuracy", "offline", "judge", "member"})
 """Kinds in which a request may be retried: the timing of the whole phase does not depend on it."""
 
 MAX_STREAMS = 4096

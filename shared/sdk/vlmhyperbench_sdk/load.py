@@ -97,7 +97,16 @@ TOKEN_EVENTS = ("content", "reasoning", "tool")
 """Kinds of events that carry tokens; other kinds never count in TTFT, ITL, TPOT or latency."""
 
 PhaseKind = Literal[
-    "accuracy", "warmup", "single_stream", "offline", "server", "multi_stream", "interactive", "baseline", "judge"
+    "accuracy",
+    "warmup",
+    "single_stream",
+    "offline",
+    "server",
+    "multi_stream",
+    "interactive",
+    "baseline",
+    "judge",
+    "member",
 ]
 RETUNABLE: tuple[PhaseKind, ...] = ("accuracy", "offline")
 """Kinds of closed loops whose requests in flight may be changed while they run."""

@@ -6,18 +6,17 @@ the step kinds (`domain.steps`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import METRIC, is_judge, judging_of, verdicts
 from vlmhyperbench.domain.needs import devices_of, is_simulated
+from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_models, needed_by
 from vlmhyperbench.domain.specs import ImportTarget, MetricSpec, RunSpec
-from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_sdk.types import JsonObject
-
-ANSWERS: Final = 1
-"""Number of the step that writes a run's answers; INDEX is 0."""
 
 STOPPABLE: Final = "is_stoppable"
 """Parameter of a shard that a stop rule may end; its worker renews the lease more often, to learn of it soon."""
@@ -34,7 +33,7 @@ class Step:
     params: JsonObject = field(default_factory=dict)
     """Parameters of its jobs."""
     target_digest: str | None = None
-    """Digest of its target if that is not the run's own: that of a judge."""
+    """Digest of its target if that is not the run's own: that of a judge, or of a member of a pipeline."""
     rows: int = 1
     """Number of rows that it writes per answer of the run, if it writes facts."""
     shard_size: int | None = None
@@ -51,15 +50,25 @@ class Step:
 
 
 def steps_of(spec: RunSpec) -> tuple[Step, ...]:
-    """Return the steps of a run: INDEX, GENERATE or IMPORT, the judges of the answers, SCORE, REPORT."""
-    steps = [Step(no=0, kind=StepKind.INDEX), _answers(spec)]
+    """Return the steps of a run: INDEX, the answers, their judges, SCORE, REPORT.
+
+    The answers come from GENERATE or IMPORT, or from the members of a pipeline and COMBINE.
+    """
+    steps = [Step(no=0, kind=StepKind.INDEX)]
+    steps += _members(spec, spec.target) if isinstance(spec.target, PipelineTarget) else [_answers(spec)]
+    answers = steps[-1].no
     for metric in filter(is_judge, spec.metrics):
-        steps.append(_judge(spec, metric, no=len(steps)))
+        steps.append(_judge(spec, metric, no=len(steps), answers=answers))
     if spec.metrics:
-        steps.append(Step(no=len(steps), kind=StepKind.SCORE, needs=tuple(range(ANSWERS, len(steps)))))
+        steps.append(Step(no=len(steps), kind=StepKind.SCORE, needs=tuple(range(answers, len(steps)))))
     if spec.reports:
         steps.append(Step(no=len(steps), kind=StepKind.REPORT, needs=(len(steps) - 1,)))
     return tuple(steps)
+
+
+def answers_step(steps: Sequence[Step]) -> Step:
+    """Return the step that writes the run's answers."""
+    return next(step for step in steps if STEPS[step.kind].counts)
 
 
 def _answers(spec: RunSpec) -> Step:
@@ -70,7 +79,7 @@ def _answers(spec: RunSpec) -> Step:
     is_file = isinstance(spec.target, ImportTarget)
     is_one_job = is_file or spec.scenario.is_timed or spec.stop is not None
     return Step(
-        no=ANSWERS,
+        no=1,
         kind=StepKind.IMPORT if is_file else StepKind.GENERATE,
         needs=(0,),
         params={STOPPABLE: True} if spec.stop else {},
@@ -83,12 +92,42 @@ def _answers(spec: RunSpec) -> Step:
     )
 
 
-def _judge(spec: RunSpec, metric: MetricSpec, *, no: int) -> Step:
+def _members(spec: RunSpec, pipeline: PipelineTarget) -> list[Step]:
+    """Return a step for each model that a pipeline asks, and the one that makes the answers of theirs."""
+    numbers = {asked.key: no for no, asked in enumerate(asked_models(pipeline), start=1)}
+    steps = [_member(spec, pipeline, asked, numbers) for asked in asked_models(pipeline)]
+    combined = Step(
+        no=len(steps) + 1,
+        kind=StepKind.COMBINE,
+        needs=tuple(numbers.values()),
+        is_timed=False,
+        phase_params={"scenario": spec.scenario.name},
+    )
+    return [*steps, combined]
+
+
+def _member(spec: RunSpec, pipeline: PipelineTarget, asked: AskedModel, numbers: Mapping[Key, int]) -> Step:
+    target = asked.model.target
+    return Step(
+        no=numbers[asked.key],
+        kind=StepKind.MEMBER,
+        needs=tuple(numbers[other.key] for other in needed_by(pipeline, asked)) or (0,),
+        params=asked.params,
+        target_digest=digest_of(target),
+        shard_size=spec.limits.shard_size,
+        is_timed=not spec.shares_device,
+        devices=devices_of(target),
+        is_simulated=is_simulated(target),
+        phase_params={**asked.params, "in_flight": spec.scenario.in_flight},
+    )
+
+
+def _judge(spec: RunSpec, metric: MetricSpec, *, no: int, answers: int) -> Step:
     judging = judging_of(metric)
     return Step(
         no=no,
         kind=StepKind.JUDGE,
-        needs=(ANSWERS,),
+        needs=(answers,),
         params={METRIC: metric.label},
         target_digest=digest_of(judging.target),
         rows=verdicts(judging, 1),

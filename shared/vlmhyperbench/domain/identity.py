@@ -22,6 +22,7 @@ from vlmhyperbench.domain.specs import (
     ImportTarget,
     MetricSpec,
     ModelTarget,
+    PipelineTarget,
     PluginRef,
     RunSpec,
     SourceRef,
@@ -92,7 +93,7 @@ def identify(
         "engine": {
             "measured": [f"{name} {version}".strip() for name, version in sorted(set(engines))],
             "backend": spec.target.backend_class,
-            "adapter": None if isinstance(spec.target, ImportTarget) else _label(spec.target.adapter),
+            "adapter": None if isinstance(spec.target, ImportTarget | PipelineTarget) else _label(spec.target.adapter),
             "params": spec.target.engine_params,
             **_environment(spec),
         },
@@ -255,6 +256,8 @@ def _weights(spec: RunSpec) -> JsonValue:
     target = spec.target
     if isinstance(target, ImportTarget):
         return {"model_name": target.model_name, "answers": target.answers}
+    if isinstance(target, PipelineTarget):
+        return {"pipeline": target.pipeline, "stages": [stage.model_dump(mode="json") for stage in target.stages]}
     if isinstance(target, EndpointTarget):
         return {"endpoint": target.endpoint, "model_name": target.model_name}
     return {

@@ -6,7 +6,6 @@ of the two shown texts, and repeat.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -24,8 +23,6 @@ from vlmhyperbench.domain.specs import (
     ModelTarget,
     RunSpec,
 )
-from vlmhyperbench.domain.steps import STEPS, StepKind
-from vlmhyperbench_sdk.types import JsonValue
 
 CLASS_PATH: Final = "vlmhyperbench.scoring.judge:Judge"
 METRIC: Final = "metric"
@@ -112,17 +109,6 @@ def judge_of(spec: RunSpec, label: str) -> MetricSpec:
     if judge is None:
         raise LookupError(f"The run has no judge {label}.")
     return judge
-
-
-def asked_spec(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]) -> RunSpec:
-    """Return the spec from which the requests of a step are built; `params` are the parameters of its jobs.
-
-    Raises:
-        LookupError: the run has no such judge.
-    """
-    if STEPS[kind].asks != "metric":
-        return spec
-    return judging_spec(spec, judging_of(judge_of(spec, str(params[METRIC]))))
 
 
 def verdicts(judging: Judging, answers: int) -> int:

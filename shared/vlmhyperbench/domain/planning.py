@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.graph import ANSWERS, Step, steps_of
+from vlmhyperbench.domain.graph import Step, answers_step, steps_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
 ACCURACY_PHASE = 1
-"""Number of the phase that all shards of a closed-loop run share."""
+"""Number of the phase with the answers of a closed-loop run, which all its shards share."""
 
 NeedsState: TypeAlias = Literal["DONE", "ENDED", "STARTED"]
 
@@ -38,7 +38,7 @@ class PlannedJob:
     """Ordinals [start, end) of a job that writes facts."""
     params: JsonObject = field(default_factory=dict)
     target_digest: str | None = None
-    """Digest of its target if that is not the run's own: that of a judge."""
+    """Digest of its target if that is not the run's own: that of a judge, or of a member of a pipeline."""
     is_timed: bool = True
     devices: int = 0
     is_simulated: bool = False
@@ -112,7 +112,7 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
     SCORE starts with the inference and watches it.
     """
     bound = spec.scenario.bound if spec.scenario.is_timed else None
-    return _plan(spec, steps_of(spec)[ANSWERS:], bound or samples * spec.decoding.n, first_phase=ACCURACY_PHASE)
+    return _plan(spec, steps_of(spec)[1:], bound or samples * spec.decoding.n, first_phase=ACCURACY_PHASE)
 
 
 def plan_rescoring(spec: RunSpec, *, total: int, reused: Sequence[int] = (ACCURACY_PHASE,)) -> Expansion:
@@ -123,7 +123,8 @@ def plan_rescoring(spec: RunSpec, *, total: int, reused: Sequence[int] = (ACCURA
         total: number of requests of the reused answers.
         reused: numbers of the reused phases.
     """
-    return _plan(spec, steps_of(spec)[ANSWERS + 1 :], total, first_phase=max(reused, default=0) + 1)
+    steps = steps_of(spec)
+    return _plan(spec, steps[answers_step(steps).no + 1 :], total, first_phase=max(reused, default=0) + 1)
 
 
 def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int) -> Expansion:
@@ -131,6 +132,8 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
     phases: list[PlannedPhase] = []
     jobs: list[PlannedJob] = []
     job_numbers: dict[int, range] = {}
+    writing = sorted((step for step in steps if STEPS[step.kind].writes_facts), key=lambda step: not _counts(step))
+    phase_numbers = {step.no: no for no, step in enumerate(writing, start=first_phase)}
     for step in steps:
         needed = [other for other in steps if other.no in step.needs]
         job = PlannedJob(
@@ -144,7 +147,7 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
             devices=step.devices,
             is_simulated=step.is_simulated,
         )
-        phase = _phase_of(step, total * step.rows, no=first_phase + len(phases))
+        phase = _phase_of(step, total * step.rows, no=phase_numbers.get(step.no, 0))
         shards = [job] if phase is None else _shards(job, step, phase)
         phases += [phase] if phase is not None and not step.restarts else []
         job_numbers[step.no] = range(len(jobs), len(jobs) + len(shards))
@@ -152,9 +155,13 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
     return Expansion(total=total, phases=tuple(phases), jobs=tuple(jobs))
 
 
+def _counts(step: Step) -> bool:
+    return STEPS[step.kind].counts
+
+
 def _phase_of(step: Step, count: int, *, no: int) -> PlannedPhase | None:
     """Return the phase of a step's rows; None if it writes no facts."""
-    kind, counts = STEPS[step.kind].phase, STEPS[step.kind].counts
+    kind, counts = STEPS[step.kind].phase, _counts(step)
     if kind is None:
         return None
     return PlannedPhase(no=no, step=step.no, kind=kind, counts=counts, params=step.phase_params, count=count)
@@ -171,7 +178,7 @@ def _shards(job: PlannedJob, step: Step, phase: PlannedPhase) -> list[PlannedJob
 def _needs_state(spec: RunSpec, step: Step, needed: Sequence[Step]) -> NeedsState:
     """Return the state that the needed jobs must have reached before a step starts."""
     reads, writes = STEPS[step.kind].samples == "answers", STEPS[step.kind].writes_facts
-    if spec.stop is not None and reads and not writes and any(STEPS[other.kind].counts for other in needed):
+    if spec.stop is not None and reads and not writes and any(map(_counts, needed)):
         return "STARTED"  # SCORE watches the inference
     # An optional step that failed does not block the steps after it.
     return "ENDED" if any(STEPS[other.kind].is_optional for other in needed) else "DONE"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vlmhyperbench.domain.judging import is_judge, judging_of
-from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec, Target
+from vlmhyperbench.domain.pipelines import MemberSpec, StageSpec
+from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, PipelineTarget, RunSpec, Target
 
 
 def public_address(endpoint: str) -> str:
@@ -26,6 +27,20 @@ def public_metric(metric: MetricSpec) -> MetricSpec:
 
 
 def _public_target(target: Target) -> Target:
+    if isinstance(target, PipelineTarget):
+        return target.model_copy(update={"stages": tuple(map(_public_stage, target.stages))})
     if not isinstance(target, EndpointTarget):
         return target
     return target.model_copy(update={"endpoint": public_address(target.endpoint)})
+
+
+def _public_stage(stage: StageSpec) -> StageSpec:
+    aggregation = stage.aggregation
+    if aggregation is not None and aggregation.merger is not None:
+        aggregation = aggregation.model_copy(update={"merger": _public_member(aggregation.merger)})
+    members = tuple(map(_public_member, stage.members))
+    return stage.model_copy(update={"members": members, "aggregation": aggregation})
+
+
+def _public_member(member: MemberSpec) -> MemberSpec:
+    return member.model_copy(update={"target": _public_target(member.target)})

@@ -10,163 +10,48 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue, model_validator
 
-from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
+from vlmhyperbench.domain.base import Name, Refused, Spec
+from vlmhyperbench.domain.decoding import Decoding
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
-from vlmhyperbench.domain.packages import PackageSpec
+from vlmhyperbench.domain.environments import VirtualenvSpec
+from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.prices import Prices
-from vlmhyperbench.domain.recipes import ModelFile, RecipeSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench_sdk.gateway import named_secrets
+from vlmhyperbench.domain.targets import (
+    EndpointTarget,
+    ImportTarget,
+    ModelTarget,
+    PackageRef,
+    PluginRef,
+    SourceRef,
+)
+
+__all__ = [
+    "ANSWERS_DATASET",
+    "AnyPrompt",
+    "DatasetSpec",
+    "Decoding",
+    "EndpointTarget",
+    "ExtractorSpec",
+    "ImportTarget",
+    "Limits",
+    "MetricSpec",
+    "ModelTarget",
+    "PackageRef",
+    "PipelineTarget",
+    "PluginRef",
+    "PromptSpec",
+    "PromptStrategySpec",
+    "PromptText",
+    "ReportWriterSpec",
+    "RunSpec",
+    "SourceRef",
+    "StopRule",
+    "Target",
+]
 
 
-class PackageRef(Spec):
-    """A plugin's distribution and the version that was resolved."""
-
-    distribution: Name
-    version: str
-
-    @property
-    def label(self) -> str:
-        """Name in reports and identities."""
-        return f"{self.distribution} {self.version}"
-
-
-class SourceRef(Spec):
-    """The code of a dotted path, which has no distribution and therefore no version."""
-
-    module: Name
-    sha256: Sha256
-    """Hash of its source and of the other modules of its package."""
-
-    @property
-    def label(self) -> str:
-        """Name in reports and identities."""
-        return f"{self.module} sha256:{self.sha256}"
-
-
-PluginRef = PackageRef | SourceRef
-"""The pinned code of a plugin: runs with equal references ran the same code. Distinguished by their fields."""
-
-
-class ModelTarget(Spec):
-    """A model that an adapter runs."""
-
-    kind: Literal["model"] = "model"
-    model: Name
-    version: str
-    backend: Name
-    backend_class: Name
-    """Entry-point name of the adapter, or a dotted path."""
-    adapter: PluginRef | None = None
-    files: tuple[ModelFile, ...] = ()
-    engine_params: dict[str, JsonValue] = Field(default_factory=dict)
-    quantization: str | None = None
-    license: str | None = None
-    environment: EnvironmentSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
-    """Where the engine runs; None is the platform's own interpreter, and left out, so that digests did not change."""
-    recipe: RecipeSpec | None = Field(default=None, exclude_if=lambda recipe: recipe is None)
-    """How files were made that nobody offers; left out where none were."""
-    adapter_environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
-    """Where gateway and adapter run, and the engine too unless it has one of its own; left out where the platform's own
-    interpreter has the adapter."""
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether the engine runs in another environment than the platform's own."""
-        return self.environment is not None or self.adapter_environment is not None
-
-    @property
-    def brings_its_adapter(self) -> bool:
-        """Whether the adapter is run from a package that the target pins, and not from beside the platform."""
-        return self.adapter_environment is not None
-
-    @property
-    def packages(self) -> tuple[PackageSpec, ...]:
-        """Packages of others that adapter and engine need."""
-        environments = (self.adapter_environment, self.environment)
-        held = [each.packages for each in environments if isinstance(each, VirtualenvSpec)]
-        return tuple(dict.fromkeys(package for packages in held for package in packages))
-
-    requires_certificate: tuple[str, ...] | None = Field(default=None, exclude_if=lambda checks: checks is None)
-    """Checks of a certificate that must have passed on the worker's machine; empty: none may have failed. None: none is
-    needed, and left out, so that digests did not change."""
-
-    @property
-    def served_name(self) -> str:
-        """The model's name in requests and tables."""
-        return self.model
-
-    @property
-    def secret_names(self) -> list[str]:
-        """Names of the secrets that the target needs."""
-        return named_secrets(self.engine_params)
-
-
-class EndpointTarget(Spec):
-    """An OpenAI-compatible endpoint that is not run by the platform."""
-
-    kind: Literal["endpoint"] = "endpoint"
-    endpoint: Annotated[str, Field(max_length=2000)]
-    model_name: Name
-    backend_class: Name = "openai"
-    adapter: SourceRef | None = Field(default=None, exclude_if=lambda adapter: adapter is None)
-    """Only set for a dotted path; otherwise it is left out, so that digests of endpoints did not change."""
-    engine_params: dict[str, JsonValue] = Field(default_factory=dict)
-
-    @property
-    def brings_its_adapter(self) -> bool:
-        """False: adapters of endpoints are installed beside the platform."""
-        return False
-
-    @property
-    def served_name(self) -> str:
-        """The model's name in requests and tables."""
-        return self.model_name
-
-    @property
-    def secret_names(self) -> list[str]:
-        """Names of the secrets that the target needs."""
-        return named_secrets(self.engine_params)
-
-
-class ImportTarget(Spec):
-    """Imported answers of another tool; no request is sent, and nothing is timed."""
-
-    kind: Literal["import"] = "import"
-    model_name: Name
-    """Name from the file, or from the user who imports it."""
-    format: Name
-    """Format of the original file: `lm-eval`, `inspect` …"""
-    tool: Annotated[str, Field(max_length=200)] | None = None
-    """Name and version of the tool, if the file has them."""
-    answers: Sha256
-    """Hash of the answers in the neutral format, which is part of their key in storage."""
-    decoding: dict[str, JsonValue] = Field(default_factory=dict)
-    """Sampling parameters, if the file has them."""
-
-    @property
-    def served_name(self) -> str:
-        """The model's name in tables."""
-        return self.model_name
-
-    @property
-    def secret_names(self) -> list[str]:
-        """Empty, since no request is sent."""
-        return []
-
-    @property
-    def backend_class(self) -> str:
-        """A constant, since no backend answered."""
-        return "import"
-
-    @property
-    def engine_params(self) -> dict[str, JsonValue]:
-        """Empty, since they are unknown."""
-        return {}
-
-
-Target = Annotated[ModelTarget | EndpointTarget | ImportTarget, Field(discriminator="kind")]
+Target = Annotated[ModelTarget | EndpointTarget | ImportTarget | PipelineTarget, Field(discriminator="kind")]
 
 
 ANSWERS_DATASET = "vlmhyperbench.exchange.dataset:AnswersDataset"
@@ -276,24 +161,6 @@ class ExtractorSpec(Spec):
         """Key in measures: `text@1`; with parameters also the beginning of their digest, `regex@1 5ab1c702`."""
         label = f"{self.name}@{self.version}"
         return f"{label} {digest_of(self.params)[:8]}" if self.params else label
-
-
-StopText = Annotated[str, Field(min_length=1, max_length=1000)]
-
-
-class Decoding(Spec):
-    """Sampling parameters; None leaves the value to the engine."""
-
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    stop: Annotated[tuple[StopText, ...], Field(max_length=16)] = ()
-    """Stop sequences; the maximum number is the smallest of the supported engines."""
-    seed: int | None = None
-    n: Annotated[int, Field(ge=1, le=64)] = 1
-    """Number of answers per sample, each of which is a repeat of the request."""
 
 
 class StopRule(Spec):

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
-from vlmhyperbench.domain.judging import asked_spec
+from vlmhyperbench.domain.asking import asked_spec
 from vlmhyperbench.domain.scenarios import ArrivalSpec
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import StepKind

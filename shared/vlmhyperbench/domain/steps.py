@@ -34,6 +34,10 @@ class StepKind(StrEnum):
     """Asks the run's target."""
     IMPORT = "IMPORT"
     """Reads answers from a file instead of asking a target."""
+    MEMBER = "MEMBER"
+    """Asks one model of a pipeline, in one of its stages."""
+    COMBINE = "COMBINE"
+    """Makes the run's answers of those of a pipeline's models, and asks none."""
     JUDGE = "JUDGE"
     """Asks the target of a metric about the run's answers."""
     SCORE = "SCORE"
@@ -51,8 +55,9 @@ class StepProperties:
     """Name of the step for users."""
     samples: Literal["dataset", "answers"] | None = None
     """Its input: the samples of the dataset, or the answers of the steps that it needs."""
-    asks: Literal["run", "metric"] | None = None
-    """The target to which it sends requests: that of the run, or that of a metric; None: it sends none."""
+    asks: Literal["run", "member", "metric"] | None = None
+    """The target to which it sends requests: that of the run, of a member of its pipeline, or of a metric; None: it
+    sends none."""
     phase: PhaseKind | None = None
     """Kind of the phase to which its jobs write facts, one row per ordinal of their ranges; a timed scenario has a kind
     of its own. None: it writes no facts."""
@@ -87,6 +92,18 @@ STEPS: Final[Mapping[StepKind, StepProperties]] = {
     ),
     StepKind.IMPORT: StepProperties(
         worker="evaluation", stage=Stage.INFERENCE, samples="dataset", phase="accuracy", counts=True
+    ),
+    # A pipeline answers without an optional model that failed; COMBINE fails where one is missing that is required.
+    StepKind.MEMBER: StepProperties(
+        worker="inference",
+        stage=Stage.INFERENCE,
+        samples="dataset",
+        asks="member",
+        phase="member",
+        is_optional=True,
+    ),
+    StepKind.COMBINE: StepProperties(
+        worker="evaluation", stage=Stage.INFERENCE, samples="answers", phase="accuracy", counts=True
     ),
     StepKind.JUDGE: StepProperties(
         worker="inference",
