@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,21 +16,16 @@ CRITICAL_PATH = "compute-only critical path"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepTimes:
-    """The time that a member needs in a stage, or that a stage needs to combine answers."""
+    """The time that one model needs in a stage."""
 
     stage: str
-    member: str
-    """Name of the model; empty where answers are combined."""
+    model: str
     seconds: FloatArray
-    """Time of each sample; NaN where it is unknown or was not asked. Shape: (samples,)."""
+    """Time of each sample; 0 where the model was not asked. Shape: (samples,)."""
     after: tuple[str, ...] = ()
     """Stages whose answers it needs."""
-
-    @property
-    def mean_s(self) -> float:
-        """Mean time of the samples that have one; 0 where none has."""
-        known = self.seconds[np.isfinite(self.seconds)]
-        return float(known.mean()) if len(known) else 0.0
+    merges: bool = False
+    """Whether it needs the answers of the steps before it in its own stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +33,7 @@ class Bar:
     """A step in the waterfall: when it starts after the question, and how long it takes, on average."""
 
     stage: str
-    member: str
+    model: str
     start_s: float
     seconds: float
 
@@ -79,23 +74,23 @@ class Costs:
 
 
 def waterfall(steps: Sequence[StepTimes]) -> tuple[Bar, ...]:
-    """Return the mean time by step: a stage starts when the slowest step of those before it has ended.
+    """Return the mean time by step: a step starts when the slowest one of those that it needs has ended.
 
     Args:
-        steps: In an order in which a stage comes after those that it needs. Steps of one stage run at the same time,
-            and what combines them has no member and comes last.
+        steps: In an order in which a step comes after those that it needs. The members of a stage run at one time.
     """
     bars: list[Bar] = []
     ends: dict[str, float] = {}
     for step in steps:
-        start = _start(step, ends)
-        bars.append(Bar(stage=step.stage, member=step.member, start_s=start, seconds=step.mean_s))
+        start = max((ends[stage] for stage in _needs(step, ends)), default=0.0)
+        seconds = float(step.seconds.mean()) if len(step.seconds) else 0.0
+        bars.append(Bar(stage=step.stage, model=step.model, start_s=start, seconds=seconds))
         ends[step.stage] = max(ends.get(step.stage, 0.0), bars[-1].end_s)
     return tuple(bars)
 
 
 def critical_path(steps: Sequence[StepTimes]) -> FloatArray:
-    """Return the time of each sample along the slowest chain of steps; NaN where a step has no time. Shape: (samples,).
+    """Return the time of each sample along the slowest chain of steps. Shape: (samples,).
 
     This is the latency with every model loaded and a device for each; the sum of all steps is what one device needs.
 
@@ -104,18 +99,15 @@ def critical_path(steps: Sequence[StepTimes]) -> FloatArray:
     """
     ends: dict[str, FloatArray] = {}
     for step in steps:
-        waits = [ends[step.stage]] if not step.member and step.stage in ends else [ends[name] for name in step.after]
-        start = np.maximum.reduce(waits) if waits else np.zeros(len(step.seconds))
-        end = start + step.seconds
+        waits = [ends[stage] for stage in _needs(step, ends)]
+        end = step.seconds + (np.maximum.reduce(waits) if waits else 0.0)
         ends[step.stage] = np.maximum(ends[step.stage], end) if step.stage in ends else end
     longest: FloatArray = np.maximum.reduce(list(ends.values()))
     return longest
 
 
-def _start(step: StepTimes, ends: Mapping[str, float]) -> float:
-    if not step.member and step.stage in ends:
-        return ends[step.stage]
-    return max((ends[name] for name in step.after), default=0.0)
+def _needs(step: StepTimes, ended: Collection[str]) -> tuple[str, ...]:
+    return (step.stage, *step.after) if step.merges and step.stage in ended else step.after
 
 
 def _ratio(uplift: float, extra: float | None) -> float | None:

@@ -33,7 +33,6 @@ class Answers:
     """Text of each answer; None where there is none."""
     keys: Sequence[str | None]
     """Normalised answer by which answers are equal; None where there is none."""
-    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +74,7 @@ class MemberUplift:
     uplift: float
     uplift_interval: Interval | None
     """Paired interval of the uplift over this member."""
-    p_value: float
+    p_value: float | None
     best_share: float
     """Share of the resamples in which this member was the best one."""
 
@@ -210,7 +209,7 @@ def _over_member(
         interval=stats.interval(sums, estimator, seed=seed),
         uplift=sign * (float(estimator(own.sum(axis=0))) - value),
         uplift_interval=oriented(compared.interval, sign) if compared else None,
-        p_value=compared.p_value if compared else math.nan,
+        p_value=compared.p_value if compared else None,
         best_share=share,
     )
 

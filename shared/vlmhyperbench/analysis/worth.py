@@ -36,7 +36,7 @@ def verdict(uplift: Uplift, costs: Costs) -> Verdict:
             "compute per answer", "s", costs.seconds, costs.best_seconds, _per(costs.uplift_per_s, gain, "extra second")
         ),
         memory=_cost(
-            "peak memory",
+            "peak memory with every model loaded",
             "GB",
             _in_gb(costs.bytes),
             _in_gb(costs.best_bytes),

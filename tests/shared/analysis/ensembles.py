@@ -10,12 +10,12 @@ import numpy as np
 from vlmhyperbench.analysis.ensembles import Answers, Ensemble
 
 
-def answers(name: str, values: Sequence[float], texts: Sequence[str | None] = (), *, weight: float = 1.0) -> Answers:
+def answers(name: str, values: Sequence[float], texts: Sequence[str | None] = ()) -> Answers:
     """Build answers of a metric that is a mean; NaN is no value."""
     array = np.array(values, dtype=np.float64)
     given = texts or [f"{name}{sample}" for sample in range(len(values))]
     statistics = np.column_stack([array, np.ones(len(array))])
-    return Answers(name=name, values=array, statistics=statistics, texts=given, keys=given, weight=weight)
+    return Answers(name=name, values=array, statistics=statistics, texts=given, keys=given)
 
 
 def ensemble(result: Answers, *members: Answers, direction: Literal["higher", "lower"] = "higher") -> Ensemble:

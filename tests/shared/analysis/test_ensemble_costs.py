@@ -9,37 +9,39 @@ import numpy as np
 from vlmhyperbench.analysis.ensemble_costs import Costs, StepTimes, critical_path, waterfall
 
 
-def times(stage: str, member: str, seconds: Sequence[float], *after: str) -> StepTimes:
-    return StepTimes(stage=stage, member=member, seconds=np.array(seconds, dtype=np.float64), after=after)
+def times(stage: str, model: str, seconds: Sequence[float], *after: str, merges: bool = False) -> StepTimes:
+    array = np.array(seconds, dtype=np.float64)
+    return StepTimes(stage=stage, model=model, seconds=array, after=after, merges=merges)
 
 
 STEPS = (
     times("read", "a", [1, 3]),
     times("read", "b", [2, 2]),
-    times("read", "", [0.5, 0.5]),
+    times("read", "m", [0.5, 0.5], merges=True),
+    times("read", "m", [0, 1], merges=True),
     times("check", "c", [1, 1], "read"),
     times("other", "d", [9, 1]),
 )
 
 
-def test_a_stage_starts_when_the_slowest_step_before_it_has_ended() -> None:
-    assert [(bar.stage, bar.member, bar.start_s, bar.seconds, bar.end_s) for bar in waterfall(STEPS)] == [
+def test_a_step_starts_when_the_slowest_one_that_it_needs_has_ended() -> None:
+    assert [(bar.stage, bar.model, bar.start_s, bar.seconds, bar.end_s) for bar in waterfall(STEPS)] == [
         ("read", "a", 0, 2, 2),
         ("read", "b", 0, 2, 2),
-        ("read", "", 2, 0.5, 2.5),
-        ("check", "c", 2.5, 1, 3.5),
+        ("read", "m", 2, 0.5, 2.5),
+        ("read", "m", 2.5, 0.5, 3),
+        ("check", "c", 3, 1, 4),
         ("other", "d", 0, 5, 5),
     ]
 
 
 def test_the_critical_path_is_found_sample_by_sample() -> None:
-    assert critical_path(STEPS).tolist() == [9, 4.5]
-    assert np.isnan(critical_path([times("read", "a", [np.nan])])).all()
+    assert critical_path(STEPS).tolist() == [9, 5.5]
 
 
-def test_a_step_without_a_time_takes_none() -> None:
-    (bar,) = waterfall([times("read", "a", [np.nan])])
-    assert bar.seconds == 0
+def test_a_step_without_a_sample_takes_no_time() -> None:
+    (bar,) = waterfall([times("read", "m", [], merges=True)])
+    assert (bar.start_s, bar.seconds) == (0, 0)
 
 
 def test_the_uplift_is_divided_by_what_is_extra() -> None:
