@@ -31,8 +31,6 @@ class Answers:
     """Additive statistics of the metric; for a mean (value, 1). Shape: (samples, statistics)."""
     texts: Sequence[str | None]
     """Text of each answer; None where there is none."""
-    keys: Sequence[str | None]
-    """Normalised answer by which answers are equal; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ def answers(name: str, values: Sequence[float], texts: Sequence[str | None] = ()
     array = np.array(values, dtype=np.float64)
     given = texts or [f"{name}{sample}" for sample in range(len(values))]
     statistics = np.column_stack([array, np.ones(len(array))])
-    return Answers(name=name, values=array, statistics=statistics, texts=given, keys=given)
+    return Answers(name=name, values=array, statistics=statistics, texts=given)
 
 
 def ensemble(result: Answers, *members: Answers, direction: Literal["higher", "lower"] = "higher") -> Ensemble:
