@@ -18,6 +18,7 @@ from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
+from vlmhyperbench_inference_worker.members import is_idle, read_member, write_without_asking
 from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
@@ -36,6 +37,7 @@ NEEDS_MORE_MEMORY = "needs_more_memory"
 READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
     StepKind.GENERATE: read_work,
     StepKind.JUDGE: read_judging,
+    StepKind.MEMBER: read_member,
 }
 """Reads the work of a job, by the kind of its step."""
 
@@ -46,6 +48,8 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     work = await READERS[job.job.kind](job)
     if not work.missing:
         return Complete(data={"requests": 0})
+    if is_idle(work, phase=job.job.phase):
+        return await write_without_asking(job, work)
     folder, has_asked = bench.evidence.open(job), True
     try:
         room = await room_of(job, bench.devices)

@@ -15,7 +15,7 @@ from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.db import reservations
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.judging import is_judge, judging_of
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget
 from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.programs import TIMEOUT_S as INSTALLER_TIMEOUT_S
 from vlmhyperbench.environments.targets import PreparedTarget, prepared_target
@@ -62,8 +62,8 @@ async def bring_up(
     """
     bench.standby.refill()  # the load generator starts while the target is loaded
     target, load_timeout_s = work.spec.target, work.spec.limits.load_timeout_s
-    if isinstance(target, ImportTarget):
-        raise Conflict("The run's answers come from a file; there is no model to load.")
+    if isinstance(target, ImportTarget | PipelineTarget):
+        raise Conflict("The run's answers come from a file, or from models of a pipeline; there is no model to load.")
     secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
     hide(secrets.values())  # in every line that this process logs, and every message that it stores, from now on
     cache = open_cache(job.settings)
@@ -120,12 +120,12 @@ async def bring_up(
 def secret_names(work: Work) -> list[str]:
     """Name the secrets that the target of a job may know: the run's, and those that the target itself names.
 
-    An endpoint that judges is given only the secrets that it names. A secret that a judge names belongs to that judge:
-    another endpoint is given it only if it names it as well.
+    An endpoint that judges, or is a member of a pipeline, is given only the secrets that it names. A secret that a
+    judge names belongs to that judge: another endpoint is given it only if it names it as well.
     """
     spec, target = work.spec, work.spec.target
     is_remote = isinstance(target, EndpointTarget)
-    if work.asks_for_metric and is_remote:
+    if work.asks != "run" and is_remote:
         return target.secret_names
     judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)] if is_remote else []
     withheld = {name for judge in judges for name in judge.secret_names}

@@ -20,8 +20,10 @@ from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import Prompt
 
 
-async def read_work(job: ClaimedJob) -> Work:
+async def read_work(job: ClaimedJob, *, with_all: bool = True) -> Work:
     """Read the run's spec and its sample manifest, and make the requests that are missing of the job's range.
+
+    Without `with_all` no request is made.
 
     Raises:
         NotFound: the run or its manifest does not exist any more.
@@ -50,7 +52,7 @@ async def read_work(job: ClaimedJob) -> Work:
         in_flight=run.in_flight,
     )
     job.in_flight = run.in_flight  # a later change is told to the load generator
-    return await with_requests(work)
+    return await with_requests(work) if with_all else work
 
 
 async def with_requests(work: Work) -> Work:
@@ -74,8 +76,11 @@ async def with_requests(work: Work) -> Work:
     samples = {ordinal % size: work.sample_of(ordinal) for ordinal in ordinals}
     # A sample that cannot be read gets no prompt: a template may need what it lacks.
     readable = [sample for sample in samples.values() if sample.error is None]
+    if work.prompts is not None:
+        return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), work.prompts))
     rendered = await render_prompts(work.spec.prompt, readable)
-    prompts = {sample.index: prompt for sample, prompt in zip(readable, rendered, strict=True)}
+    shaped = map(work.shape, rendered) if work.shape is not None else rendered
+    prompts = {sample.index: prompt for sample, prompt in zip(readable, shaped, strict=True)}
     return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts))
 
 
@@ -87,7 +92,7 @@ def _plan(work: Work, ordinals: Sequence[int], prompts: Mapping[int, Prompt]) ->
 
 
 def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
-    sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
+    (index, repeat), sample, spec = work.place_of(ordinal), work.sample_of(ordinal), work.spec
     images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
     request = chat_request(
         model=work.served_name,
@@ -100,7 +105,7 @@ def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
     )
     return PlannedRequest(
         ordinal=ordinal,
-        sample=sample.index,
+        sample=index,
         repeat=repeat,
         prompt=prompt,
         images=images,

@@ -22,6 +22,7 @@ from vlmhyperbench.worker.claims import REUSE, ClaimedJob
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.gateway import EngineIdentity
+from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
 _UNKNOWN = frozenset({"", "unknown"})
@@ -86,10 +87,10 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         project_id=job.job.project_id,
         target_digest=work.spec.target_digest,
         request_sha256=[request.request_sha256 for request in requests] if work.takes_cached else [],
-        kind=work.facts_phase,
+        kinds=sharing(work.facts_phase),
     )
     known = _known(candidates, await _parent_keys(job, candidates), work.spec, engine)
-    decisions = [decide(known, request, key=work.samples[request.sample].key) for request in requests]
+    decisions = [decide(known, request, key=work.sample_of(request.ordinal).key) for request in requests]
     rows = [
         ReusedFactView(
             run_id=job.run_id,
@@ -107,6 +108,11 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     await job.add_file(REUSE, lines, reused=rows)
     reused = {row.ordinal for row in rows}
     return replace(work, missing=[ordinal for ordinal in work.missing if ordinal not in reused])
+
+
+def sharing(kind: PhaseKind) -> list[PhaseKind]:
+    """Return the kinds of phases whose answers may be reused: a model answers alone as in a pipeline."""
+    return ["accuracy", "member"] if kind in {"accuracy", "member"} else [kind]
 
 
 def decide(known: Known, request: PlannedRequest, *, key: str) -> Decision:
@@ -188,7 +194,7 @@ def _lines(work: Work, decisions: Sequence[Decision]) -> bytes:
     lines = (
         {
             "key": work.sample_of(decision.ordinal).key,
-            "repeat": decision.ordinal // len(work.samples),
+            "repeat": work.place_of(decision.ordinal)[1],
             "decision": "reused" if decision.source else "asked",
             "reason": decision.reason,
             "error_code": decision.error_code,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_inference_worker.conversations import converse
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_sdk.load import PhaseKind
+from vlmhyperbench_sdk.types import Prompt
 
 MAX_PROBES = 3
 """One prompt may be refused for its content; this many different prompts that are refused alike are not."""
@@ -32,6 +33,12 @@ class Work:
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
     step: StepKind = StepKind.GENERATE
+    prompts: Mapping[int, Prompt] | None = None
+    """Ordinal → what is asked, where that is made of other answers; None: the prompt of the spec is rendered."""
+    shape: Callable[[Prompt], Prompt] | None = None
+    """What a stage of a pipeline adds to a rendered prompt."""
+    manifest_size: int | None = None
+    """Number of samples of the run where `samples` has one for each repeat; None: as many as `samples`."""
     in_flight: int | None = None
     """Requests in flight as a person has changed them; None: as the scenario says."""
 
@@ -53,8 +60,13 @@ class Work:
 
     @property
     def takes_cached(self) -> bool:
-        """Whether answers of any run may be reused: only those of a judge, or those that asking again must repeat."""
-        return self.spec.reuse == "cache" and (self.spec.decoding.temperature == 0 or self.asks_for_metric)
+        """Whether answers of any run may be reused: those of a judge, and those that asking again must repeat.
+
+        A rerun of a pipeline takes all answers of its models, so that answers are combined anew with no model.
+        """
+        if self.asks == "member" and self.has_parent:
+            return True
+        return self.spec.reuse == "cache" and (self.spec.decoding.temperature == 0 or self.asks == "metric")
 
     @property
     def may_reuse(self) -> bool:
@@ -65,9 +77,9 @@ class Work:
         return not self.is_timed and self.spec.stop is None and (self.has_parent or self.takes_cached)
 
     @property
-    def asks_for_metric(self) -> bool:
-        """Whether the target is that of a metric, not the run's own."""
-        return STEPS[self.step].asks == "metric"
+    def asks(self) -> str | None:
+        """Whose target is asked: that of the run, of a member of its pipeline, or of a metric."""
+        return STEPS[self.step].asks
 
     @property
     def facts_phase(self) -> PhaseKind:
@@ -78,6 +90,11 @@ class Work:
     def is_timed(self) -> bool:
         """Whether the scenario restarts as a whole: its phase belongs to the claim that measures it."""
         return self.spec.scenario.is_timed
+
+    def place_of(self, ordinal: int) -> tuple[int, int]:
+        """Return the index of the sample in the run's manifest, and the repeat."""
+        repeat, sample = divmod(ordinal, self.manifest_size or len(self.samples))
+        return sample, repeat
 
     def sample_of(self, ordinal: int) -> ManifestSample:
         """Return the sample of an ordinal, which is repeat · number of samples + index of the sample."""

@@ -66,7 +66,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "sample": "i8",
     "repeat": "i4",
     "turn": "i4",
-    "member": "i4",  # index of a pipeline's model; always 0 until pipelines exist
+    "member": "i4",  # always 0: a pipeline's models have a phase each
     "stream": "i4",
     "scheduled_ns": "i8",
     "sent_ns": "i8?",

@@ -153,14 +153,16 @@ FROM chosen c JOIN reused_fact k ON k.run_id = :run AND k.phase = c.phase AND NO
 WHERE k.source_run_id = ANY(CAST(:sources AS uuid[]))
 """  # noqa: S608 - consists of this module's own text
 
+_NUMBERED = "c.phase_kind IN ('accuracy', 'member') AND :samples > 0"
+
 _FACTS = f"""{_CHOSEN}
 , rows AS (
     SELECT c.phase, f.ordinal, c.phase_kind, c.is_reused, c.source_phase, f.sample, f.repeat, {_COMMON}
     FROM chosen c JOIN fact f ON f.run_id = c.source_run_id AND f.phase = c.source_phase
     UNION ALL
     SELECT c.phase, k.ordinal, c.phase_kind, true, k.source_phase,
-           CASE WHEN c.phase_kind = 'accuracy' AND :samples > 0 THEN k.ordinal % :samples ELSE f.sample END,
-           CASE WHEN c.phase_kind = 'accuracy' AND :samples > 0 THEN k.ordinal / :samples ELSE f.repeat END, {_COMMON}
+           CASE WHEN {_NUMBERED} THEN k.ordinal % :samples ELSE f.sample END,
+           CASE WHEN {_NUMBERED} THEN k.ordinal / :samples ELSE f.repeat END, {_COMMON}
     FROM chosen c
     JOIN reused_fact k ON k.run_id = :run AND k.phase = c.phase AND NOT c.is_reused
     JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal

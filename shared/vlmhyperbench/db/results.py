@@ -76,9 +76,9 @@ async def page(session: AsyncSession, run_id: UUID, wanted: Wanted, *, given: st
 
 _ROW = """
 fact.*,
-CASE WHEN asked.kind = 'accuracy' AND asked.samples > 0 THEN {ordinal} % asked.samples ELSE fact.sample END
+CASE WHEN asked.kind IN ('accuracy', 'member') AND asked.samples > 0 THEN {ordinal} % asked.samples ELSE fact.sample END
     AS own_sample,
-CASE WHEN asked.kind = 'accuracy' AND asked.samples > 0 THEN {ordinal} / asked.samples ELSE fact.repeat END
+CASE WHEN asked.kind IN ('accuracy', 'member') AND asked.samples > 0 THEN {ordinal} / asked.samples ELSE fact.repeat END
     AS own_repeat
 """
 _WANTED = """
@@ -89,7 +89,8 @@ AND (CAST(:outcome AS text) IS NULL OR :outcome = CASE
       WHEN fact.failure = 'model' THEN 'model_failure'
       ELSE 'infrastructure_failure' END)
 AND (CAST(:samples AS bigint[]) IS NULL OR
-     CASE WHEN asked.kind = 'accuracy' AND asked.samples > 0 THEN {ordinal} % asked.samples ELSE fact.sample END
+     CASE WHEN asked.kind IN ('accuracy', 'member') AND asked.samples > 0 THEN {ordinal} % asked.samples
+          ELSE fact.sample END
      = ANY(CAST(:samples AS bigint[])))
 ORDER BY {ordinal}
 LIMIT :limit

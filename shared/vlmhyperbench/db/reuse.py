@@ -99,7 +99,7 @@ async def candidates(
     project_id: str,
     target_digest: str,
     request_sha256: Sequence[str],
-    kind: PhaseKind,
+    kinds: Sequence[PhaseKind],
     given: str | None = None,
 ) -> Candidates:
     """Read the rows that a job may reuse. Of runs that are not hot, only the parent's rows are, if they are given.
@@ -110,7 +110,7 @@ async def candidates(
         project_id: Project of the job.
         target_digest: Digest of the job's target.
         request_sha256: Requests that any run of the project may have sent; empty: only the parent's rows are read.
-        kind: Kind of the phase that the job fills.
+        kinds: Kinds of the phases whose rows may be those of the phase that the job fills.
         given: Rows of the parent that are not in Postgres, as JSON (`facts.tiered`); None: there are none.
     """
     parent, rows, equal = None, list[ReusableView](), list[ReusableView]()
@@ -121,7 +121,7 @@ async def candidates(
         rows = await _reusable(session, parent_run_id, given)
     if request_sha256:
         equal = await _cached(
-            session, project_id=project_id, target_digest=target_digest, request_sha256=request_sha256, kind=kind
+            session, project_id=project_id, target_digest=target_digest, request_sha256=request_sha256, kinds=kinds
         )
     claims = await session.execute(text(_ENGINES), {"claims": list({row.claim_id for row in (*rows, *equal)})})
     engines = {claim.id: claim.engine for claim in claims}
@@ -151,13 +151,18 @@ async def _reusable(session: AsyncSession, run_id: UUID, given: str | None) -> l
 
 
 async def _cached(
-    session: AsyncSession, *, project_id: str, target_digest: str, request_sha256: Sequence[str], kind: PhaseKind
+    session: AsyncSession,
+    *,
+    project_id: str,
+    target_digest: str,
+    request_sha256: Sequence[str],
+    kinds: Sequence[PhaseKind],
 ) -> list[ReusableView]:
     """Read the answers of a target to these requests in any run of a project; of several equal ones the earliest.
 
-    Only phases of `kind` are read, so that a judge reuses verdicts and a run reuses answers.
+    Only phases of `kinds` are read, so that a judge reuses verdicts and a run reuses answers.
     """
-    values = {"kind": kind, "project": project_id, "target": target_digest, "requests": list(request_sha256)}
+    values = {"kinds": list(kinds), "project": project_id, "target": target_digest, "requests": list(request_sha256)}
     rows = await session.execute(text(_CACHED), values)
     return [view_of(ReusableView, row) for row in rows]
 
@@ -199,7 +204,7 @@ JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
 JOIN claim ON claim.id = fact.claim_id
 JOIN job ON job.id = claim.job_id
 WHERE fact.request_sha256 = ANY(CAST(:requests AS varchar[])) AND fact.status = 'ok' AND fact.origin = 'live'
-  AND phase.kind = :kind AND phase.state IN ('COMPLETE', 'STOPPED')
+  AND phase.kind = ANY(CAST(:kinds AS varchar[])) AND phase.state IN ('COMPLETE', 'STOPPED')
   AND job.project_id = :project AND job.target_digest = :target
 ORDER BY fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.engine -> 'variables', claim.started_at,
   fact.run_id

@@ -53,6 +53,8 @@ class AggregationSpec(Spec):
     """Entry-point name or dotted path."""
     package: PluginRef | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
+    is_repaired: bool = False
+    """Whether a merged answer that is invalid is asked for once more."""
     merger: MemberSpec | None = None
     """The model that merges the answers; None: the aggregation does it alone."""
 
@@ -139,9 +141,11 @@ def asked_models(pipeline: PipelineTarget) -> Iterator[AskedModel]:
     for stage in pipeline.stages:
         for member in stage.members:
             yield AskedModel(stage=stage, role="member", model=member)
-        if stage.aggregation is not None and stage.aggregation.merger is not None:
-            for role in ("merge", "repair"):
-                yield AskedModel(stage=stage, role=role, model=stage.aggregation.merger)
+        aggregation = stage.aggregation
+        if aggregation is not None and aggregation.merger is not None:
+            yield AskedModel(stage=stage, role="merge", model=aggregation.merger)
+            if aggregation.is_repaired:
+                yield AskedModel(stage=stage, role="repair", model=aggregation.merger)
 
 
 def asked_model(pipeline: PipelineTarget, params: Mapping[str, object]) -> AskedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from vlmhyperbench.db import manifests, results, reuse, runs, tiers
@@ -40,7 +41,7 @@ async def read_candidates(
     project_id: str,
     target_digest: str,
     request_sha256: list[str],
-    kind: PhaseKind,
+    kinds: Sequence[PhaseKind],
 ) -> Candidates:
     """Read the rows that a job may reuse, as `db.reuse.candidates` does.
 
@@ -62,7 +63,7 @@ async def read_candidates(
             project_id=project_id,
             target_digest=target_digest,
             request_sha256=request_sha256,
-            kind=kind,
+            kinds=kinds,
             given=given,
         )
 

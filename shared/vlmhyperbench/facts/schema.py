@@ -21,6 +21,7 @@ CHUNK_COLUMNS: dict[str, str] = {
     "vram_before_bytes": "i8?",  # of the accelerators, in the last sample before the request
     "vram_peak_bytes": "i8?",  # during it; of all requests in flight
     "reported": "str?",  # JSON: the scores of the answer that an imported file reports
+    "trace": "str?",  # JSON: how a pipeline came to the answer (`scoring.traces`)
 }
 """Columns of a chunk, in order; types as in `RECORD_COLUMNS`. A fact's `row` is the number of its row in the file."""
 

@@ -16,7 +16,7 @@ from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
 
-Origin = Literal["live", "cached", "imported"]
+Origin = Literal["live", "cached", "imported", "combined"]
 
 _COPIED = tuple(
     field.name for field in fields(NewFact) if field.name in CHUNK_COLUMNS and field.name not in {"status", "error"}

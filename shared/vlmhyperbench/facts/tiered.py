@@ -20,6 +20,9 @@ from vlmhyperbench.db.views import RunTierView
 from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.storage import Storage
 
+_NUMBERED = ("accuracy", "member")
+"""Kinds of phases whose ordinals are those of the run's answers."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmRows:
@@ -94,7 +97,7 @@ def _given_page(warm: WarmRows, wanted: Wanted, samples: int) -> str:
         rows = _of_part(warm, part)
         if part.phase == phase:
             rows = rows.filter(polars.col("ordinal") > ordinal)
-        is_numbered = part.phase_kind == "accuracy" and samples > 0
+        is_numbered = part.phase_kind in _NUMBERED and samples > 0
         own = polars.col("ordinal") % samples if is_numbered else polars.col("sample")
         chosen = _chosen(rows, wanted, own).sort("ordinal").head(wanted.limit)
         frames.append(chosen.with_columns(phase=polars.col("source_phase")))
@@ -153,7 +156,7 @@ def _of_references(warm: WarmRows, source: UUID, *, samples: int) -> polars.Lazy
     )
     rows = _scan(warm, source).rename({"phase": "source_phase", "ordinal": "source_ordinal"})
     joined = keys.select(list(kinds)).join(rows, on=["source_phase", "source_ordinal"], how="inner")
-    is_numbered = (polars.col("phase_kind") == "accuracy") & polars.lit(samples > 0)
+    is_numbered = polars.col("phase_kind").is_in(_NUMBERED) & polars.lit(samples > 0)
     per_repeat = max(samples, 1)
     return joined.with_columns(
         is_reused=polars.lit(value=True),

@@ -150,13 +150,27 @@ class ScenarioChoice(Strict):
     slo: Slo | None = None
 
 
+class PipelineChoice(Strict):
+    """A registered pipeline."""
+
+    pipeline: Slug
+
+
 def _target_tag(value: object) -> str:
     names = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    if "pipeline" in names:
+        return "a pipeline"
     return "an endpoint" if "endpoint" in names or "model_name" in names else "a model"
 
 
 TargetChoice = Annotated[
     Annotated[ModelChoice, Tag("a model")] | Annotated[EndpointChoice, Tag("an endpoint")], Discriminator(_target_tag)
+]
+RunTargetChoice = Annotated[
+    Annotated[ModelChoice, Tag("a model")]
+    | Annotated[EndpointChoice, Tag("an endpoint")]
+    | Annotated[PipelineChoice, Tag("a pipeline")],
+    Discriminator(_target_tag),
 ]
 DatasetRef = Annotated[
     Annotated[Slug, Tag("a name")] | Annotated[DatasetChoice, Tag("written out")], Discriminator(name_tag)

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vlmhyperbench.registry.choices import ModelChoice
+from vlmhyperbench.registry.matrix import target_name
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench_sdk.gateway import KEY_PARAM
 
@@ -39,8 +39,7 @@ class _NoFlag(Exception):
 
 def default_name(run: RunEntry) -> str:
     """Return the name of a run that is given by flags and has none: its model and its task."""
-    model = run.target.model if isinstance(run.target, ModelChoice) else run.target.model_name
-    return f"{model}, {run.task}"[:MAX_NAME]
+    return f"{target_name(run)}, {run.task}"[:MAX_NAME]
 
 
 def command_of(run: str | RunEntry, *, name: str | None = None, priority: int = 0) -> Command:

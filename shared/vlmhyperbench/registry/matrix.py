@@ -9,7 +9,7 @@ from itertools import product
 
 from vlmhyperbench.domain.response_formats import format_name
 from vlmhyperbench.domain.specs import Decoding
-from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, RunChoices, ScenarioChoice
+from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, PipelineChoice, RunChoices, ScenarioChoice
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.schemas import (
     Exclusion,
@@ -87,7 +87,7 @@ def _or_none(axis: Sequence[object]) -> Sequence[object]:
 
 def _matches(exclusion: Exclusion, run: RunEntry) -> bool:
     facts = {
-        "target": _target_name(run),
+        "target": target_name(run),
         "task": run.task,
         "scenario": _scenario_name(run),
         "prompt": run.prompt,
@@ -119,7 +119,7 @@ def names_of(runs: Sequence[RunEntry]) -> list[str]:
 
 def _parts(run: RunEntry) -> tuple[str, ...]:
     return (
-        _target_name(run),
+        target_name(run),
         run.task,
         _backend(run),
         _scenario_name(run),
@@ -129,12 +129,15 @@ def _parts(run: RunEntry) -> tuple[str, ...]:
     )
 
 
-def _target_name(run: RunEntry) -> str:
-    return run.target.model if isinstance(run.target, ModelChoice) else run.target.model_name
+def target_name(run: RunEntry) -> str:
+    """Return the name of the model, the endpoint or the pipeline of a run."""
+    match run.target:
+        case ModelChoice(model=name) | PipelineChoice(pipeline=name) | EndpointChoice(model_name=name):
+            return name
 
 
 def _backend(run: RunEntry) -> str:
-    return "" if isinstance(run.target, EndpointChoice) else run.target.backend or ""
+    return run.target.backend or "" if isinstance(run.target, ModelChoice) else ""
 
 
 def _scenario_name(run: RunEntry) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.spec_values import name_of, values_of
-from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import ModelTarget, PipelineTarget, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.documents import Document
 from vlmhyperbench.registry.errors import Path
@@ -160,6 +160,9 @@ class _Layers:
     def _of_target(self, path: Path) -> Iterator[str | None]:
         target = self._spec.target
         yield self._run(("target", *path))
+        if isinstance(target, PipelineTarget):
+            yield self._entry("pipelines", target.pipeline, path[:1])
+            return
         if not isinstance(target, ModelTarget):
             yield self._entry("backends", target.backend_class, path)
             return

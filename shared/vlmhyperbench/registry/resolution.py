@@ -28,6 +28,7 @@ from vlmhyperbench.registry.pins import (
     pin_scenario,
     pin_stop,
 )
+from vlmhyperbench.registry.pipeline_targets import Asking, check_scenario, pin_target
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import (
@@ -35,7 +36,7 @@ from vlmhyperbench.registry.schemas import (
     ExperimentEntry,
     RunEntry,
 )
-from vlmhyperbench.registry.targets import pin_prices, resolve_target
+from vlmhyperbench.registry.targets import pin_prices
 from vlmhyperbench.scoring.reported import is_reported
 
 Where = Callable[[Path], Path]
@@ -125,10 +126,15 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     """Pin a run, or report its problems."""
     catalogue = references.catalogue
     task = references.find(catalogue.tasks, "tasks", entry.task, where(("task",)))
-    target = resolve_target(references, entry.target, task, where(("target",)))
     if task is None:
         _check_choices(references, entry, where)
+        pin_target(references, entry.target, None, Asking(), where(("target",)))
         return None
+    asking = Asking(
+        decoding=merge_decoding(task.decoding, entry.decoding),
+        response_format=pinned_format(given(entry.response_format, task.response_format)),
+    )
+    target = pin_target(references, entry.target, task, asking, where(("target",)))
     dataset = pin_dataset(
         references,
         entry.dataset or task.dataset,
@@ -149,6 +155,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     if entry.shares_device and scenario is not None and scenario.is_timed:
         message = f"the scenario {scenario.name!r} measures speed, which sharing a device would spoil."
         references.say(where(("shares_device",)), message, "Leave out shares_device, or choose the kind offline.")
+    check_scenario(references, entry, scenario, where)
     prices, unpriced = pin_prices(references, entry.target, where(("target",)))
     if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None
@@ -161,11 +168,11 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         prompt=prompt,
         metrics=tuple(metric for metric in metrics if metric is not None),
         extractors=tuple(extractor for extractor in extractors if extractor is not None),
-        decoding=merge_decoding(task.decoding, entry.decoding),
+        decoding=asking.decoding,
         scenario=scenario,
         group_by=given(entry.group_by, task.group_by),
         reports=reports,
-        response_format=pinned_format(given(entry.response_format, task.response_format)),
+        response_format=asking.response_format,
         limits=entry.limits,
         secrets=entry.secrets,
         reuse=given(entry.reuse, "equal"),

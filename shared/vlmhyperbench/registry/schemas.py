@@ -28,8 +28,8 @@ from vlmhyperbench.registry.choices import (
     ReportNames,
     ResponseFormat,
     RunChoices,
+    RunTargetChoice,
     ScenarioRef,
-    TargetChoice,
     name_tag,
 )
 from vlmhyperbench.registry.field_docs import described_schema
@@ -240,7 +240,7 @@ class TaskEntry(Entry):
 class RunEntry(Entry, RunChoices):
     """A run: one target, one task, one scenario."""
 
-    target: TargetChoice
+    target: RunTargetChoice
     task: Slug
 
 
@@ -251,7 +251,7 @@ MAX_RUNS = 1000
 class Matrix(Strict):
     """A matrix: every combination of its values is a run."""
 
-    targets: Annotated[tuple[TargetChoice, ...], Field(min_length=1)]
+    targets: Annotated[tuple[RunTargetChoice, ...], Field(min_length=1)]
     tasks: Annotated[tuple[Slug, ...], Field(min_length=1)]
     scenarios: tuple[ScenarioRef, ...] = ()
     prompts: tuple[Slug, ...] = ()

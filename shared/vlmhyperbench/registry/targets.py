@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
-from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
+from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, PipelineChoice
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.model_files import model_files, recipe_of
 from vlmhyperbench.registry.packages import check_adapter, pin_environments
@@ -115,7 +115,7 @@ def _endpoint(
 
 def pin_prices(
     references: References,
-    choice: ModelChoice | EndpointChoice,
+    choice: ModelChoice | EndpointChoice | PipelineChoice,
     path: Path,
     *,
     own: tuple[WrittenPrices | ListedPrices | None, Path] = (None, ()),
@@ -128,6 +128,8 @@ def pin_prices(
         path: Location of the target.
         own: Prices that are written next to the target, and their location; they precede all others.
     """
+    if isinstance(choice, PipelineChoice):
+        return None, "the prices of a pipeline's models are not added up"
     catalogue = references.catalogue
     candidates = [own, (choice.prices, (*path, "prices"))]
     if isinstance(choice, EndpointChoice):

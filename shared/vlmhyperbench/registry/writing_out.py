@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget, RunSpec
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.plugins import Plugins
@@ -51,7 +51,9 @@ def entry_of(catalogue: Catalogue, spec: RunSpec, *, plugins: Plugins) -> dict[s
     return entry
 
 
-def _named(target: ModelTarget | EndpointTarget) -> dict[str, JsonValue]:
+def _named(target: ModelTarget | EndpointTarget | PipelineTarget) -> dict[str, JsonValue]:
+    if isinstance(target, PipelineTarget):
+        return {"pipeline": target.pipeline}
     if isinstance(target, ModelTarget):
         return {"model": target.model, "backend": target.backend}
     named: dict[str, JsonValue] = {"endpoint": target.endpoint, "model_name": target.model_name}
@@ -59,7 +61,7 @@ def _named(target: ModelTarget | EndpointTarget) -> dict[str, JsonValue]:
 
 
 def _target(
-    target: ModelTarget | EndpointTarget, whole: Mapping[str, JsonValue], base: Mapping[str, JsonValue]
+    target: ModelTarget | EndpointTarget | PipelineTarget, whole: Mapping[str, JsonValue], base: Mapping[str, JsonValue]
 ) -> JsonValue:
     """Return the target with the parameters and prices that its entries do not have."""
     named = _named(target)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from vlmhyperbench.db.views import RunView
-from vlmhyperbench.domain.specs import ImportTarget, RunSpec
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, RunSpec, Target
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.registry.importing import resolve_import
@@ -24,6 +24,7 @@ from vlmhyperbench.scoring.extraction import open_extractor
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunRerun, RunRescore
+from vlmhyperbench_api.submission.estimating import targets_of
 from vlmhyperbench_api.submission.request import Submission
 
 
@@ -85,10 +86,9 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> PinnedRun:
     if body.run is not None:
         pinned = _pin_entry(submission, body.run, name)
         spec, origins = pinned.spec, pinned.origins
-    elif not isinstance(spec.target, ImportTarget) and not spec.target.brings_its_adapter:
-        problem = submission.plugins.problem_with("backends", spec.target.backend_class)
-        if problem is not None:
-            raise InvalidInput(f"The run cannot be asked again: {problem[0]}", cure=problem[1])
+    else:
+        for target in targets_of([spec.model_copy(update={"metrics": ()})]):
+            _check_adapter(submission, target)
     with names_are_input():  # report a missing extractor now instead of at scoring
         for extractor in spec.extractors:
             open_extractor(extractor)
@@ -146,6 +146,14 @@ def _pin_entry(
         else written_in_submission(entry, submission.body.origins)
     )
     return PinnedRun(name=name, spec=spec, origins=origins_of(catalogue, spec, written))
+
+
+def _check_adapter(submission: Submission[RunRerun], target: Target) -> None:
+    if not isinstance(target, ModelTarget | EndpointTarget) or target.brings_its_adapter:
+        return
+    problem = submission.plugins.problem_with("backends", target.backend_class)
+    if problem is not None:
+        raise InvalidInput(f"The run cannot be asked again: {problem[0]}", cure=problem[1])
 
 
 def _origins(parent: RunView) -> dict[str, str]:

@@ -29,12 +29,12 @@ class FactRow(SQLModel, table=True):
     repeat: int = 0
     turn: int = 0
     member: int = 0
-    """Index of the model in a pipeline that answered; always 0 until pipelines exist."""
+    """Always 0: a pipeline's models have a phase each."""
     stream: int = 0
     status: str
     """`ok`, `error` or `quarantined`."""
     origin: str = "live"
-    """`live`, `cached` or `imported`."""
+    """`live`, `cached`, `imported` or `combined` (of a pipeline; its latency is that of the critical path)."""
     failure: str | None = None
     """Kind of an error: `model` counts against the model, `infrastructure` never does."""
     error_code: str | None = None

@@ -28,7 +28,7 @@ class NewFact:
     turn: int = 0
     member: int = 0
     stream: int = 0
-    origin: Literal["live", "cached", "imported"] = "live"
+    origin: Literal["live", "cached", "imported", "combined"] = "live"
     failure: Failure | None = None
     error_code: str | None = None
     error: str | None = None

@@ -9,7 +9,7 @@ from vlmhyperbench.analysis.costs import Cost
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models
 from vlmhyperbench.domain.publishing import public_address
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget, RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.reports.document import Tone, write_number
 from vlmhyperbench_sdk.types import JsonValue
@@ -26,6 +26,8 @@ def path_of(spec: RunSpec) -> str:
             return backend
         case EndpointTarget(endpoint=endpoint):
             return public_address(endpoint)
+        case PipelineTarget():
+            return "a pipeline of models"
         case ImportTarget(tool=tool, format=format_name):
             return f"a file of {tool or format_name}"
         case PipelineTarget() as pipeline:

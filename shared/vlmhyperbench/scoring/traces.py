@@ -1,0 +1,74 @@
+"""How a pipeline came to one answer, as JSON: stages, votes, members, times and tokens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from vlmhyperbench.domain.pipelines import PipelineTarget, StageSpec, asked_models
+from vlmhyperbench.scoring.combining import Asked, Reply, StageAnswer
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+
+def trace_of(pipeline: PipelineTarget, sample: Asked, answers: Mapping[str, StageAnswer]) -> JsonObject:
+    """Return the trace of one answer.
+
+    `critical_path_ns` is the time that its models computed one after the other, had each run on devices of its own:
+    the sum over stages of the longest answer of a member, and of what merges. It contains no waiting and no loading.
+    """
+    stages: list[JsonValue] = [_stage(pipeline, stage, sample, answers[stage.id]) for stage in pipeline.stages]
+    return {"critical_path_ns": critical_path_ns(pipeline, sample), "stages": stages}
+
+
+def critical_path_ns(pipeline: PipelineTarget, sample: Asked) -> int | None:
+    """Return the time of the critical path of one answer; None if no model's time is known."""
+    longest: dict[tuple[str, str], int] = {}
+    for (stage, role, _), reply in sample.replies.items():
+        if reply.latency_ns is not None:
+            longest[stage, role] = max(reply.latency_ns, longest.get((stage, role), 0))
+    known = {stage.id for stage in pipeline.stages}
+    times = [time for (stage, _), time in longest.items() if stage in known]
+    return sum(times) if times else None
+
+
+def tokens_of(replies: Iterable[int | None]) -> int | None:
+    """Return the sum of the known numbers of tokens; None if none is known."""
+    known = [tokens for tokens in replies if tokens is not None]
+    return sum(known) if known else None
+
+
+def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: StageAnswer) -> JsonObject:
+    models: list[JsonValue] = []
+    for asked in asked_models(pipeline):
+        if asked.stage.id == stage.id:
+            reply = sample.replies.get(asked.key)
+            who: dict[str, JsonValue] = {"name": asked.model.name, "role": asked.role}
+            if asked.role == "member":
+                who["weight"] = asked.model.weight
+            models.append({**who, **({"is_dropped": True} if reply is None else _reply(reply))})
+    traced: dict[str, JsonValue] = {"id": stage.id, "status": answer.status, "models": models}
+    if answer.value is None:
+        traced["reason"] = answer.reason
+    elif stage.id != pipeline.stages[-1].id:  # the last one's is the answer
+        traced["value"] = answer.value
+    if answer.aggregated is not None:
+        aggregated = answer.aggregated
+        traced |= {
+            "n_valid": aggregated.n_valid,
+            "key": aggregated.key,
+            "support": aggregated.support,
+            "confidence": aggregated.confidence,
+            "margin": aggregated.margin,
+            "tie": aggregated.tie,
+            "dissent": list(aggregated.dissent),
+            "trace": aggregated.trace,
+        }
+    return traced
+
+
+def _reply(reply: Reply) -> dict[str, JsonValue]:
+    told: dict[str, JsonValue] = {
+        "latency_ns": reply.latency_ns,
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+    }
+    return told if reply.text is not None else {**told, "error": reply.error}
