@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from vlmhyperbench.analysis.costs import Cost
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models
 from vlmhyperbench.domain.publishing import public_address
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget, RunSpec
 from vlmhyperbench.domain.states import RunState
@@ -30,8 +29,6 @@ def path_of(spec: RunSpec) -> str:
             return "a pipeline of models"
         case ImportTarget(tool=tool, format=format_name):
             return f"a file of {tool or format_name}"
-        case PipelineTarget() as pipeline:
-            return f"a pipeline of {plural(len(list(asked_models(pipeline))), 'step')}"
 
 
 def tone_of(state: str) -> Tone:
