@@ -108,22 +108,66 @@ def entry(pipeline=None, **changes):
     return RunEntry.model_validate({**given, **changes})
 
 
-def ended(stack, **given):
-    run = stack.client.submit(entry(**given)) if "run" not in given else given["run"]
-    return stack.client.wait(run.id)
+def finished(stack, pipeline=None, **changes):
+    return stack.wait_without_pauses(stack.client.runs.create(entry(pipeline, **changes)).id)
 
 
 def answers_of(stack, run):
     return [result.text for result in stack.client.results(run_id=run.id, limit=100).items]
 
 
-def asked(stack, run):
-    """Return how many requests each job of a run has sent, by step."""
-    return {job.step: job.outcome for job in stack.client.jobs(run_id=run.id).items}
+def rows_of(stack, run):
+    """Return how many rows the phases of a run have: (kind, of its own, reused)."""
+    return stack.query(
+        "SELECT p.kind, (SELECT count(*) FROM fact f WHERE f.run_id = p.run_id AND f.phase = p.no), "
+        "(SELECT count(*) FROM reused_fact r WHERE r.run_id = p.run_id AND r.phase = p.no) "
+        "FROM phase p WHERE p.run_id = %s AND p.kind IN ('accuracy', 'member') ORDER BY p.no",
+        run.id,
+    )
 
 
 def test_a_pipeline_of_one_model_gives_the_answers_of_that_model(stack):
-    alone = ended(stack, pipeline="alone")
-    model = ended(stack, target={"model": "says-red"})
-    assert alone.state == model.state == "SUCCEEDED"
+    alone = finished(stack, "alone")
+    model = finished(stack, target={"model": "says-red"})
+    assert (alone.state, model.state) == ("SUCCEEDED", "SUCCEEDED"), (alone.reason, model.reason, stack.logs())
     assert answers_of(stack, alone) == answers_of(stack, model) == ["red"] * SAMPLES
+    audit(stack)
+
+
+def test_a_vote_counts_the_answers_of_its_models(stack):
+    run = finished(stack, "vote")
+    assert (run.state, run.total, run.done, run.failed) == ("SUCCEEDED", SAMPLES, SAMPLES, 0)
+    assert answers_of(stack, run) == ["blue"] * SAMPLES
+    assert rows_of(stack, run) == [("accuracy", 12, 0), *[("member", 12, 0)] * 3]
+    audit(stack)
+
+
+def test_another_rule_over_the_same_answers_asks_no_model(stack):
+    run = finished(stack, "vote", reuse="nothing")
+    again = stack.client.runs.rerun(run.id, RunRerun(run=entry("heavy-red")))
+    again = stack.wait_without_pauses(again.id)
+    assert answers_of(stack, again) == ["red"] * SAMPLES
+    assert rows_of(stack, again) == [("accuracy", 12, 0), *[("member", 0, 12)] * 3]
+    audit(stack)
+
+
+def test_a_later_stage_gets_the_answers_of_an_earlier_one_without_a_model_that_failed(stack):
+    run = finished(stack, "two-stages", limits={"tries": 1})
+    assert answers_of(stack, run) == ["red"] * SAMPLES
+    asked = stack.client.results(run_id=run.id, limit=1).items[0]
+    assert asked.text == "red"
+
+
+def test_a_merged_answer_is_that_of_the_model_that_merges(stack):
+    run = finished(stack, "merged")
+    assert run.state == "SUCCEEDED"
+    assert answers_of(stack, run) == ["Blue."] * SAMPLES
+    audit(stack)
+
+
+def test_a_model_that_cannot_be_loaded_fails_the_run_unless_it_is_optional(stack):
+    without, needed = finished(stack, "does-without"), finished(stack, "needs-it")
+    assert (without.state, answers_of(stack, without)) == ("PARTIAL", ["blue"] * SAMPLES)
+    assert needed.state == "FAILED"
+    assert "cannot-load" in needed.reason
+    audit(stack)
