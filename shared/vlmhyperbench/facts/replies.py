@@ -76,7 +76,7 @@ def _phases(
         if phase.state is not PhaseState.VOID:
             numbers[phase.no] = asked.key
         elif asked.model.is_optional and asked.role == "member":
-            dropped.append(f"{asked.stage.id}/{asked.model.name}")
+            dropped.append(asked.label)
         else:
             message = f"The model {asked.model.name} gave no answers in the stage {asked.stage.id}, which needs it."
             cure = "Correct its error and run again, which reuses the other answers; or let it be optional."
