@@ -171,3 +171,16 @@ def test_a_model_that_cannot_be_loaded_fails_the_run_unless_it_is_optional(stack
     assert needed.state == "FAILED"
     assert "cannot-load" in needed.reason
     audit(stack)
+
+
+def test_the_report_compares_a_pipeline_with_its_members(stack):
+    run = finished(stack, "vote")
+    files = {file.name: file.id for file in stack.client.report(run.id).files}
+    report = json.loads(stack.client.artifact_content(files["report.json"]))
+    (section,) = (section for section in report["sections"] if section["name"] == "ensemble")
+    members = next(block for block in section["blocks"] if block.get("name") == "ensemble-members")
+    assert [row[0] for row in members["rows"]] == ["says-blue", "says-red", "says-blue-too"]
+    ensemble = report["runs"][str(run.id)]["ensemble"]
+    assert [step["answers"] for step in ensemble["asked"]] == [SAMPLES] * 3
+    assert ensemble["costs"]["seconds"] > ensemble["costs"]["best_seconds"] > 0
+    assert ensemble["agreement"]["unanimous"] == 0
