@@ -31,7 +31,7 @@ def export_session(client: Client, session_id: UUID, folder: Path) -> Path:
         Unavailable: the folder cannot be written.
     """
     chain = _chain(client, session_id)
-    last, run = chain[-1]
+    last, _ = chain[-1]
     if not last.state.is_terminal:
         raise Conflict(f"The session {last.id} has not ended.", cure="Wait until it has ended.", code="run_open")
     path = folder / "sessions" / f"{last.created_at:%Y%m%dT%H%M%SZ}-{last.id.hex[:4]}"
