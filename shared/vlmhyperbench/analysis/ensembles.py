@@ -104,13 +104,19 @@ class Uplift:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the interval shows that the result is better than its best member."""
-        return self.low is not None and self.low > 0
+        """Whether interval and test show that the result is better than its best member."""
+        return self.low is not None and self.low > 0 and self._is_significant
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the interval shows that the result is worse than its best member."""
-        return self.high is not None and self.high < 0
+        """Whether interval and test show that the result is worse than its best member."""
+        return self.high is not None and self.high < 0 and self._is_significant
+
+    @property
+    def _is_significant(self) -> bool:
+        """Whether the paired test rejects too: with a handful of documents a bootstrap's interval is too narrow."""
+        p_value = next((member.p_value for member in self.members if member.name == self.best), None)
+        return p_value is not None and p_value < 1 - self.confidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ def _quality(uplift: Uplift, worth: Worth) -> str:
     ends = (
         "no interval" if uplift.low is None or uplift.high is None else f"95 % {uplift.low:+.3f} to {uplift.high:+.3f}"
     )
-    return f"The ensemble is {said}, {uplift.best}: uplift {uplift.uplift:+.3f} ({ends}, {uplift.samples} samples)."
+    return f"The ensemble is {said}, {uplift.best}: uplift {uplift.uplift:+.3f} ({ends}, {uplift.samples} samples of {uplift.units} documents)."
 
 
 def _cost(what: str, unit: str, own: float | None, best: float | None, per: str) -> str:

@@ -6,11 +6,14 @@ import pytest
 
 from tests.support.wording import Wording
 from vlmhyperbench.analysis.ensemble_costs import Costs
-from vlmhyperbench.analysis.ensembles import Uplift
+from vlmhyperbench.analysis.ensembles import MemberUplift, Uplift
 from vlmhyperbench.analysis.worth import Worth, verdict
 
 
-def uplift(value: float, low: float | None, high: float | None) -> Uplift:
+def uplift(value: float, low: float | None, high: float | None, *, p_value: float = 0.01) -> Uplift:
+    member = MemberUplift(
+        name="reader", value=0.75, interval=None, uplift=value, uplift_interval=None, p_value=p_value, best_share=1.0
+    )
     return Uplift(
         samples=200,
         left_out=0,
@@ -21,7 +24,7 @@ def uplift(value: float, low: float | None, high: float | None) -> Uplift:
         uplift=value,
         low=low,
         high=high,
-        members=(),
+        members=(member,),
     )
 
 
@@ -44,3 +47,8 @@ def test_the_verdict_follows_the_interval(
 def test_what_was_not_measured_is_not_compared(wording: Wording) -> None:
     costs = Costs(seconds=1.0, best_seconds=0.0, bytes=None, best_bytes=None, uplift=0.05)
     wording(verdict(uplift(0.05, 0.01, 0.09), costs).text)
+
+
+def test_an_interval_of_a_handful_of_documents_needs_the_test_too() -> None:
+    assert verdict(uplift(0.05, 0.01, 0.09, p_value=0.5), COSTS).worth == "not_shown"
+    assert verdict(uplift(-0.05, -0.09, -0.01, p_value=0.5), COSTS).worth == "not_shown"
