@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from tests.support.audit import audit
+from vlmhyperbench.cli import exits
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.runs import RunRerun
@@ -196,7 +197,7 @@ def page(tmp_path_factory):
     return path
 
 
-def test_a_pipeline_is_asked_one_question_step_by_step(stack, command, page, wording):
+def test_a_pipeline_is_asked_one_question_step_by_step(stack, command, page):
     asked = command("pipeline", "ask", "vote", "What colour is the sky?", "--image", str(page))
     assert (asked["state"], asked["question"], len(asked["images"])) == ("SUCCEEDED", "What colour is the sky?", 1)
     assert asked["answer"] == "blue"
@@ -207,9 +208,8 @@ def test_a_pipeline_is_asked_one_question_step_by_step(stack, command, page, wor
     ]
     assert asked["latency_s"] > asked["compute_s"] > 0
     assert asked["id"] in [session["id"] for session in command("pipeline", "history")]
-    with pytest.raises(NotFound) as error:
+    with pytest.raises(NotFound):
         stack.client.leaderboard("session")
-    wording(error.value.cure)
 
 
 def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(stack, command, tmp_path):
@@ -227,3 +227,18 @@ def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(st
     meta = json.loads((folder / "session_meta.json").read_text())
     assert meta["sessions"] == [first["id"], again["id"]]
     assert json.loads((folder / "write_v2" / "members" / "says-red.json").read_text())["text"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("ask", "no-such-pipeline", "Why?"), exits.USAGE),
+        (("ask", "vote", " "), exits.USAGE),
+        (("ask", "vote", "Why?", "--image", "no-such.png"), exits.USAGE),
+        (("ask", "vote", "Why?", "--image", __file__), exits.RUN_FAILED),
+        (("rerun", "0" * 32, "read"), exits.USAGE),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused_or_has_no_answer(program, words, code):
+    ended = program("pipeline", *words)
+    assert ended.returncode == code, ended.stderr

@@ -51,10 +51,10 @@ def _quality(uplift: Uplift, worth: Worth) -> str:
         "worse": "worse than its best member",
         "not_shown": "not shown to be better or worse than its best member",
     }[worth]
-    ends = (
-        "no interval" if uplift.low is None or uplift.high is None else f"95 % {uplift.low:+.3f} to {uplift.high:+.3f}"
-    )
-    return f"The ensemble is {said}, {uplift.best}: uplift {uplift.uplift:+.3f} ({ends}, {uplift.samples} samples of {uplift.units} documents)."
+    low, high = uplift.low, uplift.high
+    ends = "no interval" if low is None or high is None else f"95 % {low:+.3f} to {high:+.3f}"
+    size = f"{uplift.samples} samples of {uplift.units} documents"
+    return f"The ensemble is {said}, {uplift.best}: uplift {uplift.uplift:+.3f} ({ends}, {size})."
 
 
 def _cost(what: str, unit: str, own: float | None, best: float | None, per: str) -> str:
