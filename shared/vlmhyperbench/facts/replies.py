@@ -13,6 +13,7 @@ import polars
 from vlmhyperbench.db import phases
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import PhaseView
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict
@@ -113,7 +114,7 @@ def _reply(row: dict[str, Any]) -> Reply:
     is_ok = row["status"] == "ok"
     return Reply(
         text=(row["text"] or "") if is_ok else None,
-        error=None if is_ok else row["error"] or row["error_code"] or "failed",
+        error=None if is_ok else (row["error"] or row["error_code"] or "failed").removeprefix(f"{UNREADABLE_SAMPLE}: "),
         failure="model" if row["failure"] == "model" else "infrastructure",
         **{name: row[name] for name in ("latency_ns", "prompt_tokens", "completion_tokens")},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, StageSpec, asked_models
-from vlmhyperbench.scoring.combining import Asked, Reply, StageAnswer
+from vlmhyperbench.scoring.combining import NO_REPAIR, Asked, Reply, StageAnswer
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
@@ -36,7 +36,9 @@ def tokens_of(replies: Iterable[int | None]) -> int | None:
 
 def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: StageAnswer) -> JsonObject:
     models: list[JsonValue] = [
-        _model(asked, sample.replies.get(asked.key)) for asked in asked_models(pipeline) if asked.stage.id == stage.id
+        _model(asked, sample.replies.get(asked.key))
+        for asked in asked_models(pipeline)
+        if asked.stage.id == stage.id and not _is_needless(asked, sample)
     ]
     traced: dict[str, JsonValue] = {"id": stage.id, "status": answer.status, "models": models}
     if answer.value is None:
@@ -56,6 +58,12 @@ def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: St
             "trace": aggregated.trace,
         }
     return traced
+
+
+def _is_needless(asked: AskedModel, sample: Asked) -> bool:
+    """Return whether it would have repaired an answer that needs no repair."""
+    reply = sample.replies.get(asked.key)
+    return asked.role == "repair" and reply is not None and reply.error == NO_REPAIR
 
 
 def _model(asked: AskedModel, reply: Reply | None) -> JsonObject:

@@ -188,6 +188,9 @@ def test_a_trace_tells_votes_members_times_and_tokens() -> None:
     assert read["value"] == "x"
     assert "value" not in write
     assert "reason" not in write
+    merged = answered(read__a="x", read__merge__m="y", read__repair__m=Reply(error=NO_REPAIR))
+    (merging,) = trace_of(MERGED, merged, Combiner(MERGED).answers(merged))["stages"]
+    assert [told["role"] for told in merging["models"]] == ["member", "member", "merge"]
     nothing = trace_of(target, answered(), Combiner(target).answers(answered()))
     assert nothing["stages"][0]["status"] == "no_valid"
     assert "reason" in nothing["stages"][1]
