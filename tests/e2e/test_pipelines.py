@@ -1,10 +1,14 @@
 """A pipeline is a target: its models are steps of the run, and their answers become one and are reused."""
 
 import json
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.support.audit import audit
+from vlmhyperbench.cli import exits
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.runs import RunRerun
 
@@ -171,3 +175,70 @@ def test_a_model_that_cannot_be_loaded_fails_the_run_unless_it_is_optional(stack
     assert needed.state == "FAILED"
     assert "cannot-load" in needed.reason
     audit(stack)
+
+
+def test_the_report_compares_a_pipeline_with_its_members(stack):
+    run = finished(stack, "vote")
+    files = {file.name: file.id for file in stack.client.report(run.id).files}
+    report = json.loads(stack.client.artifact_content(files["report.json"]))
+    (section,) = (section for section in report["sections"] if section["name"] == "ensemble")
+    members = next(block for block in section["blocks"] if block.get("name") == "ensemble-members")
+    assert [row[0] for row in members["rows"]] == ["says-blue", "says-red", "says-blue-too"]
+    ensemble = report["runs"][str(run.id)]["ensemble"]
+    assert [step["answers"] for step in ensemble["asked"]] == [SAMPLES] * 3
+    assert ensemble["costs"]["seconds"] > ensemble["costs"]["best_seconds"] > 0
+    assert ensemble["agreement"]["unanimous"] == 0
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pages") / "page.png"
+    Image.new("RGB", (64, 32), "blue").save(path)
+    return path
+
+
+def test_a_pipeline_is_asked_one_question_step_by_step(stack, command, page):
+    asked = command("pipeline", "ask", "vote", "What colour is the sky?", "--image", str(page))
+    assert (asked["state"], asked["question"], len(asked["images"])) == ("SUCCEEDED", "What colour is the sky?", 1)
+    assert asked["answer"] == "blue"
+    assert [(step["model"], step["state"], step["text"]) for step in asked["steps"]] == [
+        ("says-blue", "done", "blue"),
+        ("says-red", "done", "red"),
+        ("says-blue-too", "done", "Blue."),
+    ]
+    assert asked["latency_s"] > asked["compute_s"] > 0
+    assert asked["id"] in [session["id"] for session in command("pipeline", "history")]
+    with pytest.raises(NotFound):
+        stack.client.leaderboard("session")
+
+
+def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(stack, command, tmp_path):
+    first = command("pipeline", "ask", "two-stages", "What colour is grass?")
+    again = command("pipeline", "rerun", first["id"], "write")
+    assert again["parent_run_id"] == first["id"]
+    assert {(step["model"], step["is_reused"]) for step in again["steps"] if step["state"] == "done"} == {
+        ("says-blue", True),
+        ("says-red", False),
+    }
+    folder = Path(command("pipeline", "export", again["id"], str(tmp_path))["path"])
+    versions = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    assert versions == ["read_v1", "read_v2", "write_v1", "write_v2"]
+    assert (folder / "final.txt").read_text() == "red"
+    meta = json.loads((folder / "session_meta.json").read_text())
+    assert meta["sessions"] == [first["id"], again["id"]]
+    assert json.loads((folder / "write_v2" / "members" / "says-red.json").read_text())["text"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("ask", "no-such-pipeline", "Why?"), exits.USAGE),
+        (("ask", "vote", " "), exits.USAGE),
+        (("ask", "vote", "Why?", "--image", "no-such.png"), exits.USAGE),
+        (("ask", "vote", "Why?", "--image", __file__), exits.RUN_FAILED),
+        (("rerun", "0" * 32, "read"), exits.USAGE),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused_or_has_no_answer(program, words, code):
+    ended = program("pipeline", *words)
+    assert ended.returncode == code, ended.stderr

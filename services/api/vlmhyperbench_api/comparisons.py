@@ -92,7 +92,8 @@ async def get_leaderboard(
     query = listings.Query(project_id=query.project_id, conditions=(*query.conditions, of_task, ended))
     newest: dict[str, listings.ListedRun] = {}
     for listed in await listings.page(session, query, limit=1000):
-        newest.setdefault(f"{listed.listing.target}\n{listed.listing.dataset}", listed)
+        if not listed.run.spec.get("is_session"):
+            newest.setdefault(f"{listed.listing.target}\n{listed.listing.dataset}", listed)
     if not newest:
         raise NotFound(f"No run of the task {task!r} has succeeded.", cure="Choose another task, or run it first.")
     first = next(iter(newest.values())).listing.columns

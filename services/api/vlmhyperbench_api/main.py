@@ -21,6 +21,7 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import (
     answers,
     artifacts,
+    asking,
     comparisons,
     doctor,
     drains,
@@ -90,6 +91,7 @@ _ROUTERS = (
     sample_rows.router,
     sample_details.router,
     answers.router,
+    asking.router,
     experiments.router,
     exports.router,
     ids.router,

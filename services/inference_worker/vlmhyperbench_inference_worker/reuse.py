@@ -15,6 +15,7 @@ from uuid import UUID
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db.reuse import Candidates, ReusableView
 from vlmhyperbench.db.views import ReusedFactView
+from vlmhyperbench.domain.pipelines import STAGE
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.pages import read_candidates
@@ -77,7 +78,7 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         Fenced: the claim is lost; no row is reused.
     """
     phase = job.job.phase
-    if phase is None or not work.may_reuse:
+    if phase is None or not work.may_reuse or job.job.params.get(STAGE) in work.spec.asks_again:
         return work
     requests = [work.requests[ordinal] for ordinal in work.missing]
     candidates = await read_candidates(

@@ -8,7 +8,9 @@ from typing import Literal
 
 import polars
 
+from vlmhyperbench.domain.pipelines import Key
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.scoring.combining import Asked
 from vlmhyperbench.scoring.metrics import Hosts
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.types import JsonObject
@@ -22,6 +24,20 @@ class MeasureFile:
     environment: str
     evaluation_id: str | None
     content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineRows:
+    """The rows of the phases of a pipeline's models."""
+
+    facts: polars.DataFrame
+    """Rows of `facts.read` of all these phases, without those for which nothing was asked."""
+    keys: Mapping[int, Key]
+    """Number of a phase → the model that was asked in it."""
+    samples: Mapping[int, Asked]
+    """Ordinal → the answers as the pipeline combined them."""
+    peak_bytes: Mapping[Key, int]
+    """Model → peak memory of its engine, where it was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,8 @@ class RunBundle:
     retunes: tuple[JsonObject, ...]
     platform_version: str
     origins: Mapping[str, str] | None = None
+    pipeline: PipelineRows | None = None
+    """What the models of a pipeline answered; None of another target."""
     events: TokenEvents | None = None
     baseline_rows: polars.DataFrame | None = None
     summary: bytes | None = None

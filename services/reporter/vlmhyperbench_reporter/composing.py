@@ -35,6 +35,7 @@ from vlmhyperbench.summaries.manifest import to_json as write_manifest
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
+from vlmhyperbench_reporter.ensembles import ensemble_evidence
 from vlmhyperbench_sdk.errors import InvalidInput
 
 
@@ -185,6 +186,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         platform_version=bundle.platform_version,
         events=bundle.events,
         baseline_rows=bundle.baseline_rows,
+        ensemble=ensemble_evidence(bundle.pipeline, spec) if bundle.pipeline is not None else None,
     )
 
 

@@ -28,6 +28,7 @@ from vlmhyperbench.summaries.records import ClaimEvidence, Disturber, JudgeUse, 
 from vlmhyperbench.summaries.spans import clock_offsets, window_s
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
+from vlmhyperbench_reporter.pipelines import read_pipeline
 from vlmhyperbench_sdk.types import JsonObject
 
 PAYLOAD = (
@@ -109,6 +110,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         retunes=run.retunes or (),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
+        pipeline=await read_pipeline(runtime, run, run_phases),
         events=events,
         baseline_rows=await _baseline_rows(runtime, run_id, run_phases),
         summary=await _summary(runtime.storage, files),

@@ -33,11 +33,13 @@ from vlmhyperbench.client.resources import (
     AsyncExports,
     AsyncLoads,
     AsyncRuns,
+    AsyncSessions,
     Entries,
     Experiments,
     Exports,
     Loads,
     Runs,
+    Sessions,
 )
 from vlmhyperbench.client.steps import Steps, whole_id
 from vlmhyperbench.client.trust import trusting, trusting_live
@@ -74,6 +76,7 @@ class Client(Api):
         self.entries = Entries(self)
         self.loads = Loads(self)
         self.exports = Exports(self)
+        self.sessions = Sessions(self)
 
     def send(self, call: Call[T]) -> T:
         """Send a call. Transport errors are retried, which is safe because every POST carries an idempotency key.
@@ -184,6 +187,7 @@ class AsyncClient(AsyncApi):
         self.entries = AsyncEntries(self)
         self.loads = AsyncLoads(self)
         self.exports = AsyncExports(self)
+        self.sessions = AsyncSessions(self)
 
     async def send(self, call: Call[T]) -> T:
         """Send a call, as `Client.send` does.

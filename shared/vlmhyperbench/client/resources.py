@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.client import access, calls, entries, queries
+from vlmhyperbench.client import access, asking, calls, entries, queries
 from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, ExperimentHandle, RunHandle
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 
@@ -114,6 +114,24 @@ class Loads(Resource):
     list = Now(entries.list_loads)
     get = Now(entries.get_load)
     cancel = Now(entries.cancel_load)
+
+
+class Sessions(Resource):
+    """Questions to pipelines."""
+
+    ask = HandleNow(asking.ask, RunHandle.bind)
+    ask_again = HandleNow(asking.ask_again, RunHandle.bind)
+    list = Now(asking.list_sessions)
+    get = Now(asking.get_session)
+
+
+class AsyncSessions(AsyncResource):
+    """Questions to pipelines."""
+
+    ask = HandleLater(asking.ask, AsyncRunHandle.bind)
+    ask_again = HandleLater(asking.ask_again, AsyncRunHandle.bind)
+    list = Later(asking.list_sessions)
+    get = Later(asking.get_session)
 
 
 class Exports(Resource):

@@ -90,8 +90,12 @@ async def page(
     state: RunState | None = None,
     experiment_id: UUID | None = None,
     parent_run_id: UUID | None = None,
+    is_session: bool = False,
 ) -> list[RunView]:
-    """Read a page of a project's runs, newest first; the next page begins after the key of the last row."""
+    """Read a page of a project's runs, newest first; the next page begins after the key of the last row.
+
+    With `is_session` they are questions that were asked of pipelines; other lists have these too.
+    """
     statement = select(_RUN).where(_RUN.c.project_id == project_id)
     if state is not None:
         statement = statement.where(_RUN.c.state == state.value)
@@ -99,6 +103,8 @@ async def page(
         statement = statement.where(_RUN.c.experiment_id == experiment_id)
     if parent_run_id is not None:
         statement = statement.where(_RUN.c.parent_run_id == parent_run_id)
+    if is_session:
+        statement = statement.where(_RUN.c.spec.contains({"is_session": True}))
     follows = after_key(_RUN.c.created_at, _RUN.c.id, after)
     if follows is not None:
         statement = statement.where(follows)

@@ -244,6 +244,10 @@ class RunSpec(Spec):
     shares_device: bool = Field(default=False, exclude_if=lambda shares: not shares)
     """Whether its speed does not count, so that it may share its devices; left out otherwise, so that digests did not
     change."""
+    is_session: bool = Field(default=False, exclude_if=lambda is_session: not is_session)
+    """Whether it is a question that somebody asked a pipeline, and no benchmark; left out otherwise."""
+    asks_again: tuple[Name, ...] = Field(default=(), exclude_if=lambda stages: not stages)
+    """Stages of a pipeline whose models are asked although the parent has their answers; left out without any."""
     prices: Prices | None = None
     """Prices of the target at submission. They change no answer, so they are not part of any fingerprint."""
     unpriced: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,8 @@ from vlmhyperbench.scoring.combining import Asked, Reply
 from vlmhyperbench.storage import Storage
 
 PHASE_KIND = "member"
+PAYLOAD = ("text", "error", "user_prompt")
+"""Columns of chunks that are read of each answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +59,10 @@ async def read_replies(
         storage,
         run_id,
         phases=list(numbers),
-        payload=("text", "error", "user_prompt"),
+        payload=PAYLOAD,
         ordinals=ordinals,
     )
-    return Replies(samples=_samples(facts, pipeline, numbers), dropped=dropped)
+    return Replies(samples=samples_of(facts, pipeline, numbers), dropped=dropped)
 
 
 def _phases(
@@ -83,7 +85,14 @@ def _phases(
     return numbers, tuple(dropped)
 
 
-def _samples(facts: polars.DataFrame, pipeline: PipelineTarget, numbers: dict[int, Key]) -> dict[int, Asked]:
+def samples_of(facts: polars.DataFrame, pipeline: PipelineTarget, numbers: Mapping[int, Key]) -> dict[int, Asked]:
+    """Return ordinal → what was asked and answered.
+
+    Args:
+        facts: Rows of `read_facts` with `PAYLOAD`.
+        pipeline: The target of the run.
+        numbers: Number of a phase → the model that was asked in it.
+    """
     first = pipeline.stages[0].id
     columns = ("phase", "ordinal", "key", "metadata", "status", "failure", "error", "error_code", "text", "user_prompt")
     times = ("latency_ns", "prompt_tokens", "completion_tokens")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vlmhyperbench.reports.document import Document, Section
 from vlmhyperbench.reports.sections import cases
 from vlmhyperbench.reports.sections.answers import wrong_answers
+from vlmhyperbench.reports.sections.ensemble import ensemble_section
 from vlmhyperbench.reports.sections.errors import errors_section
 from vlmhyperbench.reports.sections.extraction import extraction
 from vlmhyperbench.reports.sections.groups import groups_section
@@ -37,6 +38,7 @@ def run_document(summary: RunSummary, run: RunEvidence) -> Document:
     sections: tuple[Section | None, ...] = (
         results_section(summary),
         stop_section(summary),
+        ensemble_section(summary),
         groups_section(summary, run),
         judges(run),
         extraction(summary, run),

@@ -16,6 +16,7 @@ from vlmhyperbench.analysis.combining import Combining
 from vlmhyperbench.domain.identity import definition_of, may_be_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import asks_the_run
+from vlmhyperbench.summaries.members import EnsembleEvidence
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench.summaries.scores import MetricIdentity
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -143,6 +144,8 @@ class RunEvidence:
     """Rows of its baseline phase, which sends one request at a time; several streams are compared with them."""
     origins: Mapping[str, str] | None = None
     """Path of a value of the spec → where it was written; None where not recorded."""
+    ensemble: EnsembleEvidence | None = None
+    """The models of a pipeline; None of another target."""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """Label of another extractor → the same metrics by this extractor."""
 

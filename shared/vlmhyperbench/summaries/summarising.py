@@ -5,6 +5,7 @@ from __future__ import annotations
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.summaries.counting import count, errors_of
+from vlmhyperbench.summaries.ensembles import ensemble_of
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.performance import performance_of
 from vlmhyperbench.summaries.quality import by_column, by_field, crossings, overall
@@ -48,6 +49,7 @@ def summarise_run(run: RunEvidence) -> RunSummary:
         errors=tuple(errors_of(run)),
         phases=tuple(run.phases),
         claims=tuple(run.claims),
+        ensemble=ensemble_of(run),
     )
 
 

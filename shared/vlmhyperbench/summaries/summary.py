@@ -10,6 +10,7 @@ from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, variab
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.domain.steps import asks_the_run
+from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench.summaries.scores import Crossing, MetricIdentity, Score
 from vlmhyperbench.summaries.speeds import Performance
@@ -100,6 +101,8 @@ class RunSummary:
     """Errors of failed requests, the most frequent first."""
     phases: tuple[PhaseEvidence, ...]
     claims: tuple[ClaimEvidence, ...]
+    ensemble: EnsembleSummary | None = None
+    """Of a pipeline; None of another target, and of summaries of earlier versions."""
 
     @property
     def primary(self) -> MetricIdentity | None:

@@ -9,11 +9,11 @@ import polars
 from PIL import Image
 
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS
+from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
     ExtractorSpec,
     MetricSpec,
-    ModelFile,
     ModelTarget,
     PromptSpec,
     RunSpec,

@@ -8,6 +8,8 @@ from vlmhyperbench_api.submission.submitting import (
     submit_rerun,
     submit_rescoring,
     submit_run,
+    submit_session,
+    submit_session_rerun,
 )
 
 __all__ = [
@@ -19,4 +21,6 @@ __all__ = [
     "submit_rerun",
     "submit_rescoring",
     "submit_run",
+    "submit_session",
+    "submit_session_rerun",
 ]

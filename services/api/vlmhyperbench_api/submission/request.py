@@ -14,9 +14,12 @@ from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunRerun, RunRescore
+from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
 from vlmhyperbench_api.security import Principal
 
-Body = TypeVar("Body", bound=RunCreate | RunImport | RunRescore | RunRerun | ExperimentCreate)
+Body = TypeVar(
+    "Body", bound=RunCreate | RunImport | RunRescore | RunRerun | SessionCreate | SessionRerun | ExperimentCreate
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

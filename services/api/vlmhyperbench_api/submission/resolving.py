@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from vlmhyperbench.db.views import RunView
-from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, RunSpec, Target
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, PipelineTarget, RunSpec, Target
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.registry.importing import resolve_import
@@ -20,12 +20,15 @@ from vlmhyperbench.registry.origins import (
 )
 from vlmhyperbench.registry.resolution import replaced_data, resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.registry.sessions import resolve_session
 from vlmhyperbench.scoring.extraction import open_extractor
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunRerun, RunRescore
+from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
 from vlmhyperbench_api.submission.estimating import targets_of
 from vlmhyperbench_api.submission.request import Submission
+from vlmhyperbench_sdk.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,38 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> PinnedRun:
     forced = {"index": "nothing", "inference": "nothing", "evaluation": "answers"}
     reuse = forced.get(body.force or "", unforced)
     return PinnedRun(name=name, spec=spec.model_copy(update={"reuse": reuse}), origins=origins)
+
+
+def pin_session(submission: Submission[SessionCreate]) -> PinnedRun:
+    """Resolve a question to a pipeline.
+
+    Raises:
+        InvalidInput: the pipeline is unknown, or cannot be asked; lists all errors.
+    """
+    body = submission.body
+    path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, body.question)}"
+    with names_are_input():
+        spec = resolve_session(
+            submission.catalogue, body.pipeline, body.question, storage_path=path, plugins=submission.plugins
+        )
+    return PinnedRun(name=body.name or f"{body.pipeline}, asked", spec=spec, origins=None)
+
+
+def pin_session_rerun(submission: Submission[SessionRerun], parent: RunView) -> PinnedRun:
+    """Resolve a session that asks a stage of `parent` again.
+
+    Raises:
+        InvalidInput: the parent is no session, or its pipeline has no such stage.
+    """
+    body, spec = submission.body, parent.pinned_spec()
+    if not spec.is_session or not isinstance(spec.target, PipelineTarget):
+        raise InvalidInput(f"The run {parent.id} is no session.", cure="Rerun it as a run.", code="no_session")
+    stages = [stage.id for stage in spec.target.stages]
+    if body.stage not in stages:
+        message = f"The pipeline {spec.target.pipeline} has no stage {body.stage!r}."
+        raise InvalidInput(message, cure=did_you_mean(body.stage, stages), code="no_stage")
+    again = spec.model_copy(update={"asks_again": (body.stage,), "reuse": "equal"})
+    return PinnedRun(name=body.name or f"{parent.name}, {body.stage} again", spec=again, origins=None)
 
 
 def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[PinnedRun]]:

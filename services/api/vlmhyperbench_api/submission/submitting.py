@@ -22,6 +22,7 @@ from vlmhyperbench.monitoring.tracing import record_below
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
+from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.baselines import pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
@@ -35,11 +36,13 @@ from vlmhyperbench_api.submission.resolving import (
     pin_rerun,
     pin_rescoring,
     pin_run,
+    pin_session,
+    pin_session_rerun,
     warnings_of,
 )
 from vlmhyperbench_api.submission.writing import add_experiment, add_rescoring, add_run
 
-RunBody = TypeVar("RunBody", RunCreate, RunImport, RunRescore, RunRerun)
+RunBody = TypeVar("RunBody", RunCreate, RunImport, RunRescore, RunRerun, SessionCreate, SessionRerun)
 Detail = TypeVar("Detail", RunDetail, ExperimentDetail)
 Write: TypeAlias = Callable[[AsyncSession, UUID], Awaitable[None]]
 """Writes the resolved run or experiment under a new id."""
@@ -120,6 +123,42 @@ async def submit_rerun(submission: ChildSubmission[RunRerun]) -> RunDetail:
         pinned = await asyncio.to_thread(pin_rerun, submission, parent)
         write = _write_fresh(submission, pinned, parent=parent, is_fresh=submission.body.force == "index")
         return write, targets_of([pinned.spec])
+
+    return await _submit_run(submission, resolve)
+
+
+async def submit_session(submission: Submission[SessionCreate], answer_files: AnswerFiles) -> RunDetail:
+    """Create a run that asks a pipeline one question, or return the run that was already created with the key.
+
+    Raises:
+        InvalidInput: the question was not uploaded, or the pipeline is unknown or cannot be asked.
+        Conflict: the key was used with another body.
+    """
+
+    async def resolve() -> tuple[Write, Sequence[Target]]:
+        with names_are_input():
+            await answer_files.describe(submission.project_id, submission.body.question)
+        pinned = await asyncio.to_thread(pin_session, submission)
+        return _write_fresh(submission, pinned), targets_of([pinned.spec])
+
+    return await _submit_run(submission, resolve)
+
+
+async def submit_session_rerun(submission: ChildSubmission[SessionRerun]) -> RunDetail:
+    """Create a session that asks a stage of another one again, or return the run already created with the key.
+
+    Raises:
+        NotFound: the other session does not exist in this project.
+        InvalidInput: its pipeline has no such stage.
+        Conflict: the other session has not ended; or the key was used with another body.
+    """
+
+    async def resolve() -> tuple[Write, Sequence[Target]]:
+        parent, _ = await _read_parent(submission)
+        if not parent.state.is_terminal:
+            raise Conflict(f"The session {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
+        pinned = pin_session_rerun(submission, parent)
+        return _write_fresh(submission, pinned, parent=parent), targets_of([pinned.spec])
 
     return await _submit_run(submission, resolve)
 
@@ -213,7 +252,9 @@ def _write_fresh(
     return write
 
 
-async def _read_parent(submission: ChildSubmission[RunRescore] | ChildSubmission[RunRerun]) -> tuple[RunView, int]:
+async def _read_parent(
+    submission: ChildSubmission[RunRescore] | ChildSubmission[RunRerun] | ChildSubmission[SessionRerun],
+) -> tuple[RunView, int]:
     """Read the parent run and the number of its failed requests.
 
     Raises:

@@ -15,6 +15,7 @@ from vlmhyperbench.reports.sections.answers import detail_of, with_detail
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.answers import answers_of
 from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
+from vlmhyperbench.summaries.members import MemberEvidence
 
 MAX_CASES = 24
 MAX_FLIPS = 24
@@ -58,9 +59,7 @@ def mistakes(run: RunEvidence, wrong: polars.DataFrame) -> Cases:
     return Cases(
         name="mistakes",
         title="",
-        items=tuple(
-            _case(row, kind=str(row["kind"]), groups=run.groups, answers=(_answer(run, row, name=""),)) for row in rows
-        ),
+        items=tuple(_case(row, kind=str(row["kind"]), groups=run.groups, answers=_answers(run, row)) for row in rows),
         note=(
             f"{plural(len(rows), 'case')} of {plural(wrong.height, 'wrong answer')}, chosen in turn from every kind, "
             "on different pages where possible. Missing characters are struck out, characters that should not be "
@@ -173,6 +172,35 @@ def _case(row: Row, *, kind: str, groups: Sequence[str], answers: tuple[Predicti
         answers=answers,
         kind=kind,
         tone=answers[-1].tone,
+    )
+
+
+def _answers(run: RunEvidence, row: Row) -> tuple[Prediction, ...]:
+    """Return the answer of a run, before it those of the members of its pipeline."""
+    if run.ensemble is None:
+        return (_answer(run, row, name=""),)
+    members = (_answer_of_member(run, row, member) for member in run.ensemble.members)
+    return (*(answer for answer in members if answer is not None), _answer(run, row, name="result"))
+
+
+def _answer_of_member(run: RunEvidence, row: Row, member: MemberEvidence) -> Prediction | None:
+    """Return a model's answer to a sample; None where it was not asked."""
+    given = next(member.rows.filter(polars.col("ordinal") == row["ordinal"]).iter_rows(named=True), None)
+    if given is None:
+        return None
+    scores = member.scores
+    scored = scores.filter(polars.col("ordinal") == row["ordinal"])["value"].to_list() if scores is not None else []
+    value = next(iter(scored), None)
+    has_failed, metric = given["status"] != "ok", run.primary
+    is_right = metric is not None and value is not None and value == metric.perfect
+    asked = member.asked
+    role = "" if asked.role == "member" else f", {asked.role}"
+    return Prediction(
+        run=f"{asked.stage.id}: {asked.model.name}{role}",
+        spans=() if has_failed else compare_text(str(given["text"] or ""), _texts(row["references"])),
+        tone="good" if is_right else "bad" if value is not None else "neutral",
+        score=f"{metric.label} {write_number(value, 2)}" if metric is not None and value is not None else "",
+        note=f"failed: {given['error_code'] or 'unknown'}" if has_failed else "",
     )
 
 

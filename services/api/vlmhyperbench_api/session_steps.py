@@ -1,0 +1,95 @@
+"""A session as the API shows it: its question, what each step answered so far, and the pipeline's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from vlmhyperbench.db import phases, runs
+from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.asking import pipeline_of
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.pipelines import AskedModel, asked_model, asked_models
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.units import NS_PER_S
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionStep
+
+Row = Mapping[str, Any]
+
+
+async def read_session(runtime: Runtime, run_id: UUID, *, project_id: str) -> SessionDetail:
+    """Read a session of a project.
+
+    Raises:
+        NotFound: there is no such session.
+        NotReady, Damaged, Unavailable: as `read_facts`.
+    """
+    async with runtime.database.transaction() as session:
+        run = await runs.get(session, run_id, project_id=project_id)
+        own = await phases.of_run(session, run_id)
+    if run is None or not run.pinned_spec().is_session:
+        raise NotFound(f"There is no session {run_id}.", cure="List the sessions to see which there are.")
+    pipeline = pipeline_of(run.pinned_spec())
+    keys = {
+        phase.no: asked_model(pipeline, phase.params).key if phase.kind == PHASE_KIND else None
+        for phase in own
+        if phase.kind in {PHASE_KIND, "accuracy"}
+    }
+    failed = {keys[phase.no] for phase in own if phase.state is PhaseState.VOID and phase.no in keys}
+    facts = await read_facts(runtime.database, runtime.storage, run_id, phases=list(keys), payload=PAYLOAD)
+    rows: dict[object, Row] = {keys[row["phase"]]: row for row in facts.iter_rows(named=True) if row["ordinal"] == 0}
+    result, any_row = rows.get(None), next(iter(rows.values()), None)
+    images = (any_row.get("images") or []) if any_row is not None else []
+    return SessionDetail(
+        **session_of(run).model_dump(),
+        question=any_row.get("question") if any_row is not None else None,
+        images=[image["sha256"] for image in images],
+        steps=[
+            _step(asked, rows.get(asked.key), has_failed=asked.key in failed, is_over=run.state.is_terminal)
+            for asked in asked_models(pipeline)
+        ],
+        answer=result["text"] if result is not None and result["status"] == "ok" else None,
+        error=(result["error"] if result is not None and result["status"] != "ok" else None) or run.reason,
+        latency_s=(run.finished_at - (run.started_at or run.created_at)).total_seconds() if run.finished_at else None,
+        compute_s=_seconds(result),
+    )
+
+
+def session_of(run: RunView) -> Session:
+    """Return a session as a row of a list."""
+    return Session(
+        id=run.id,
+        pipeline=pipeline_of(run.pinned_spec()).pipeline,
+        name=run.name,
+        state=run.state,
+        parent_run_id=run.parent_run_id,
+        created_at=run.created_at,
+        finished_at=run.finished_at,
+    )
+
+
+def _step(asked: AskedModel, row: Row | None, *, has_failed: bool, is_over: bool) -> SessionStep:
+    who = {"stage": asked.stage.id, "role": asked.role, "model": asked.model.name}
+    if row is None:
+        return SessionStep(**who, state="failed" if has_failed or is_over else "waiting")
+    if row["error_code"] == UNREADABLE_SAMPLE:
+        return SessionStep(**who, state="skipped", error=row["error"])
+    is_ok = row["status"] == "ok"
+    return SessionStep(
+        **who,
+        state="done" if is_ok else "failed",
+        prompt=row["user_prompt"],
+        text=row["text"],
+        error=None if is_ok else row["error"] or row["error_code"],
+        latency_s=_seconds(row),
+        is_reused=row["is_reused"],
+    )
+
+
+def _seconds(row: Row | None) -> float | None:
+    return row["latency_ns"] / NS_PER_S if row is not None and row["latency_ns"] is not None else None

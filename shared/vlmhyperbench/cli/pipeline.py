@@ -1,0 +1,196 @@
+"""`pipeline`: ask a pipeline of models one question, and list, continue and export what was asked."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.following import detaching
+from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.session_export import export_session
+from vlmhyperbench.client import Client, RunHandle
+from vlmhyperbench.domain.short_ids import short
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
+from vlmhyperbench.exchange.pictures import data_url
+from vlmhyperbench.wire.sessions import SessionCreate, SessionDetail, SessionRerun
+
+app = App(name="pipeline", help="Ask a pipeline of models a question; list, continue and export sessions.")
+_UNANSWERED = "it is asked"
+"""Reason for which the file of a question has no answer."""
+
+
+@app.command
+def ask(
+    pipeline: str,
+    question: str,
+    /,
+    *,
+    image: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    output: OutputFlags = TEXT,
+) -> int:
+    """Ask a pipeline one question, and print what each of its models answers, step by step.
+
+    The session is a run of one sample, whose steps are all stored; it has no metrics and is on no leaderboard. On
+    Ctrl-C, only this command ends. Exit code: 0 if the pipeline answered, otherwise 4.
+
+    Example: `vlmhyperbench pipeline ask readers-vote "What is the total?" --image page.png`.
+
+    Args:
+        pipeline: Name of a registered pipeline.
+        question: What is asked.
+        image: File of an image that belongs to the question; may be given several times.
+        output: How the output is printed.
+    """
+    content = _question_file(question, image)
+    with Client() as client:
+        uploaded = client.upload_answers(content)
+        created = client.sessions.ask(SessionCreate(pipeline=pipeline, question=uploaded.sha256))
+        return _follow(client, created, output)
+
+
+@app.command
+def rerun(session: str, stage: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Ask the models of one stage of a session again, in a new session that reuses the stages before it.
+
+    Args:
+        session: Id of a session, or its first digits.
+        stage: Id of the stage.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        found = client.identify(session)
+        return _follow(client, client.sessions.ask_again(found.id, SessionRerun(stage=stage)), output)
+
+
+@app.command(name=("history", "ls"))
+def history(*, limit: int = 20, output: OutputFlags = TEXT) -> int:
+    """List the newest sessions.
+
+    Args:
+        limit: Maximum number of sessions.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        sessions = client.sessions.list(limit=limit).items
+    if output.json:
+        emit("sessions", sessions)
+    else:
+        rows = [
+            [short(session.id), session.pipeline, session.state.lower(), session.name, f"{session.created_at:%F %T}"]
+            for session in sessions
+        ]
+        table(["id", "pipeline", "state", "name", "asked"], rows)
+    return exits.OK
+
+
+@app.command
+def show(session: str, /, *, output: OutputFlags = TEXT) -> int:
+    """Show what each step of a session answered.
+
+    Args:
+        session: Id of a session, or its first digits.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        found = client.sessions.get(client.identify(session).id)
+    if output.json:
+        emit("session", found)
+    else:
+        _print_steps(found, set())
+        _print_end(found)
+    return exits.OK
+
+
+@app.command
+def export(session: str, folder: Path, /, *, output: OutputFlags = TEXT) -> int:
+    """Write a session, and those that it was made from, into a new folder within FOLDER.
+
+    Args:
+        session: Id of a session that has ended, or its first digits.
+        folder: Where the folder of the session is made.
+        output: How the output is printed.
+    """
+    with Client() as client:
+        path = export_session(client, client.identify(session).id, folder)
+    if output.json:
+        emit("exported", {"path": str(path)})
+    else:
+        say(str(path))
+    return exits.OK
+
+
+def _question_file(question: str, images: tuple[Path, ...]) -> bytes:
+    """Return a file of answers with the question and its images, and without an answer.
+
+    Raises:
+        InvalidInput: the question is empty.
+        NotFound: an image cannot be read.
+    """
+    if not question.strip():
+        raise InvalidInput("The question is empty.", cure="Write what the pipeline is asked.", code="usage")
+    asked = ImportedAnswer(
+        key="question",
+        question=question,
+        references=(),
+        image_urls=tuple(data_url(_read(image)) for image in images),
+        error=_UNANSWERED,
+    )
+    file = AnswersFile(format="question", tool=None, model=None, task=None, decoding={}, answers=iter([asked]))
+    with tempfile.TemporaryDirectory(prefix="vlmhb-ask-") as folder:
+        path = Path(folder) / "question.jsonl"
+        write_answers(path, file)
+        return path.read_bytes()
+
+
+def _read(image: Path) -> bytes:
+    try:
+        return image.read_bytes()
+    except OSError as error:
+        raise NotFound(
+            f"The image {image} cannot be read: {error.strerror}.", cure="Give the path of a file."
+        ) from error
+
+
+def _follow(client: Client, created: RunHandle, output: OutputFlags) -> int:
+    """Print the answers of the steps as they come, then the pipeline's; return the exit code."""
+    if not output.json:
+        note(f"{created.name}: asked as {created.id}", output)
+    shown: set[tuple[str, str, str]] = set()
+    with detaching(created):
+        for _ in created.live():
+            if not output.json:
+                _print_steps(client.sessions.get(created.id), shown)
+    ended = client.sessions.get(created.id)
+    if output.json:
+        emit("session", ended)
+    else:
+        _print_steps(ended, shown)
+        _print_end(ended)
+    return exits.OK if ended.answer is not None else exits.RUN_FAILED
+
+
+def _print_steps(session: SessionDetail, shown: set[tuple[str, str, str]]) -> None:
+    for step in session.steps:
+        key = (step.stage, step.role, step.model)
+        if key in shown or step.state in {"waiting", "skipped"}:
+            continue
+        shown.add(key)
+        who = f"{step.stage}: {step.model}" + ("" if step.role == "member" else f" ({step.role})")
+        time = "" if step.latency_s is None else f" ({step.latency_s:.2f} s{', reused' if step.is_reused else ''})"
+        answer = step.text if step.state == "done" else f"failed: {step.error or 'no answer'}"
+        say(f"{who}{time}: {answer}")
+
+
+def _print_end(session: SessionDetail) -> None:
+    took = "" if session.latency_s is None else f" after {session.latency_s:.1f} s"
+    compute = "" if session.compute_s is None else f", compute-only critical path {session.compute_s:.2f} s"
+    if session.answer is None:
+        say(f"{session.pipeline} has no answer{took}: {session.error or session.state.lower()}")
+    else:
+        say(f"{session.pipeline}{took}{compute}:\n{session.answer}")

@@ -1,0 +1,51 @@
+"""Resolve a question to a pipeline into a pinned spec: a run of one sample, which is no benchmark."""
+
+from __future__ import annotations
+
+from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, PromptSpec, RunSpec
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.choices import PipelineChoice
+from vlmhyperbench.registry.pins import errors_of
+from vlmhyperbench.registry.pipeline_targets import Asking, pin_target
+from vlmhyperbench.registry.plugins import Plugins
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.schemas import Entry
+
+TASK = "session"
+"""Task of every session; no entry of the registry needs to have it, and it has no metric."""
+
+
+def resolve_session(
+    catalogue: Catalogue, pipeline: str, sha256: str, *, storage_path: str, plugins: Plugins
+) -> RunSpec:
+    """Return the pinned spec of a session.
+
+    Args:
+        catalogue: The entries.
+        pipeline: Name of the pipeline that is asked.
+        sha256: Hash of the stored file with the question.
+        storage_path: Location of that file in the form of `DatasetSpec.path`.
+        plugins: The plugins in which names are looked up.
+
+    Raises:
+        RegistryErrors: the pipeline is unknown, or one of its models cannot be asked; lists every error.
+    """
+    references = References(catalogue=catalogue, plugins=plugins)
+    target = pin_target(references, PipelineChoice(pipeline=pipeline), None, Asking(), ())
+    if target is None or references.problems:
+        raise errors_of(references, "runs", Entry())
+    return RunSpec(
+        target=target,
+        task=TASK,
+        task_version="1.0.0",
+        dataset=DatasetSpec(
+            name=f"question {sha256[:12]}", version=sha256[:12], type=ANSWERS_DATASET, path=storage_path
+        ),
+        prompt=PromptSpec(name="as-asked", version="1.0.0"),
+        metrics=(),
+        reports=(),
+        scenario=ScenarioSpec(name=TASK, warmup_requests=0, in_flight=1),
+        is_session=True,
+        unpriced="it is a session",
+    )

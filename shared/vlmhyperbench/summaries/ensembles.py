@@ -1,0 +1,192 @@
+"""What a pipeline of several models came to, against its members: computed once from their rows, and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars
+
+from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.aggregation import STATISTIC
+from vlmhyperbench.analysis.agreement import nominal_alpha
+from vlmhyperbench.analysis.calibration import Calibration, calibration
+from vlmhyperbench.analysis.distributions import nearest_rank
+from vlmhyperbench.analysis.ensemble_costs import Bar, Costs, StepTimes, critical_path, waterfall
+from vlmhyperbench.analysis.ensembles import Answers, Ensemble, Uplift, oracles, uplift
+from vlmhyperbench.analysis.member_values import member_values
+from vlmhyperbench.analysis.stats import FloatArray
+from vlmhyperbench.analysis.worth import verdict
+from vlmhyperbench.domain.asking import pipeline_of
+from vlmhyperbench.domain.pipelines import PipelineTarget, needed_by
+from vlmhyperbench.domain.units import NS_PER_S
+from vlmhyperbench.summaries.answers import answers_of
+from vlmhyperbench.summaries.ensemble_records import EnsembleSummary, MemberCost
+from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
+from vlmhyperbench.summaries.members import EnsembleEvidence, MemberEvidence
+
+
+def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
+    """Compare a pipeline with its members; None where the run's target is no pipeline."""
+    known = run.ensemble
+    if known is None:
+        return None
+    pipeline, primary = pipeline_of(run.spec), run.primary
+    ordinals = run.facts.select("ordinal")
+    steps = [_times(member, ordinals) for member in known.members]
+    path = sorted(critical_path(steps).tolist()) if steps else []
+    plain = EnsembleSummary(
+        pipeline=pipeline.pipeline,
+        stage=pipeline.stages[-1].id,
+        metric=primary.label if primary is not None else "",
+        unscored=known.unscored,
+        asked=tuple(map(_cost, known.members)),
+        bars=waterfall(steps),
+        latency_p50_s=nearest_rank(path, 50),
+        latency_p90_s=nearest_rank(path, 90),
+    )
+    members = known.members_of_the_last_stage(pipeline)
+    if len(members) < 2:
+        return plain
+    keys = [ordinals.join(member.rows, on="ordinal", how="left", maintain_order="left")["key"] for member in members]
+    plain = replace(plain, agreement=nominal_alpha([column.to_list() for column in keys]))
+    if primary is None or any(member.scores is None for member in members):
+        return plain
+    return _compared(plain, run, primary, known, members)
+
+
+def _compared(
+    plain: EnsembleSummary,
+    run: RunEvidence,
+    primary: ScoredMetric,
+    known: EnsembleEvidence,
+    members: Sequence[MemberEvidence],
+) -> EnsembleSummary:
+    """Add what the scores of the members show."""
+    rows = answers_of(run, primary)
+    scores = [member.scores for member in members if member.scores is not None]
+    without = [member.without for member in members if member.without is not None]
+    names = sorted(
+        {name for frame in (rows, *scores, *without) for name in frame.columns if name.startswith(STATISTIC)}
+    )
+    is_pooled = primary.description.aggregation == "pooled" and bool(names)
+    statistics = names if is_pooled else []
+    texts = [member.rows.select("ordinal", "text") for member in members]
+    ensemble = Ensemble(
+        result=_answers("result", rows, rows, statistics),
+        members=tuple(
+            _answers(member.asked.model.name, rows, score.join(text, on="ordinal", how="left"), statistics)
+            for member, score, text in zip(members, scores, texts, strict=True)
+        ),
+        clusters=rows["cluster"].to_list(),
+        estimator=stats.pooled(primary.metric.combine, [name.removeprefix(STATISTIC) for name in names])
+        if is_pooled
+        else stats.mean_of,
+        direction=primary.description.direction or "higher",
+    )
+    gained = uplift(ensemble)
+    revoted = {
+        member.asked.model.name: _answers(member.asked.model.name, rows, member.without, statistics)
+        for member in members
+        if member.without is not None
+    }
+    costs = None if gained is None else _costs(plain, pipeline_of(run.spec), known, gained)
+    return replace(
+        plain,
+        calibration=_calibration(rows, known.confidences, primary),
+        uplift=gained,
+        oracles=oracles(ensemble),
+        values=member_values(ensemble, revoted),
+        costs=costs,
+        verdict=verdict(gained, costs) if gained is not None and costs is not None else None,
+    )
+
+
+def _answers(name: str, rows: polars.DataFrame, scores: polars.DataFrame, statistics: Sequence[str]) -> Answers:
+    """Return answers in the order of the run's rows; without statistics, the metric is a mean."""
+    absent = [polars.lit(0.0).alias(column) for column in statistics if column not in scores.columns]
+    own = scores.with_columns(absent).select("ordinal", "text", "value", *statistics)
+    joined = rows.select("ordinal").join(own, on="ordinal", how="left", maintain_order="left")
+    values = joined["value"].cast(polars.Float64).fill_null(np.nan).to_numpy()
+    columns = [joined[column].fill_null(0.0).to_numpy() for column in statistics] or [values, np.ones(len(values))]
+    return Answers(
+        name=name,
+        values=values,
+        statistics=np.column_stack(columns).astype(np.float64),
+        texts=joined["text"].to_list(),
+    )
+
+
+def _calibration(rows: polars.DataFrame, confidences: polars.DataFrame, primary: ScoredMetric) -> Calibration | None:
+    """Describe the confidences of answers that have a value; None where no value is perfect, or nothing was voted."""
+    if primary.perfect is None:
+        return None
+    voted = rows.join(confidences, on="ordinal", how="inner", maintain_order="left").filter(
+        polars.col("value").is_not_null()
+    )
+    return calibration(
+        voted["confidence"].cast(polars.Float64).fill_null(np.nan).to_numpy(),
+        (voted["value"] == primary.perfect).to_numpy(),
+        voted["cluster"].to_list(),
+    )
+
+
+def _times(member: MemberEvidence, ordinals: polars.DataFrame) -> StepTimes:
+    joined = ordinals.join(member.rows, on="ordinal", how="left", maintain_order="left")
+    seconds: FloatArray = joined["latency_ns"].cast(polars.Float64).fill_null(0.0).to_numpy() / NS_PER_S
+    return StepTimes(
+        stage=member.asked.stage.id,
+        model=member.asked.model.name,
+        seconds=seconds,
+        after=member.asked.stage.inputs,
+        merges=member.asked.role != "member",
+    )
+
+
+def _cost(member: MemberEvidence) -> MemberCost:
+    times = member.rows["latency_ns"].drop_nulls().to_list()
+    return MemberCost(
+        stage=member.asked.stage.id,
+        role=member.asked.role,
+        model=member.asked.model.name,
+        answers=member.rows.height,
+        failed=member.rows.filter(polars.col("status") != "ok").height,
+        reused=int(member.rows["is_reused"].sum()),
+        seconds=sum(times) / len(times) / NS_PER_S if times else None,
+        peak_bytes=member.peak_bytes,
+    )
+
+
+def _costs(plain: EnsembleSummary, pipeline: PipelineTarget, known: EnsembleEvidence, gained: Uplift) -> Costs:
+    """Compare all models with those that the best member needs: itself, and what its stage builds on."""
+    best = next(
+        member for member in known.members_of_the_last_stage(pipeline) if member.asked.model.name == gained.best
+    )
+    keys = {best.asked.key, *(asked.key for asked in needed_by(pipeline, best.asked))}
+    both = list(zip(known.members, plain.bars, strict=True))
+    needed = [(member, bar) for member, bar in both if member.asked.key in keys]
+    return Costs(
+        seconds=_seconds(both),
+        best_seconds=_seconds(needed),
+        bytes=_bytes([member for member, _ in both]),
+        best_bytes=_bytes([member for member, _ in needed]),
+        uplift=gained.uplift,
+    )
+
+
+def _seconds(steps: Sequence[tuple[MemberEvidence, Bar]]) -> float | None:
+    """Return the mean compute time of steps for one answer; None where a member has no time."""
+    is_known = all(member.asked.role != "member" or bar.seconds > 0 for member, bar in steps)
+    return sum(bar.seconds for _, bar in steps) if is_known else None
+
+
+def _bytes(members: Sequence[MemberEvidence]) -> int | None:
+    """Return the memory of all models, each counted once; None where that of one is unknown."""
+    by_target: dict[str, int | None] = {}
+    for member in members:
+        name = member.asked.model.target.served_name
+        known = [size for size in (by_target.get(name), member.peak_bytes) if size is not None]
+        by_target[name] = max(known, default=None)
+    sizes = [size for size in by_target.values() if size is not None]
+    return sum(sizes) if len(sizes) == len(by_target) else None

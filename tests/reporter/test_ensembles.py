@@ -1,0 +1,203 @@
+"""The members of a pipeline in its report: their scores, the vote without each of them, and the section on both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.shared.reports.builders import document_of, evidence, fact, facts_frame, metric_spec, run_spec
+from tests.shared.reports.reading import tables_of
+from tests.support.wording import Wording
+from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec, asked_models
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.facts.replies import samples_of
+from vlmhyperbench.reports.document import Cases, Facts
+from vlmhyperbench.reports.sections.ensemble import ensemble_section
+from vlmhyperbench.reports.writers.json import from_json, to_json
+from vlmhyperbench.scoring.combining import Combiner
+from vlmhyperbench.summaries.codec import from_json as read_summary
+from vlmhyperbench.summaries.codec import to_json as write_summary
+from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench_reporter.bundles import PipelineRows
+from vlmhyperbench_reporter.ensembles import ensemble_evidence
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
+
+SAMPLES = 8
+ANSWERS = {
+    "good": ["yes"] * 6 + ["no"] * 2,
+    "fair": ["yes"] * 4 + ["no"] * 4,
+    "poor": ["yes"] * 2 + ["maybe"] * 4 + ["yes"] * 2,
+}
+
+
+def pipeline(aggregation: AggregationSpec | None, *names: str) -> PipelineTarget:
+    members = tuple(
+        MemberSpec(name=name, target=EndpointTarget(endpoint=f"http://{name}.example/v1", model_name=name))
+        for name in names
+    )
+    return PipelineTarget(
+        pipeline="readers", version="1", stages=(StageSpec(id="read", members=members, aggregation=aggregation),)
+    )
+
+
+VOTE = pipeline(AggregationSpec(class_path="vote"), *ANSWERS)
+
+
+def rows_of(target: PipelineTarget, answers: dict[str, list[Any]]) -> PipelineRows:
+    """Give each asked model a phase, from 2 on; its requests take 1, 2, … seconds."""
+    asked = list(asked_models(target))
+    keys = {no: model.key for no, model in enumerate(asked, 2)}
+    rows = [
+        fact(ordinal, text, "yes", phase=no, phase_kind="member", latency_ns=(no - 1) * 10**9)
+        for no, (_, _, name) in keys.items()
+        for ordinal, text in enumerate(answers[name])
+    ]
+    facts = facts_frame(rows)
+    peaks = {key: no * 10**9 for no, key in keys.items()}
+    return PipelineRows(facts=facts, keys=keys, samples=samples_of(facts, target, keys), peak_bytes=peaks)
+
+
+def run_of(target: PipelineTarget, answers: dict[str, list[Any]], *, metric: Any = None) -> RunEvidence:
+    rows, used = rows_of(target, answers), metric or ExactMatch()
+    spec = run_spec(metrics=(used,), target=target)
+    combiner = Combiner(target)
+    texts = {no: combiner.answers(sample)[target.stages[-1].id].value for no, sample in rows.samples.items()}
+    facts = [fact(no, text, "yes", latency_ns=3 * 10**9) for no, text in sorted(texts.items())]
+    return evidence(facts, metrics=(used,), spec=spec, ensemble=ensemble_evidence(rows, spec))
+
+
+def found(run: RunEvidence) -> EnsembleSummary:
+    ensemble = summarise_run(run).ensemble
+    assert ensemble is not None
+    return ensemble
+
+
+def test_a_vote_is_compared_with_its_best_member() -> None:
+    """The vote is right on the first four samples by a majority, and on the fifth and sixth by the first of a tie."""
+    ensemble = found(run_of(VOTE, ANSWERS))
+    assert ensemble.uplift is not None
+    assert (ensemble.uplift.best, ensemble.uplift.value, ensemble.uplift.uplift) == ("good", 0.75, 0.0)
+    assert [(member.name, member.value) for member in ensemble.uplift.members] == [
+        ("good", 0.75),
+        ("fair", 0.5),
+        ("poor", 0.5),
+    ]
+    assert [oracle.value for oracle in ensemble.oracles][-1] == 1.0
+    assert ensemble.agreement is not None
+    assert (ensemble.agreement.samples, ensemble.agreement.unanimous) == (8, 2)
+
+
+def test_members_are_left_out_by_voting_again() -> None:
+    """Without good, fair and poor tie from the third sample on, where the first of them wins."""
+    values = {value.name: value for value in found(run_of(VOTE, ANSWERS)).values}
+    assert {name: (value.value, value.changed) for name, value in values.items()} == {
+        "good": (0.25, 2),
+        "fair": (0.0, 0),
+        "poor": (0.0, 0),
+    }
+
+
+def test_the_confidence_of_a_vote_is_calibrated() -> None:
+    ensemble = found(run_of(VOTE, ANSWERS))
+    assert ensemble.calibration is not None
+    bins = [(round(part.confidence, 3), part.n, part.right) for part in ensemble.calibration.bins]
+    assert bins == [(0.333, 2, 1.0), (0.667, 4, 0.5), (1.0, 2, 1.0)]
+
+
+def test_time_and_memory_are_those_of_all_models_against_the_best_one() -> None:
+    ensemble = found(run_of(VOTE, ANSWERS))
+    assert ensemble.costs is not None
+    assert (ensemble.costs.seconds, ensemble.costs.best_seconds) == (6, 1)
+    assert (ensemble.costs.bytes, ensemble.costs.best_bytes) == (9 * 10**9, 2 * 10**9)
+    assert (ensemble.latency_p50_s, ensemble.latency_p90_s) == (3, 3)
+    assert [(bar.model, bar.start_s, bar.end_s) for bar in ensemble.bars] == [
+        ("good", 0, 1),
+        ("fair", 0, 2),
+        ("poor", 0, 3),
+    ]
+
+
+def test_a_pooled_metric_is_pooled() -> None:
+    ensemble = found(run_of(VOTE, ANSWERS, metric=Cer()))
+    assert ensemble.uplift is not None
+    assert (ensemble.uplift.best, ensemble.uplift.uplift) == ("good", 0.0)
+    assert ensemble.uplift.value == pytest.approx(2 * 3 / (8 * 3), abs=0.3)
+    assert [oracle.value for oracle in ensemble.oracles][-1] == 0
+
+
+def test_a_merged_answer_has_no_values_without_a_member_and_merging_comes_after_the_members() -> None:
+    merger = MemberSpec(name="merger", target=EndpointTarget(endpoint="http://merger.example/v1", model_name="merger"))
+    target = pipeline(AggregationSpec(class_path="synthesis", merger=merger), "good", "fair")
+    texts: dict[str, list[Any]] = {**ANSWERS, "merger": ["yes"] * SAMPLES}
+    ensemble = found(run_of(target, texts))
+    assert ensemble.values == ()
+    assert ensemble.uplift is not None
+    assert [(bar.model, bar.start_s) for bar in ensemble.bars[:3]] == [("good", 0), ("fair", 0), ("merger", 2)]
+
+
+def test_a_pipeline_of_one_model_is_not_compared() -> None:
+    ensemble = found(run_of(pipeline(None, "good"), ANSWERS))
+    assert (ensemble.uplift, ensemble.agreement, ensemble.verdict) == (None, None, None)
+    assert [step.model for step in ensemble.asked] == ["good"]
+
+
+def test_a_member_that_failed_is_scored_as_a_run_scores_it() -> None:
+    answers: dict[str, list[Any]] = {**ANSWERS, "poor": [None] * SAMPLES}
+    ensemble = found(run_of(VOTE, answers))
+    assert ensemble.uplift is None
+    assert [step.failed for step in ensemble.asked] == [0, 0, SAMPLES]
+
+
+def test_without_a_metric_members_are_not_scored(wording: Wording) -> None:
+    ensemble = ensemble_evidence(rows_of(VOTE, ANSWERS), run_spec(target=VOTE))
+    assert all(member.scores is None for member in ensemble.members)
+    wording(ensemble.unscored)
+
+
+def test_judges_are_not_asked_about_members(wording: Wording) -> None:
+    judged = metric_spec(ExactMatch()).model_copy(update={"class_path": "vlmhyperbench.scoring.judge:Judge"})
+    ensemble = ensemble_evidence(
+        rows_of(VOTE, ANSWERS), run_spec(target=VOTE).model_copy(update={"metrics": (judged,)})
+    )
+    wording(ensemble.unscored)
+
+
+def test_the_section_shows_members_oracles_calibration_steps_and_the_verdict(wording: Wording) -> None:
+    run = run_of(VOTE, ANSWERS)
+    section = ensemble_section(summarise_run(run))
+    assert section is not None
+    tables = tables_of(section)
+    assert list(tables) == ["ensemble-members", "ensemble-oracles", "ensemble-calibration", "ensemble-steps"]
+    assert [row[0] for row in tables["ensemble-members"].rows] == ["good", "fair", "poor"]
+    (facts,) = (block for block in section.blocks if isinstance(block, Facts))
+    wording(section.lead)
+    wording("\n".join(f"{name}: {value}" for name, value in facts.items))
+
+
+def test_members_answers_stand_beside_the_result_in_every_case() -> None:
+    document = document_of(run_of(VOTE, ANSWERS))
+    (cases,) = (block for section in document.sections for block in section.blocks if isinstance(block, Cases))
+    assert len(cases.items) == 2
+    assert [[answer.run for answer in case.answers] for case in cases.items] == [
+        ["read: good", "read: fair", "read: poor", "result"]
+    ] * 2
+    assert [answer.tone for answer in cases.items[0].answers] == ["bad", "bad", "good", "bad"]
+    assert cases.items[0].tone == "bad"
+
+
+def test_summary_and_report_are_read_as_they_were_written() -> None:
+    run = run_of(VOTE, ANSWERS)
+    summary = summarise_run(run)
+    assert read_summary(write_summary(summary)).ensemble == summary.ensemble
+    content = to_json(document_of(run))
+    assert to_json(from_json(content)) == content
+
+
+def test_another_target_has_no_ensemble() -> None:
+    summary = summarise_run(evidence())
+    assert summary.ensemble is None
+    assert ensemble_section(summary) is None
