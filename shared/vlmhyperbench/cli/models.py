@@ -20,6 +20,7 @@ from vlmhyperbench.cli.bringing import (
 from vlmhyperbench.cli.estimate import estimate
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import TARGET
+from vlmhyperbench.cli.model_import import import_
 from vlmhyperbench.cli.model_status import status
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
@@ -37,9 +38,10 @@ from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import ModelEntry
 
-app = App(name="models", help="List, show, fetch, remove and estimate models.")
+app = App(name="models", help="List, show, import, fetch, remove and estimate models.")
 app.command(estimate)
 app.command(status)
+app.command(import_, name="import")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
