@@ -225,6 +225,21 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class DryRunBackend(Backend, Protocol):
+    """A backend whose engine can say what a load would take, without loading."""
+
+    def dry_run(self, load: LoadRequest, *, python: str) -> MemoryEstimate:
+        """Return what the engine itself states; `python` is the interpreter of the engine's environment.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+            Unavailable: the engine is not installed, or its dry run fails.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReport:
     """The file that a report writer produces."""

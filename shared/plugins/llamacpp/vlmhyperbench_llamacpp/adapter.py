@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from vlmhyperbench_llamacpp.dry_run import dry_run
 from vlmhyperbench_llamacpp.formats import constrain
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
 from vlmhyperbench_sdk.chat import FORMATS, greeting, translate
@@ -45,6 +47,9 @@ SAMPLING = (
 )
 """Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
 
+
+KNOBS = ("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers")
+"""Parameters that change the memory."""
 
 NEUTRAL: JsonObject = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 """What a request that samples does not state; llama.cpp's own values would cut the distribution."""
@@ -112,13 +117,32 @@ class LlamaCpp:
             device_bytes=memory.device_bytes,
             host_bytes=memory.host_bytes + PROCESS_BYTES,
             source="static",
-            knobs=("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers"),
+            knobs=KNOBS,
             parts={
                 "weights": memory.device_weights + memory.host_weights - memory.projector,
                 "KV cache": memory.device_cache + memory.host_cache,
                 "vision tower": memory.projector,
                 "process": PROCESS_BYTES,
             },
+        )
+
+    def dry_run(self, load: LoadRequest, *, python: str) -> MemoryEstimate:
+        """Let llama.cpp size its buffers, weights and cache without taking memory for them.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+            Unavailable: the engine is not installed, or its dry run fails.
+        """
+        weights = replace(load, files={"weights": str(_file(load, "weights"))})
+        launch = self.plan_engine(weights, port=0, python=python)
+        argv = launch.argv if isinstance(launch, EngineLaunch) else ()
+        return dry_run(
+            (*argv, "--dry-run"),
+            mmproj=_file(load, "mmproj") if "mmproj" in load.files else None,
+            is_on_device=_effective(load.engine_params)["n_gpu_layers"] != 0,
+            process_bytes=PROCESS_BYTES,
+            knobs=KNOBS,
         )
 
 
