@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from vlmhyperbench_llamacpp.compute import estimate_compute
 from vlmhyperbench_llamacpp.dry_run import dry_run
 from vlmhyperbench_llamacpp.formats import constrain
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
 from vlmhyperbench_sdk.chat import FORMATS, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.gguf import read_header
 from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
-from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, LoadKnobs, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -50,6 +52,15 @@ SAMPLING = (
 
 KNOBS = ("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers")
 """Parameters that change the memory."""
+
+LOAD_KNOBS = {
+    "context_tokens": ("n_ctx",),
+    "parallel": ("parallel",),
+    "ubatch": ("n_ubatch",),
+    "gpu_layers": ("n_gpu_layers",),
+    "cache_type": ("cache_type_k", "cache_type_v"),
+}
+"""What a parameter means to the memory of a load."""
 
 NEUTRAL: JsonObject = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 """What a request that samples does not state; llama.cpp's own values would cut the distribution."""
@@ -124,6 +135,38 @@ class LlamaCpp:
                 "vision tower": memory.projector,
                 "process": PROCESS_BYTES,
             },
+        )
+
+    def knobs(self, load: LoadRequest) -> LoadKnobs | None:
+        """Return which parameters set what, and the layers of the model.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or the file is no GGUF.
+            NotFound: a model file is missing.
+        """
+        if "weights" not in load.files:
+            return None
+        layers = read_header(_file(load, "weights")).whole("block_count") or 0
+        return LoadKnobs(names=LOAD_KNOBS, values=_effective(load.engine_params), layers=layers)
+
+    def estimate_whole(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Estimate with compute buffers, which lie on the accelerator if any layer does.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or a file is not what its role says.
+            NotFound: a model file is missing.
+        """
+        estimate = self.estimate_memory(load)
+        if estimate is None:
+            return None
+        params = _effective(load.engine_params)
+        compute = estimate_compute(read_header(_file(load, "weights")), params)
+        on_device = compute if params["n_gpu_layers"] != 0 else 0
+        return replace(
+            estimate,
+            device_bytes=estimate.device_bytes + on_device,
+            host_bytes=estimate.host_bytes + compute - on_device,
+            parts={**estimate.parts, "compute buffers": compute},
         )
 
     def dry_run(self, load: LoadRequest, *, python: str) -> MemoryEstimate:

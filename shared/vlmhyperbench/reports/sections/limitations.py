@@ -14,6 +14,7 @@ from vlmhyperbench.reports.sections.quality import digits_of
 from vlmhyperbench.reports.sections.stopping import STOPPED
 from vlmhyperbench.reports.sections.times import INTERRUPTED, PARTIAL, RETUNED
 from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural, upper_first
+from vlmhyperbench.summaries.manifest import fallbacks_of
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.spans import are_one_after_another
 from vlmhyperbench.summaries.summary import RunSummary
@@ -34,6 +35,13 @@ ONE_AFTER_ANOTHER = ", one after another"
 DECLARED = (
     "the devices ({names}) were declared in an inventory, and no hardware stands behind them: speeds and memory say "
     "nothing about such devices."
+)
+
+LOADED_SMALLER = "the model was loaded smaller than configured, so that it fits: {steps}."
+
+DEGRADED = (
+    "degraded: the model was loaded with less than full quality, so that it fits ({steps}); do not rank it against "
+    "models that were not."
 )
 
 MEASURED_ONCE = (
@@ -188,7 +196,21 @@ def _of_speed(run: RunSummary) -> list[str]:
         items.append("the load generator shared the machine with the engine.")
     if "estimated" in performance.token_sources:
         items.append("the server did not count tokens: they are estimated, and so are TPOT and tokens per second.")
-    return [*items, *_of_parts(run)]
+    return [*items, *_of_parts(run), *_of_fallbacks(run)]
+
+
+def _of_fallbacks(run: RunSummary) -> list[str]:
+    """Name what was given up so that the model fits; a smaller cache may have cost quality."""
+    steps = {
+        (str(step.get("rung")), f"{step.get('before')} → {step.get('after')}", bool(step.get("is_lossy")))
+        for claim in run.generating
+        for step in fallbacks_of(claim.environment)
+    }
+    items = []
+    for is_lossy, text in ((False, LOADED_SMALLER), (True, DEGRADED)):
+        names = [f"{rung} ({change})" for rung, change, lossy in sorted(steps) if lossy is is_lossy]
+        items += [text.format(steps=", ".join(names))] if names else []
+    return items
 
 
 def _of_parts(run: RunSummary) -> list[str]:
