@@ -58,6 +58,7 @@ def cli(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def state(stack: Stack, command: str, name: str) -> dict[str, Any]:
     done = cli(stack, "models", command, name, "--json")
+    assert done.returncode == 0, (done.stdout, done.stderr)
     return json.loads(done.stdout)["data"]  # type: ignore[no-any-return] -- an object
 
 

@@ -48,7 +48,7 @@ async def load(tmp_path, parallel, *, limit_mib, memory_bytes=64 * GIB):
         digest="d",
         target=target(parallel),
         load_timeout_s=PATIENCE_S,
-        ladder=ladder_of(target(parallel), room, cache, free=free),
+        ladder=ladder_of(target(parallel), room, cache, measure_free=lambda: free),
         cache=cache,
     )
     options = GatewayOptions(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import psutil
 
@@ -13,7 +14,7 @@ from vlmhyperbench.data.estimating import estimate_memory, load_request_of
 from vlmhyperbench.data.load_fitting import LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.db import memory, reservations
-from vlmhyperbench.domain.fallbacks import MachineMemory, usable_host
+from vlmhyperbench.domain.fallbacks import MachineMemory, usable_device, usable_host
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
 from vlmhyperbench.domain.specs import Target
@@ -89,16 +90,21 @@ async def needs_more(job: ClaimedJob, target: Target, room: Room, cache: ModelCa
 
 
 def ladder_of(
-    target: Target, room: Room, cache: ModelCache, *, allow_lossy: bool = False, free: FreeMemory | None = None
+    target: Target,
+    room: Room,
+    cache: ModelCache,
+    *,
+    allow_lossy: bool = False,
+    measure_free: Callable[[], FreeMemory] = free_memory,
 ) -> LoadLadder | None:
     """Return what may be given up of a target so that it fits the room; None where its engine has no ladder.
 
     Args:
         target: What is to be loaded; its files are here.
-        room: The devices that it has, and how much of them.
+        room: The devices that it has.
         cache: Where its files lie.
         allow_lossy: Whether quality may be given up.
-        free: The memory that is free; by default that of this machine.
+        measure_free: Returns the memory that is free; by default that of this machine.
 
     Raises:
         InvalidInput: a parameter is wrong, or a file is no model.
@@ -108,15 +114,20 @@ def ladder_of(
     adapter = discovery.load("backends", target.backend_class)() if request is not None else None
     if request is None or not isinstance(adapter, FittingBackend):
         return None
-    held = {
-        device.no: device.memory_bytes if room.is_alone else room.reserved_bytes[device.no] for device in room.devices
-    }
-    gpus = tuple(held[device.no] for device in room.devices if device.kind == "gpu")
-    free_bytes = (free or free_memory()).host_bytes
-    host = usable_host(free_bytes, psutil.virtual_memory().total) if free_bytes is not None else sys.maxsize
+    measure = partial(_usable, room, measure_free)
+    return LoadLadder(adapter, request, measure, allow_lossy=allow_lossy)
+
+
+def _usable(room: Room, measure_free: Callable[[], FreeMemory]) -> MachineMemory:
+    """Return what a load may use now of its devices and of the machine; what others need is not free."""
+    free = measure_free()
+    gpus = [device for device in room.devices if device.kind == "gpu"]
+    share = free.device_bytes // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
+    host = usable_host(free.host_bytes, psutil.virtual_memory().total) if free.host_bytes is not None else sys.maxsize
     if not gpus:
-        host = min(host, sum(held.values()))
-    return LoadLadder(adapter, request, MachineMemory(devices=gpus, host=host), allow_lossy=allow_lossy)
+        host = min(host, sum(device.memory_bytes for device in room.devices))
+    devices = tuple(usable_device(share, device.memory_bytes, 0) for device in gpus)
+    return MachineMemory(devices=devices, host=host)
 
 
 async def record_peak(job: ClaimedJob, room: Room, watch: Watch, before_bytes: int | None) -> None:

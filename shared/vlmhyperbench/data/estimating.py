@@ -34,7 +34,7 @@ def estimate_memory(target: Target, cache: ModelCache) -> MemoryEstimate | None:
         estimate = adapter.estimate_memory(request) if isinstance(adapter, Backend) else None
         if estimate is None or not isinstance(adapter, FittingBackend):
             return estimate
-        least = LoadLadder(adapter, request, MachineMemory(devices=(), host=0)).smallest()
+        least = LoadLadder(adapter, request, lambda: MachineMemory(devices=(), host=0)).smallest()
         if least is None:
             return estimate
         return replace(estimate, min_device_bytes=least.device, min_host_bytes=least.host)

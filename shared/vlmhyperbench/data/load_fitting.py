@@ -43,21 +43,26 @@ class LoadLadder:
     """The ladder of one target on one machine."""
 
     def __init__(
-        self, adapter: FittingBackend, request: LoadRequest, machine: MachineMemory, *, allow_lossy: bool = False
+        self,
+        adapter: FittingBackend,
+        request: LoadRequest,
+        measure: Callable[[], MachineMemory],
+        *,
+        allow_lossy: bool = False,
     ) -> None:
         """Read what can be changed.
 
         Args:
             adapter: The adapter of the target.
             request: How it is loaded if everything fits.
-            machine: The memory that it may use.
+            measure: Returns the memory that it may use; called when it is fitted, after others were unloaded.
             allow_lossy: Whether quality may be given up too.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range, or a file is no model.
             NotFound: a file is missing.
         """
-        self._adapter, self._request, self._machine = adapter, request, machine
+        self._adapter, self._request, self._measure = adapter, request, measure
         self._allow_lossy = allow_lossy
         self._knobs = adapter.knobs(request)
         self._wanted = _settings(self._knobs) if self._knobs is not None else LoadSettings(context_tokens=0)
@@ -69,16 +74,17 @@ class LoadLadder:
         Raises:
             InvalidInput: nothing is left to give up; code `does_not_fit`, with need, have and shortfall.
         """
-        return self._fit(self._wanted, self._machine, ())
+        return self._fit(self._wanted, self._measure(), ())
 
     def after_out_of_memory(self, failed: FittedLoad) -> FittedLoad | None:
         """Return the next rung below a load that ran out of memory; None if there is none."""
         if failed.settings is None:
             return None
         need = self._needs(failed.settings).with_margin
+        machine = self._measure()
         tighter = MachineMemory(
-            devices=tuple(min(size, max(need.device - 1, 0)) for size in self._machine.devices),
-            host=self._machine.host if need.device else min(self._machine.host, max(need.host - 1, 0)),
+            devices=tuple(min(size, max(need.device - 1, 0)) for size in machine.devices),
+            host=machine.host if need.device else min(machine.host, max(need.host - 1, 0)),
         )
         try:
             fitted = self._fit(failed.settings, tighter, failed.steps)
@@ -105,14 +111,14 @@ class LoadLadder:
             return FittedLoad(engine_params=self._request.engine_params)
         found = fit(wanted, machine, self._limits, self._needs, allow_lossy=self._allow_lossy)
         if isinstance(found, NoFit):
-            self._refuse(found)
+            self._refuse(found, machine)
         steps = (*before, *found.steps)
         return FittedLoad(engine_params=self._params(found.settings), steps=steps, settings=found.settings)
 
-    def _refuse(self, found: NoFit) -> None:
+    def _refuse(self, found: NoFit, machine: MachineMemory) -> None:
         """Refuse unless it fits without the margin, since an estimate may be too high by it."""
         bare = self._needs(found.settings)
-        if self._machine.holds(bare, found.settings):
+        if machine.holds(bare, found.settings):
             return
         rows = "; ".join(
             f"{row.memory}: needs {_gib(row.need)}, has {_gib(row.have)}, lacks {_gib(row.missing)}"

@@ -23,7 +23,7 @@ def ladder(host: float, *, allow_lossy: bool = False) -> LoadLadder:
     weights = str(Path(path("tiny-doc-vlm-f16.gguf", "0.2")))
     request = LoadRequest(model="m", backend_class="llamacpp", files={"weights": weights}, engine_params=WANTED)
     machine = MachineMemory(devices=(), host=int(host))
-    return LoadLadder(LlamaCpp(), request, machine, allow_lossy=allow_lossy)
+    return LoadLadder(LlamaCpp(), request, lambda: machine, allow_lossy=allow_lossy)
 
 
 def test_what_fits_is_loaded_as_it_is_wanted() -> None:

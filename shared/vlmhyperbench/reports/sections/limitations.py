@@ -91,7 +91,7 @@ def _sending(run: RunSummary) -> list[ClaimEvidence]:
 
 
 def _of_run(run: RunSummary) -> list[str]:
-    parts = (_of_the_devices, _of_the_end, _of_the_model, _of_the_engine, _of_quality, _of_speed)
+    parts = (_of_the_devices, _of_the_end, _of_the_model, _of_the_engine, _of_fallbacks, _of_quality, _of_speed)
     return [item for part in parts for item in part(run)]
 
 
@@ -196,7 +196,7 @@ def _of_speed(run: RunSummary) -> list[str]:
         items.append("the load generator shared the machine with the engine.")
     if "estimated" in performance.token_sources:
         items.append("the server did not count tokens: they are estimated, and so are TPOT and tokens per second.")
-    return [*items, *_of_parts(run), *_of_fallbacks(run)]
+    return [*items, *_of_parts(run)]
 
 
 def _of_fallbacks(run: RunSummary) -> list[str]:
