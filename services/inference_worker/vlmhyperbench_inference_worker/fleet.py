@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TypeAlias
 from uuid import UUID
 
+import psutil
+
 from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.sources import require_source
@@ -45,6 +47,8 @@ class _Resident:
     is_spoiled: bool = False
     """Nobody uses it again; it is unloaded once its last user has left it."""
     used_at: float = field(default_factory=time.monotonic)
+    is_pinned: bool = False
+    """Whether it makes room for others last."""
     idle: asyncio.Task[None] | None = None
     """Waits to unload a target on a rented machine."""
 
@@ -61,6 +65,35 @@ class Fleet:
         self._residents: list[_Resident] = []
         self.recording = asyncio.Lock()
         """Held while the loaded targets are recorded, so that an older list never replaces a newer one."""
+        self.asked = asyncio.Lock()
+        """Held while a model is loaded or unloaded because a user asked for it; jobs wait for it."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job uses a target, or loads one."""
+        return any(each.users for each in self._residents)
+
+    def pin(self, digest: str, *, is_pinned: bool) -> None:
+        """Let a loaded target make room for others last, or no longer."""
+        for each in self._residents:
+            if each.wanted.digest == digest:
+                each.is_pinned = is_pinned
+
+    def memory_bytes(self, digest: str) -> int:
+        """Return what a loaded target holds: of accelerators what is reserved, else the memory of its engine."""
+        held = 0
+        for each in self._residents:
+            if each.wanted.digest == digest:
+                gpus = [device.no for device in each.room.devices if device.kind == "gpu"]
+                held += sum(each.room.reserved_bytes.get(no, 0) for no in gpus) or _rss(each.serving)
+        return held
+
+    async def unload(self, digest: str) -> bool:
+        """Unload a target that no job uses; False if it is not loaded, or a job uses it."""
+        found = [each for each in self._residents if each.wanted.digest == digest and not each.users]
+        for each in found:
+            await self._unload(each)
+        return bool(found)
 
     @property
     def resident(self) -> Sequence[str]:
@@ -140,9 +173,9 @@ class Fleet:
         digests = [each.wanted.digest for each in self._residents]
         urgent = list(await wanted_next(digests)) if not room.is_alone else []
 
-        def order(resident: _Resident) -> tuple[int, float]:
+        def order(resident: _Resident) -> tuple[bool, int, float]:
             digest = resident.wanted.digest
-            return -(urgent.index(digest) if digest in urgent else len(urgent)), resident.used_at
+            return resident.is_pinned, -(urgent.index(digest) if digest in urgent else len(urgent)), resident.used_at
 
         while idle := sorted((each for each in self._residents if each is not newcomer and not each.users), key=order):
             lacking = self._lacking(newcomer)
@@ -213,6 +246,15 @@ class Fleet:
             await _close(resident)
             if not resident.users and resident in self._residents:
                 self._residents.remove(resident)
+
+
+def _rss(serving: Serving | None) -> int:
+    """Return the resident memory of an engine on this machine; 0 if there is none."""
+    pid = serving.engine.pid if serving is not None and serving.engine is not None else None
+    try:
+        return int(psutil.Process(pid).memory_info().rss) if pid is not None else 0
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _stop_waiting(resident: _Resident) -> None:

@@ -16,6 +16,7 @@ from vlmhyperbench_inference_worker.cost import record_cost, sending
 from vlmhyperbench_inference_worker.details import Details
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
+from vlmhyperbench_inference_worker.holding import LOAD_TIMEOUT_S
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.members import is_idle, read_member, write_without_asking
@@ -81,6 +82,9 @@ async def _generate(
     job: ClaimedJob, work: Work, bench: Bench, watch: Watch, folder: ClaimFolder, room: Room, details: Details
 ) -> Outcome:
     with span("bring up target"):
+        with job.extended_stall_limit(LOAD_TIMEOUT_S):
+            async with bench.fleet.asked:  # a load that a user asked for would disturb what is measured
+                pass
         serving = await bring_up(job, work, bench, watch, folder, room)
     _LOG.info("target.ready" if serving is not None else "target.needs_more_memory", samples=len(work.missing))
     if serving is None:

@@ -31,7 +31,7 @@ from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.declared import check_declared
 from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
-from vlmhyperbench_inference_worker.room import Room, needs_more
+from vlmhyperbench_inference_worker.room import Room, ladder_of, needs_more
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.weights import bring_weights, send_weights
@@ -74,7 +74,12 @@ async def bring_up(
     if await needs_more(job, target, room, cache):
         return None
     wanted = WantedTarget(
-        digest=work.spec.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s, cache=cache
+        digest=work.spec.target_digest,
+        target=target,
+        secrets=secrets,
+        load_timeout_s=load_timeout_s,
+        ladder=await asyncio.to_thread(ladder_of, target, room, cache, allow_lossy=work.spec.limits.allow_lossy),
+        cache=cache,
     )
     this_machine, start_ns = machine(bench.devices), time.monotonic_ns()
     serving = await bench.fleet.loaded(wanted, room, job.claim_id)
@@ -106,7 +111,7 @@ async def bring_up(
     before_bytes = serving.memory_before_bytes
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
-        environment=ready.used and {**ready.used, "certificate": certificate},
+        environment=_environment(ready, certificate, serving),
         machine={**this_machine, "rented": dict(engine.environment)} if engine and is_rented(engine) else this_machine,
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
@@ -115,6 +120,16 @@ async def bring_up(
     async with bench.fleet.recording:
         await job.record_target(bench.fleet.resident, record)
     return serving
+
+
+def _environment(
+    ready: PreparedTarget, certificate: dict[str, JsonValue] | None, serving: Serving
+) -> dict[str, JsonValue] | None:
+    """Return what the claim records of the environment, and what was given up so that the model fits."""
+    recorded = {**ready.used, "certificate": certificate} if ready.used else {}
+    if serving.fitted is not None and serving.fitted.steps:
+        recorded["fallbacks"] = serving.fitted.recorded
+    return recorded or None
 
 
 def secret_names(work: Work) -> list[str]:

@@ -54,6 +54,8 @@ def serve(settings: Settings) -> None:
     evidence = EvidenceFolder(settings.home / "evidence" / settings.worker_name)
     bench = Bench(devices=devices, fleet=Fleet(), standby=standby, evidence=evidence)
 
+    holding: list[asyncio.Task[None]] = []
+
     async def start(context: WorkerContext) -> None:
         asyncio.get_running_loop().run_in_executor(None, _import_handler)  # the first job awaits it
         standby.refill()
@@ -62,8 +64,12 @@ def serve(settings: Settings) -> None:
         for name in await asyncio.to_thread(return_forgotten, settings.environments_dir):
             _LOG.warning("worker.rented_machine_returned", machine=name)
         await evidence.recover(context.runtime)
+        holding.append(asyncio.create_task(_hold(context, bench), name="hold models"))
 
     async def stop(_: WorkerContext) -> None:
+        for task in holding:
+            task.cancel()
+        await asyncio.gather(*holding, return_exceptions=True)
         await bench.close()
 
     async def handle(job: ClaimedJob) -> Outcome:
@@ -82,6 +88,17 @@ def serve(settings: Settings) -> None:
             on_stop=stop,
         )
     )
+
+
+async def _hold(context: WorkerContext, bench: Bench) -> None:
+    await asyncio.to_thread(_import_handler)  # what loads models is imported with it
+    from vlmhyperbench_inference_worker.holding import hold_models
+
+    try:
+        await hold_models(context, bench)
+    except Exception:
+        _LOG.exception("held.ended")  # nobody awaits this task; jobs go on without it
+        raise
 
 
 def _import_handler() -> GenerateHandler:

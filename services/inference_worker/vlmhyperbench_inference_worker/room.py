@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from vlmhyperbench.data.estimating import estimate_memory
+import psutil
+
+from vlmhyperbench.data.estimating import estimate_memory, load_request_of
+from vlmhyperbench.data.load_fitting import LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.db import memory, reservations
+from vlmhyperbench.domain.fallbacks import MachineMemory, usable_device, usable_host
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
 from vlmhyperbench.domain.specs import Target
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.watch import Watch
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
+from vlmhyperbench_sdk.protocols import FittingBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +87,47 @@ async def needs_more(job: ClaimedJob, target: Target, room: Room, cache: ModelCa
         if needed is not None and needed > have:
             return True
     return False
+
+
+def ladder_of(
+    target: Target,
+    room: Room,
+    cache: ModelCache,
+    *,
+    allow_lossy: bool = False,
+    measure_free: Callable[[], FreeMemory] = free_memory,
+) -> LoadLadder | None:
+    """Return what may be given up of a target so that it fits the room; None where its engine has no ladder.
+
+    Args:
+        target: What is to be loaded; its files are here.
+        room: The devices that it has.
+        cache: Where its files lie.
+        allow_lossy: Whether quality may be given up.
+        measure_free: Returns the memory that is free; by default that of this machine.
+
+    Raises:
+        InvalidInput: a parameter is wrong, or a file is no model.
+        NotFound: a file is missing.
+    """
+    request = load_request_of(target, cache) if room.devices else None
+    adapter = discovery.load("backends", target.backend_class)() if request is not None else None
+    if request is None or not isinstance(adapter, FittingBackend):
+        return None
+    measure = partial(_usable, room, measure_free)
+    return LoadLadder(adapter, request, measure, allow_lossy=allow_lossy)
+
+
+def _usable(room: Room, measure_free: Callable[[], FreeMemory]) -> MachineMemory:
+    """Return what a load may use now of its devices and of the machine; what others need is not free."""
+    free = measure_free()
+    gpus = [device for device in room.devices if device.kind == "gpu"]
+    share = free.device_bytes // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
+    host = usable_host(free.host_bytes, psutil.virtual_memory().total) if free.host_bytes is not None else sys.maxsize
+    if not gpus:
+        host = min(host, sum(device.memory_bytes for device in room.devices))
+    devices = tuple(usable_device(share, device.memory_bytes, 0) for device in gpus)
+    return MachineMemory(devices=devices, host=host)
 
 
 async def record_peak(job: ClaimedJob, room: Room, watch: Watch, before_bytes: int | None) -> None:

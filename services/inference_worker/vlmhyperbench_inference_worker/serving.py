@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
 
@@ -14,11 +14,13 @@ import httpx2
 import psutil
 
 from vlmhyperbench.data import weights
+from vlmhyperbench.data.load_fitting import FittedLoad, LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.environments.targets import PreparedTarget
+from vlmhyperbench.errors import OutOfMemory
 from vlmhyperbench.files import stamp_of
 from vlmhyperbench.logs.bounded import log_length
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions, is_rented
@@ -44,6 +46,8 @@ class WantedTarget:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Name → present value."""
     load_timeout_s: float
+    ladder: LoadLadder | None = None
+    """What may be given up so that it fits; None where its engine has no ladder."""
     cache: ModelCache
     """Where fetched and made files lie, and the folders that engines read."""
 
@@ -90,6 +94,8 @@ class Serving:
         """Length of that log when the engine was ready."""
         self.memory_before_bytes: int | None = None
         """Memory that the accelerators used before the load; None where it was not sampled."""
+        self.fitted: FittedLoad | None = None
+        """With which parameters it was loaded, and what was given up for them; None where it has no ladder."""
         self.prepared: PreparedTarget | None = None
         """Where it was started."""
         self.answered_options: set[str] = set()
@@ -201,6 +207,7 @@ class Serving:
         self._files_in_use.close()
 
     async def _load(self, files: Mapping[str, str]) -> None:
+        """Load as far down the ladder as the memory asks, and after an out of memory once on the next rung."""
         wanted, target = self.wanted, self.wanted.target
         params = dict(target.engine_params)
         if isinstance(target, EndpointTarget):
@@ -213,7 +220,17 @@ class Serving:
             env=wanted.secrets,
             load_timeout_s=wanted.load_timeout_s,
         )
-        self.status = await self._gateway.load(request)
+        if wanted.ladder is not None:
+            self.fitted = await asyncio.to_thread(wanted.ladder.fit)
+            request = replace(request, engine_params=self.fitted.engine_params)
+        try:
+            self.status = await self._gateway.load(request)
+        except OutOfMemory:
+            lower = wanted.ladder.after_out_of_memory(self.fitted) if wanted.ladder and self.fitted else None
+            if lower is None:
+                raise
+            self.fitted = lower
+            self.status = await self._gateway.load(replace(request, engine_params=lower.engine_params))
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
 

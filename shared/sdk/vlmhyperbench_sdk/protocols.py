@@ -176,6 +176,9 @@ class MemoryEstimate:
     """What the bytes are of, such as `weights`, `KV cache` and `vision tower`, on accelerators and host together."""
     device_share: float | None = None
     """Share of each accelerator that the engine takes whatever it needs; None: it takes what it needs."""
+    min_device_bytes: int | None = None
+    min_host_bytes: int | None = None
+    """What the smallest load without a loss of quality needs; None: only the load as it is wanted is possible."""
 
 
 @runtime_checkable
@@ -217,6 +220,55 @@ class Backend(Protocol):
 
         `vlmhyperbench models estimate` shows it, and a gateway refuses a load that needs more than is free: where the
         need is uncertain, return the lower bound.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+        """
+        ...
+
+
+@runtime_checkable
+class DryRunBackend(Backend, Protocol):
+    """A backend whose engine can say what a load would take, without loading."""
+
+    def dry_run(self, load: LoadRequest, *, python: str) -> MemoryEstimate:
+        """Return what the engine itself states; `python` is the interpreter of the engine's environment.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+            Unavailable: the engine is not installed, or its dry run fails.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadKnobs:
+    """Which parameters of an engine change the memory of a load, by what they mean, and their effective values."""
+
+    names: Mapping[str, Sequence[str]]
+    """`context_tokens`, `parallel`, `ubatch`, `gpu_layers`, `cache_type` → parameters of the engine that set it."""
+    values: Mapping[str, int | float | str]
+    """Every parameter of the engine, given or default."""
+    layers: int
+
+
+@runtime_checkable
+class FittingBackend(Backend, Protocol):
+    """A backend whose loads can be made smaller step by step, because it estimates every buffer."""
+
+    def knobs(self, load: LoadRequest) -> LoadKnobs | None:
+        """Return what can be changed; None if nothing is known of the model.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+        """
+        ...
+
+    def estimate_whole(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Estimate the memory with the buffers in which the engine computes; None if unknown.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -17,13 +18,16 @@ from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.resolving import load_request, resolve_model, stated_estimate
 from vlmhyperbench.cli.run_flags import Repeatable
-from vlmhyperbench.errors import NotFound, PluginFailure
+from vlmhyperbench.domain.fallbacks import LoadBytes
+from vlmhyperbench.errors import NotFound, PluginFailure, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.fitting import shortage
 from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.protocols import Backend, MemoryEstimate
+from vlmhyperbench_sdk.protocols import Backend, DryRunBackend, MemoryEstimate
+
+Tier = Literal["auto", "static", "dry-run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,7 @@ def estimate(
     backend: Annotated[str | None, Parameter(group=TARGET)] = None,
     mmproj: Annotated[str | None, Parameter(group=TARGET)] = None,
     engine_param: Annotated[Repeatable, Parameter(group=TARGET)] = (),
+    tier: Annotated[Tier, Parameter(group=TARGET)] = "auto",
     output: OutputFlags = TEXT,
 ) -> int:
     """Estimate the memory that a model needs, and compare it with what is free on this machine. Nothing is loaded.
@@ -64,6 +69,7 @@ def estimate(
         backend: Backend that runs the model; by default the model's first one.
         mmproj: For a GGUF file: file of the image projector that belongs to it.
         engine_param: Parameter of the engine, NAME=VALUE; may be given several times.
+        tier: static computes from the headers, dry-run asks the engine, auto asks it where it is installed here.
         output: How the output is printed.
     """
     if (stated := stated_estimate(model)) is not None:
@@ -78,7 +84,7 @@ def estimate(
         message = f"The adapter {target.backend_class!r} is in an environment of its own, where nothing is estimated."
         cure = "Load the model, and look at the peak memory of a run."
         raise NotFound(message, cure=cure, code="no_estimate")
-    estimated, free = _estimate(load_request(target, open_cache())), free_memory()
+    estimated, free = _estimate(load_request(target, open_cache()), tier), free_memory()
     result = EstimatedModel(
         model=target.model,
         backend=target.backend,
@@ -105,6 +111,8 @@ def estimate(
     )
     for part, size_bytes in result.parts.items():
         say(f"{part}: {_gib(size_bytes)}")
+    reserved = LoadBytes(device=result.device_bytes, host=result.host_bytes).with_margin
+    say(f"with the margin of 10 % and 256 MiB: {_gib(reserved.device)} and {_gib(reserved.host)}")
     say(f"{result.model} on {result.backend}, {result.source} estimate: {result.shortage or 'it may fit'}")
     if result.knobs:
         say(f"engine parameters that change it: {', '.join(result.knobs)}")
@@ -124,17 +132,26 @@ def _show_stated(model: str, weights_bytes: int, source: str, output: OutputFlag
     return exits.OK
 
 
-def _estimate(load: LoadRequest) -> MemoryEstimate:
-    """Ask the adapter, which is not started for this.
+def _estimate(load: LoadRequest, tier: Tier) -> MemoryEstimate:
+    """Ask the adapter, or the engine's own dry run.
 
     Raises:
-        NotFound: the adapter cannot estimate this model.
+        NotFound: the adapter cannot estimate this model, or its engine has no dry run.
         PluginFailure: the adapter is no backend.
+        Unavailable: the dry run fails, and nothing else was allowed.
     """
     adapter = discovery.load("backends", load.backend_class)()
     if not isinstance(adapter, Backend):
         raise PluginFailure(f"The adapter {load.backend_class!r} is not a backend.")
-    estimated = adapter.estimate_memory(load)
+    if tier != "static" and isinstance(adapter, DryRunBackend):
+        try:
+            return adapter.dry_run(load, python=sys.executable)
+        except Unavailable:
+            if tier == "dry-run":
+                raise
+    elif tier == "dry-run":
+        raise NotFound(f"The engine of {load.backend_class!r} has no dry run.", cure="Leave --tier out.")
+    estimated: MemoryEstimate | None = adapter.estimate_memory(load)
     if estimated is None:
         cure = "Load it, and look at the peak memory of a run."
         raise NotFound(f"The adapter {load.backend_class!r} has no estimate for {load.model}.", cure=cure)

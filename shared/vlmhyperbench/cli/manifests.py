@@ -70,9 +70,12 @@ def _show_engine(used: UsedEngine) -> None:
     variables = engine.get("variables")
     if isinstance(variables, dict) and variables:
         say(f"taken from the worker's environment: {', '.join(f'{name}={value}' for name, value in variables.items())}")
-    if environment:
+    if "kind" in environment:
         named = f"{environment.get('kind')} {environment.get('key')}, Python {environment.get('python_version')}"
         say(f"environment: {named}")
+    for step in used.fallbacks:
+        badge = "degraded: " if step.get("is_lossy") else ""
+        say(f"{badge}loaded smaller to fit: {step.get('rung')} ({step.get('before')} → {step.get('after')})")
     certificate = used.certificate or {"created_at": "none"}
     say(f"certificate: {', '.join(str(certificate[name]) for name in ('created_at', 'file') if name in certificate)}")
     parts = [machine.get("cpu_model"), f"{machine.get('cpu_threads')} threads", machine.get("distribution")]

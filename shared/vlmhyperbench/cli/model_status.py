@@ -15,20 +15,11 @@ from vlmhyperbench.cli.groups import ENTRY
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
-from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder, status_of
-from vlmhyperbench.data.weights import locate
-from vlmhyperbench.errors import NotFound, VlmHyperBenchError
-from vlmhyperbench.registry.model_files import model_files, recipe_of
+from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder
+from vlmhyperbench.data.registered_gguf import estimate_files, registered_status
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.pipelines import blocked_by
-from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench.registry.references import References
-from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.free_memory import free_memory
-from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.protocols import Backend, MemoryEstimate
-from vlmhyperbench_sdk.types import JsonObject
-
-BACKEND = "llamacpp"
 
 
 def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, output: OutputFlags = TEXT) -> int:
@@ -38,7 +29,7 @@ def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, out
         folder: Folder whose GGUF files are looked at instead of the registered models.
         output: How the output is printed.
     """
-    rows = list(_registered() if folder is None else _in_folder(folder))
+    rows = list(registered_status(open_catalogue(), open_cache()) if folder is None else _in_folder(folder))
     blocked = _blocked({row.name: f"it is {row.status}" for row in rows if row.status != "available"})
     if output.json:
         emit("model-status", {"models": rows, "blocked_pipelines": blocked})
@@ -59,35 +50,7 @@ def _in_folder(folder: Path) -> Iterator[GgufStatus]:
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", cure="Correct the path.", code="no_folder")
     free = free_memory()
-    yield from scan_folder(folder, estimate=partial(_estimate, "file", {}), free=free)
-
-
-def _registered() -> Iterator[GgufStatus]:
-    """Yield the status of every registered model with GGUF weights; of one that is not fetched it is missing."""
-    catalogue, cache, free = open_catalogue(), open_cache(), free_memory()
-    for name, entry in sorted(catalogue.models.items()):
-        if BACKEND not in entry.backends:
-            continue
-        recipe = recipe_of(References(catalogue=catalogue, plugins=InstalledPlugins()), entry, ())
-        files = model_files(catalogue.folder_of("models", name), entry, recipe)
-        try:
-            paths = {file.role: locate(file.location, cache) for file in files}
-        except VlmHyperBenchError as error:
-            yield GgufStatus(name=name, path="", status="missing", reason=f"{error.message} {error.cure}")
-            continue
-        if "weights" not in paths:
-            cure = f"Run `vlmhyperbench models fetch {name}`."
-            yield GgufStatus(name=name, path="", status="missing", reason=f"Its files are not here. {cure}")
-            continue
-        yield status_of(name, paths, estimate=partial(_estimate, name, entry.engine_params), free=free)
-
-
-def _estimate(name: str, params: JsonObject, files: Mapping[str, Path]) -> MemoryEstimate | None:
-    adapter = discovery.load("backends", BACKEND)()
-    if not isinstance(adapter, Backend):
-        return None
-    paths = {role: str(path) for role, path in files.items()}
-    return adapter.estimate_memory(LoadRequest(model=name, backend_class=BACKEND, files=paths, engine_params=params))
+    yield from scan_folder(folder, estimate=partial(estimate_files, "file", {}), free=free)
 
 
 def _blocked(unusable: Mapping[str, str]) -> dict[str, list[str]]:

@@ -20,6 +20,8 @@ from vlmhyperbench.cli.bringing import (
 from vlmhyperbench.cli.estimate import estimate
 from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import TARGET
+from vlmhyperbench.cli.model_import import import_
+from vlmhyperbench.cli.model_loading import load, unload
 from vlmhyperbench.cli.model_status import status
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
@@ -37,9 +39,12 @@ from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import ModelEntry
 
-app = App(name="models", help="List, show, fetch, remove and estimate models.")
+app = App(name="models", help="List, show, import, fetch, remove, estimate, load and unload models.")
 app.command(estimate)
 app.command(status)
+app.command(import_, name="import")
+app.command(load)
+app.command(unload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

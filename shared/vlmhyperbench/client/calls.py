@@ -19,6 +19,7 @@ from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench.wire.joining import JoinToken, JoinTokenCreate, JoinTokenCreated
 from vlmhyperbench.wire.manifests import RunManifest
+from vlmhyperbench.wire.models import ModelEstimate, ModelLoad, ModelStatus
 from vlmhyperbench.wire.placement import Drain, DrainRequest, Plan, PlanRequest, ResumeRequest, Scope
 from vlmhyperbench.wire.plans import RunPlan
 from vlmhyperbench.wire.registry import ParsedEntry, ParseRequest, RegistryEntry, RegistrySummary
@@ -257,6 +258,31 @@ def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
 def release_device(uuid: str) -> Call[DeviceRelease]:
     """Let a device that is in quarantine get jobs again."""
     return post_call(f"/workers/devices/{_named(uuid, 'device')}/release", DeviceRelease)
+
+
+def list_models() -> Call[Page[ModelStatus]]:
+    """List the registered GGUF models with their status."""
+    return page_call("/models", Page[ModelStatus])
+
+
+def get_model(name: str) -> Call[ModelStatus]:
+    """Read the status of a registered GGUF model."""
+    return get_call(f"/models/{_named(name, 'model')}", ModelStatus)
+
+
+def estimate_model(name: str) -> Call[ModelEstimate]:
+    """Estimate the memory of a registered GGUF model, beside what was measured."""
+    return get_call(f"/models/{_named(name, 'model')}/estimate", ModelEstimate)
+
+
+def load_model(name: str, *, pin: bool = False) -> Call[ModelStatus]:
+    """Ask a worker to load a model when it has no job."""
+    return post_call(f"/models/{_named(name, 'model')}/load", ModelStatus, ModelLoad(pin=pin))
+
+
+def unload_model(name: str) -> Call[ModelStatus]:
+    """Ask the worker that has loaded a model to unload it."""
+    return post_call(f"/models/{_named(name, 'model')}/unload", ModelStatus)
 
 
 def list_drains(*, include_resumed: bool = False) -> Call[Page[Drain]]:

@@ -32,6 +32,8 @@ async def needs_of(session: AsyncSession, target_digests: Collection[str], *, ma
             host_bytes=row.host_bytes,
             device_share=row.device_share,
             knobs=tuple(row.knobs),
+            min_device_bytes=row.min_device_bytes,
+            min_host_bytes=row.min_host_bytes,
             peaks=peaks.get(row.target_digest, {}),
             margin=margin,
         )
@@ -45,6 +47,8 @@ def need_of(estimate: MemoryEstimate, *, margin: float) -> MemoryNeed:
         host_bytes=estimate.host_bytes,
         device_share=estimate.device_share,
         knobs=estimate.knobs,
+        min_device_bytes=estimate.min_device_bytes,
+        min_host_bytes=estimate.min_host_bytes,
         margin=margin,
     )
 
@@ -62,17 +66,20 @@ async def write_peak(session: AsyncSession, target_digest: str, device_name: str
     await session.execute(text(_WRITE_PEAK), values)
 
 
-_COLUMNS = ("digest", "device_bytes", "host_bytes", "device_share", "knobs")
+_COLUMNS = ("digest", "device_bytes", "host_bytes", "device_share", "knobs", "min_device_bytes", "min_host_bytes")
 
 _ESTIMATES = "SELECT * FROM memory_estimate WHERE target_digest = ANY(CAST(:digests AS varchar[]))"
 
 _PEAKS = "SELECT * FROM memory_peak WHERE target_digest = ANY(CAST(:digests AS varchar[]))"
 
 _WRITE_ESTIMATE = """
-INSERT INTO memory_estimate (target_digest, device_bytes, host_bytes, device_share, knobs)
-VALUES (:digest, :device_bytes, :host_bytes, :device_share, CAST(:knobs AS varchar[]))
+INSERT INTO memory_estimate (target_digest, device_bytes, host_bytes, device_share, knobs, min_device_bytes,
+    min_host_bytes)
+VALUES (:digest, :device_bytes, :host_bytes, :device_share, CAST(:knobs AS varchar[]), :min_device_bytes,
+    :min_host_bytes)
 ON CONFLICT (target_digest) DO UPDATE SET device_bytes = excluded.device_bytes, host_bytes = excluded.host_bytes,
-    device_share = excluded.device_share, knobs = excluded.knobs, estimated_at = now()
+    device_share = excluded.device_share, knobs = excluded.knobs, min_device_bytes = excluded.min_device_bytes,
+    min_host_bytes = excluded.min_host_bytes, estimated_at = now()
 """
 
 _WRITE_PEAK = """

@@ -52,6 +52,9 @@ class MemoryNeed:
     """Parameters of the engine that change the need."""
     peaks: Mapping[str, int] = field(default_factory=dict)
     """Name of a device → measured peak in bytes, on one of the target's devices."""
+    min_device_bytes: int | None = None
+    min_host_bytes: int | None = None
+    """What the smallest load of the ladder needs; None: it has no ladder."""
     margin: float = 1.0
     """Factor of the estimate; a measured peak has `MEASURED_MARGIN`."""
 
@@ -89,7 +92,18 @@ class Need:
         estimate = memory.device_bytes + (0 if device.is_accelerator else memory.host_bytes)
         share = memory.device_share if device.is_accelerator else None
         taken = math.ceil(share * device.memory_bytes) if share is not None else 0
-        return max(math.ceil(estimate * memory.margin / max(self.devices, 1)), taken)
+        needed = max(math.ceil(estimate * memory.margin / max(self.devices, 1)), taken)
+        least = self._least_on(device)
+        if least is not None and least <= device.memory_bytes < needed:
+            return device.memory_bytes  # it is loaded smaller, by the ladder
+        return needed
+
+    def _least_on(self, device: Capacity) -> int | None:
+        memory = self.memory
+        if memory.min_device_bytes is None or memory.min_host_bytes is None:
+            return None
+        least = memory.min_device_bytes + (0 if device.is_accelerator else memory.min_host_bytes)
+        return math.ceil(least * memory.margin / max(self.devices, 1))
 
     def basis(self, device: Capacity) -> str:
         """Say how the bytes are known, as in `the estimate of 4.0 GiB x 1.2`."""

@@ -19,6 +19,9 @@ SCHEMA = "vlmhb/run-manifest/v1"
 _ENGINE = (
     *("name", "version", "argv", "packages", "adapter_packages", "sources", "environment", "variables", "warnings"),
 )
+FALLBACKS = "fallbacks"
+"""Key of an asking claim's environment: what was given up so that the model fits, in order."""
+_APART = frozenset({"certificate", FALLBACKS})
 METRICS = "metrics"
 """Key of a scoring claim's environment: label of a metric → packages of its own environment, with versions."""
 UNKNOWN = "not recorded"
@@ -71,6 +74,12 @@ def manifest_of(
         "plugins": _plugins(spec, claims),
         "configuration": configured(spec, origins),
     }
+
+
+def fallbacks_of(environment: JsonObject | None) -> list[JsonObject]:
+    """Return what was given up so that the model fits, as a claim's environment states it."""
+    steps = (environment or {}).get(FALLBACKS)
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
 
 def to_json(manifest: JsonObject) -> bytes:
@@ -141,8 +150,9 @@ def _engines(asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
         engine, environment = _mapping(claim.engine), _mapping(claim.environment)
         used: JsonObject = {
             "engine": {name: engine.get(name) for name in _ENGINE} if engine else None,
-            "environment": {name: item for name, item in environment.items() if name != "certificate"} or None,
+            "environment": {name: item for name, item in environment.items() if name not in _APART} or None,
             "certificate": environment.get("certificate"),
+            "fallbacks": [dict(step) for step in fallbacks_of(environment)],
             "machine": claim.machine,
             "host": claim.host,
             "measured_at": claim.measured_at,

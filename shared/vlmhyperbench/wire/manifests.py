@@ -20,6 +20,8 @@ class UsedEngine(Output):
     """Kind, key, interpreter and packages as resolved; None for an endpoint, or where not recorded."""
     certificate: dict[str, JsonValue] | None
     """The certificate of exactly this environment on this machine, if it had one."""
+    fallbacks: list[dict[str, JsonValue]] = Field(default_factory=list)
+    """What was given up so that the model fits, in order: `rung`, `before`, `after`, and whether it `is_lossy`."""
     machine: dict[str, JsonValue]
     """Processor, memory, accelerators, driver, CUDA, distribution and kernel."""
     host: str

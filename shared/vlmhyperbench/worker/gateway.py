@@ -19,6 +19,7 @@ from typing import Self
 import httpx2
 
 from vlmhyperbench.environments.base import GATEWAY_VARIABLES
+from vlmhyperbench.errors import OutOfMemory
 from vlmhyperbench.monitoring.recording import counted
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
@@ -219,6 +220,8 @@ def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchErro
         return NotFound(text, code=code)
     if answer.status_code < 500:
         return InvalidInput(text, code=code)
+    if answer.status_code == 507:
+        return OutOfMemory(text)
     if code == PluginFailure.code:
         return PluginFailure(text)
     return Unavailable(text, code=code)

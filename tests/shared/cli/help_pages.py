@@ -13,7 +13,10 @@ GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 _NESTED = (
     *(("registry", name) for name in ("ls", "show", "validate", "add", "push", "pull")),
     *(("registry", "add", name) for name in ("dataset", "metric", "model", "package")),
-    *(("models", name) for name in ("estimate", "fetch", "list", "remove", "show", "status")),
+    *(
+        ("models", name)
+        for name in ("estimate", "fetch", "import", "list", "load", "remove", "show", "status", "unload")
+    ),
     *(("envs", name) for name in ("list", "build", "check", "remove")),
     *(("secret", name) for name in ("ls", "rm", "set")),
     *(("storage", name) for name in ("move", "pin", "restore", "status")),

@@ -247,7 +247,7 @@ def test_what_cannot_be_brought_is_refused_before_anything_is_registered(
 
 
 def test_the_memory_of_a_model_is_estimated_by_its_adapter(home: Home) -> None:
-    gguf = ("models", "estimate", f"gguf:{TINY / GGUF}", "--mmproj", str(TINY / MMPROJ), "--json")
+    gguf = ("models", "estimate", f"gguf:{TINY / GGUF}", "--mmproj", str(TINY / MMPROJ), "--tier", "static", "--json")
     on_host = _data(_run(home, None, *gguf))
     on_device = _data(_run(home, None, *gguf, "--engine-param", "n_gpu_layers=-1"))
     files = (TINY / GGUF).stat().st_size + (TINY / MMPROJ).stat().st_size
@@ -265,7 +265,7 @@ def test_the_memory_of_a_model_is_estimated_by_its_adapter(home: Home) -> None:
 
 def test_every_kind_of_target_is_estimated_by_its_parts(home: Home, hub: LoopbackHub) -> None:
     for model in (("tiny-doc-vlm-0.2-hf",), ("tiny-doc-vlm-0.2-q8",), (f"folder:{TINY}", "--backend", "transformers")):
-        estimated = _data(_run(home, hub, "models", "estimate", *model, "--json"))
+        estimated = _data(_run(home, hub, "models", "estimate", *model, "--tier", "static", "--json"))
         assert set(estimated["parts"]) == {"weights", "KV cache", "vision tower", "process"}, model
         assert sum(estimated["parts"].values()) == estimated["device_bytes"] + estimated["host_bytes"], model
         assert (estimated["source"], bool(estimated["knobs"])) == ("static", True), model

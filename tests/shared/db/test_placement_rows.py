@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -150,6 +151,7 @@ async def test_targets_that_jobs_wait_for_are_ordered_by_their_next_use(room: En
 async def test_an_estimate_is_replaced_and_a_peak_only_rises(room: EngineRoom) -> None:
     first = MemoryEstimate(device_bytes=1, host_bytes=2, source="static")
     second = MemoryEstimate(device_bytes=3, host_bytes=4, source="static", knobs=("n_ctx",), device_share=0.5)
+    second = replace(second, min_device_bytes=1, min_host_bytes=2)
     async with room.database.transaction() as session:
         await memory.write_estimates(session, {"t": first})
         await memory.write_estimates(session, {"t": second})
@@ -159,7 +161,14 @@ async def test_an_estimate_is_replaced_and_a_peak_only_rises(room: EngineRoom) -
         needs = await memory.needs_of(session, ["t", "measured only", "unknown"], margin=1.5)
     assert needs == {
         "t": MemoryNeed(
-            device_bytes=3, host_bytes=4, device_share=0.5, knobs=("n_ctx",), peaks={"card": 9}, margin=1.5
+            device_bytes=3,
+            host_bytes=4,
+            device_share=0.5,
+            knobs=("n_ctx",),
+            peaks={"card": 9},
+            min_device_bytes=1,
+            min_host_bytes=2,
+            margin=1.5,
         ),
         "measured only": MemoryNeed(peaks={"card": 1}),
     }

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from vlmhyperbench_llamacpp.compute import estimate_compute
+from vlmhyperbench_llamacpp.dry_run import dry_run
 from vlmhyperbench_llamacpp.formats import constrain
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
 from vlmhyperbench_sdk.chat import FORMATS, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.gguf import read_header
 from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
-from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, LoadKnobs, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -45,6 +49,18 @@ SAMPLING = (
 )
 """Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
 
+
+KNOBS = ("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers")
+"""Parameters that change the memory."""
+
+LOAD_KNOBS = {
+    "context_tokens": ("n_ctx",),
+    "parallel": ("parallel",),
+    "ubatch": ("n_ubatch",),
+    "gpu_layers": ("n_gpu_layers",),
+    "cache_type": ("cache_type_k", "cache_type_v"),
+}
+"""What a parameter means to the memory of a load."""
 
 NEUTRAL: JsonObject = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 """What a request that samples does not state; llama.cpp's own values would cut the distribution."""
@@ -112,13 +128,64 @@ class LlamaCpp:
             device_bytes=memory.device_bytes,
             host_bytes=memory.host_bytes + PROCESS_BYTES,
             source="static",
-            knobs=("n_ctx", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers"),
+            knobs=KNOBS,
             parts={
                 "weights": memory.device_weights + memory.host_weights - memory.projector,
                 "KV cache": memory.device_cache + memory.host_cache,
                 "vision tower": memory.projector,
                 "process": PROCESS_BYTES,
             },
+        )
+
+    def knobs(self, load: LoadRequest) -> LoadKnobs | None:
+        """Return which parameters set what, and the layers of the model.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or the file is no GGUF.
+            NotFound: a model file is missing.
+        """
+        if "weights" not in load.files:
+            return None
+        layers = read_header(_file(load, "weights")).whole("block_count") or 0
+        return LoadKnobs(names=LOAD_KNOBS, values=_effective(load.engine_params), layers=layers)
+
+    def estimate_whole(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Estimate with compute buffers, which lie on the accelerator if any layer does.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range, or a file is not what its role says.
+            NotFound: a model file is missing.
+        """
+        estimate = self.estimate_memory(load)
+        if estimate is None:
+            return None
+        params = _effective(load.engine_params)
+        compute = estimate_compute(read_header(_file(load, "weights")), params)
+        on_device = compute if params["n_gpu_layers"] != 0 else 0
+        return replace(
+            estimate,
+            device_bytes=estimate.device_bytes + on_device,
+            host_bytes=estimate.host_bytes + compute - on_device,
+            parts={**estimate.parts, "compute buffers": compute},
+        )
+
+    def dry_run(self, load: LoadRequest, *, python: str) -> MemoryEstimate:
+        """Let llama.cpp size its buffers, weights and cache without taking memory for them.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+            Unavailable: the engine is not installed, or its dry run fails.
+        """
+        weights = replace(load, files={"weights": str(_file(load, "weights"))})
+        launch = self.plan_engine(weights, port=0, python=python)
+        argv = launch.argv if isinstance(launch, EngineLaunch) else ()
+        return dry_run(
+            (*argv, "--dry-run"),
+            mmproj=_file(load, "mmproj") if "mmproj" in load.files else None,
+            is_on_device=_effective(load.engine_params)["n_gpu_layers"] != 0,
+            process_bytes=PROCESS_BYTES,
+            knobs=KNOBS,
         )
 
 

@@ -41,6 +41,7 @@ def _parse() -> argparse.Namespace:
     for name in ("port", "n-ctx", "parallel", "threads", "n-batch", "n-ubatch", "n-gpu-layers"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--mmproj")
+    parser.add_argument("--dry-run", action="store_true", help="print what a load would take; the caller ends it then")
     return parser.parse_args()
 
 
@@ -82,6 +83,9 @@ def _params(args: argparse.Namespace) -> xllamacpp.CommonParams:
     params.offline = True
     params.ui = False
     params.models_autoload = False
+    if args.dry_run:
+        params.fit_params = True
+        params.verbosity = 10
     return params
 
 

@@ -12,7 +12,7 @@ from vlmhyperbench.db.tables.exports import ExportRow
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
 from vlmhyperbench.db.tables.listings import RunListingRow, SavedViewRow
-from vlmhyperbench.db.tables.placement import DrainRow, MemoryEstimateRow, MemoryPeakRow, QuarantineRow
+from vlmhyperbench.db.tables.placement import DrainRow, HeldModelRow, MemoryEstimateRow, MemoryPeakRow, QuarantineRow
 from vlmhyperbench.db.tables.registry import RegistryEntryRow
 from vlmhyperbench.db.tables.runs import (
     ApiKeyRow,
@@ -39,6 +39,7 @@ __all__ = [
     "ExperimentRow",
     "ExportRow",
     "FactRow",
+    "HeldModelRow",
     "IdempotencyKeyRow",
     "JobRow",
     "JoinTokenRow",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, BigInteger, Column, Index, String, text
+from sqlalchemy import ARRAY, BigInteger, Boolean, CheckConstraint, Column, Index, String, text
 from sqlmodel import Field, SQLModel
 
-from vlmhyperbench.db.tables.columns import instant_column, now_column
+from vlmhyperbench.db.tables.columns import instant_column, json_column, now_column
 
 
 class MemoryEstimateRow(SQLModel, table=True):
@@ -24,6 +25,9 @@ class MemoryEstimateRow(SQLModel, table=True):
     """Share of an accelerator that the engine takes whatever it needs."""
     knobs: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False, server_default="{}"))
     """Parameters of the engine that change the need."""
+    min_device_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    min_host_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    """What the smallest load without a loss of quality needs."""
     estimated_at: datetime = now_column()
 
 
@@ -58,6 +62,32 @@ class DrainRow(SQLModel, table=True):
     drained_at: datetime = now_column()
     resumed_by: str | None = None
     resumed_at: datetime | None = instant_column()
+
+
+class HeldModelRow(SQLModel, table=True):
+    """A model that a user has asked to load or to unload, and what a worker has made of it."""
+
+    __tablename__ = "held_model"
+    __table_args__ = (
+        CheckConstraint("wanted IN ('loaded', 'unloaded')", name="held_model_wanted"),
+        CheckConstraint("state IN ('waiting', 'loading', 'loaded', 'unloaded', 'error')", name="held_model_state"),
+    )
+
+    project_id: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    target: dict[str, Any] = json_column()
+    """The pinned target, as a run of the model without further parameters has it."""
+    target_digest: str
+    wanted: str
+    state: str
+    reason: str | None = None
+    worker_id: UUID | None = None
+    """The worker that has it, or had it last."""
+    is_pinned: bool = Field(sa_column=Column(Boolean, nullable=False, server_default="false"))
+    """Whether it is unloaded last, and loaded again when its worker has nothing else to do."""
+    asked_by: str
+    asked_at: datetime = now_column()
+    changed_at: datetime = now_column()
 
 
 class QuarantineRow(SQLModel, table=True):

@@ -26,6 +26,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "experiment": _CHANGE,
     "export": (),
     "fact": _APPEND,
+    "held_model": _CHANGE,
     "idempotency_key": (),
     "job": _WRITE,
     "join_token": (),

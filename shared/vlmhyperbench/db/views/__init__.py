@@ -14,7 +14,13 @@ from vlmhyperbench.db.views.facts import (
 )
 from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
 from vlmhyperbench.db.views.listings import RunListingView, SavedViewView
-from vlmhyperbench.db.views.placement import DrainView, MemoryEstimateView, MemoryPeakView, QuarantineView
+from vlmhyperbench.db.views.placement import (
+    DrainView,
+    HeldModelView,
+    MemoryEstimateView,
+    MemoryPeakView,
+    QuarantineView,
+)
 from vlmhyperbench.db.views.registry import RegistryEntryView
 from vlmhyperbench.db.views.runs import (
     ApiKeyView,
@@ -38,6 +44,7 @@ __all__ = [
     "ExperimentView",
     "ExportView",
     "FactView",
+    "HeldModelView",
     "JobView",
     "JoinTokenView",
     "MeasureManifestView",

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import ClassVar
 from uuid import UUID
 
+from vlmhyperbench_sdk.types import JsonObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimateView:
@@ -21,6 +23,8 @@ class MemoryEstimateView:
     host_bytes: int
     device_share: float | None
     knobs: tuple[str, ...]
+    min_device_bytes: int | None
+    min_host_bytes: int | None
     estimated_at: datetime
 
 
@@ -34,6 +38,26 @@ class MemoryPeakView:
     device_name: str
     bytes: int
     measured_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldModelView:
+    """A model that a user has asked to load or to unload."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    project_id: str
+    name: str
+    target: JsonObject
+    target_digest: str
+    wanted: str
+    state: str
+    reason: str | None
+    worker_id: UUID | None
+    is_pinned: bool
+    asked_by: str
+    asked_at: datetime
+    changed_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from vlmhyperbench.reports.sections.quality import digits_of
 from vlmhyperbench.reports.sections.stopping import STOPPED
 from vlmhyperbench.reports.sections.times import INTERRUPTED, PARTIAL, RETUNED
 from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural, upper_first
+from vlmhyperbench.summaries.manifest import fallbacks_of
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.spans import are_one_after_another
 from vlmhyperbench.summaries.summary import RunSummary
@@ -39,6 +40,13 @@ DECLARED = (
 CRITICAL_PATH = (
     "the latency of a pipeline's answer is the time of its models on the critical path: the sum over stages of the "
     "slowest member, and of what merges. It has no waiting and no loading, and no user has waited for it."
+)
+
+LOADED_SMALLER = "the model was loaded smaller than configured, so that it fits: {steps}."
+
+DEGRADED = (
+    "degraded: the model was loaded with less than full quality, so that it fits ({steps}); do not rank it against "
+    "models that were not."
 )
 
 MEASURED_ONCE = (
@@ -88,7 +96,16 @@ def _sending(run: RunSummary) -> list[ClaimEvidence]:
 
 
 def _of_run(run: RunSummary) -> list[str]:
-    parts = (_of_the_pipeline, _of_the_devices, _of_the_end, _of_the_model, _of_the_engine, _of_quality, _of_speed)
+    parts = (
+        _of_the_pipeline,
+        _of_the_devices,
+        _of_the_end,
+        _of_the_model,
+        _of_the_engine,
+        _of_fallbacks,
+        _of_quality,
+        _of_speed,
+    )
     return [item for part in parts for item in part(run)]
 
 
@@ -198,6 +215,20 @@ def _of_speed(run: RunSummary) -> list[str]:
     if "estimated" in performance.token_sources:
         items.append("the server did not count tokens: they are estimated, and so are TPOT and tokens per second.")
     return [*items, *_of_parts(run)]
+
+
+def _of_fallbacks(run: RunSummary) -> list[str]:
+    """Name what was given up so that the model fits; a smaller cache may have cost quality."""
+    steps = {
+        (str(step.get("rung")), f"{step.get('before')} → {step.get('after')}", bool(step.get("is_lossy")))
+        for claim in run.generating
+        for step in fallbacks_of(claim.environment)
+    }
+    items = []
+    for is_lossy, text in ((False, LOADED_SMALLER), (True, DEGRADED)):
+        names = [f"{rung} ({change})" for rung, change, lossy in sorted(steps) if lossy is is_lossy]
+        items += [text.format(steps=", ".join(names))] if names else []
+    return items
 
 
 def _of_parts(run: RunSummary) -> list[str]:

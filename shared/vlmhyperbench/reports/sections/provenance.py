@@ -234,7 +234,7 @@ def _engine_in_words(engine: Mapping[str, JsonValue]) -> str:
 def _environment(claim: ClaimEvidence) -> str:
     """Name the environment of the engine: kind, key and Python."""
     known = _mapping(claim.environment or {})
-    if not known:
+    if "kind" not in known:
         return "–"
     return f"{plain(known.get('kind'))} {plain(known.get('key'))}, Python {plain(known.get('python_version'))}"
 

@@ -695,6 +695,170 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Models
+         * @description List the registered GGUF models by name: whether they can be used, and whether they are loaded.
+         */
+        get: operations["list_models_api_v1_models_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Model
+         * @description Read the status of a registered GGUF model.
+         */
+        get: operations["get_model_api_v1_models__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{name}/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Estimate Model
+         * @description Estimate the memory of a model with the parameters of its entry, beside what was measured.
+         */
+        get: operations["estimate_model_api_v1_models__name__estimate_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{name}/load": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Load Model
+         * @description Ask a worker to load a model when it has no job; `GET /models/{name}` says when it is loaded, or why not.
+         */
+        post: operations["load_model_api_v1_models__name__load_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{name}/unload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unload Model
+         * @description Ask the worker that has loaded a model to unload it when it has no job.
+         */
+        post: operations["unload_model_api_v1_models__name__unload_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Sessions
+         * @description List sessions, newest first.
+         */
+        get: operations["list_sessions_api_v1_pipelines_sessions_get"];
+        put?: never;
+        /**
+         * Ask Pipeline
+         * @description Ask a pipeline one question: a run of one sample, which has no metrics and is on no leaderboard.
+         */
+        post: operations["ask_pipeline_api_v1_pipelines_sessions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/sessions/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Session
+         * @description Return a session with what each step answered so far.
+         */
+        get: operations["get_session_api_v1_pipelines_sessions__run_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/sessions/{run_id}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask Stage Again
+         * @description Ask the models of one stage again, in a new session that reuses the answers of the stages before it.
+         */
+        post: operations["ask_stage_again_api_v1_pipelines_sessions__run_id__rerun_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/points": {
         parameters: {
             query?: never;
@@ -2781,6 +2945,7 @@ export interface components {
             /**
              * @default {
              *       "limits": {
+             *         "allow_lossy": false,
              *         "load_timeout_s": 300,
              *         "max_image_bytes": 20000000,
              *         "max_image_pixels": 50000000,
@@ -3526,6 +3691,11 @@ export interface components {
          */
         Limits: {
             /**
+             * Allow Lossy
+             * @default false
+             */
+            allow_lossy?: boolean;
+            /**
              * Load Timeout S
              * @default 300
              */
@@ -3901,6 +4071,16 @@ export interface components {
             tasks: string[];
         };
         /**
+         * MeasuredMemory
+         * @description The most memory that the loaded model has used on a kind of device.
+         */
+        MeasuredMemory: {
+            /** Bytes */
+            bytes: number;
+            /** Device */
+            device: string;
+        };
+        /**
          * MeasureValue
          * @description Per-sample score of one metric: a value, or the reason why there is none.
          */
@@ -4140,6 +4320,34 @@ export interface components {
             prices?: (components["schemas"]["ListedPrices"] | components["schemas"]["WrittenPrices"]) | null;
         };
         /**
+         * ModelEstimate
+         * @description What a model needs with the parameters of its entry, and what was measured.
+         */
+        ModelEstimate: {
+            /** Backend */
+            backend: string;
+            /** Device Bytes */
+            device_bytes: number;
+            /** Host Bytes */
+            host_bytes: number;
+            /** Knobs */
+            knobs: string[];
+            /** Margin Device Bytes */
+            margin_device_bytes: number;
+            /** Margin Host Bytes */
+            margin_host_bytes: number;
+            /** Measured */
+            measured?: components["schemas"]["MeasuredMemory"][];
+            /** Model */
+            model: string;
+            /** Parts */
+            parts: {
+                [key: string]: number;
+            };
+            /** Source */
+            source: string;
+        };
+        /**
          * ModelFile
          * @description One file of a model, with its location and hash.
          */
@@ -4150,6 +4358,53 @@ export interface components {
             role: string;
             /** Sha256 */
             sha256: string;
+        };
+        /**
+         * ModelLoad
+         * @description How a model is loaded.
+         */
+        ModelLoad: {
+            /**
+             * Pin
+             * @default false
+             */
+            pin?: boolean;
+        };
+        /**
+         * ModelStatus
+         * @description A registered GGUF model.
+         */
+        ModelStatus: {
+            /** Architecture */
+            architecture?: string | null;
+            /** Context Tokens */
+            context_tokens?: number | null;
+            /** Estimate Source */
+            estimate_source?: string | null;
+            /**
+             * Is Pinned
+             * @default false
+             */
+            is_pinned?: boolean;
+            /** Name */
+            name: string;
+            /** Need Bytes */
+            need_bytes?: number | null;
+            /** Parameter Count */
+            parameter_count?: number | null;
+            /** Quantization */
+            quantization?: string | null;
+            /** Reason */
+            reason: string | null;
+            /** Size Bytes */
+            size_bytes?: number | null;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "available" | "missing" | "invalid" | "too_large" | "waiting" | "loading" | "loaded" | "error";
+            /** Worker */
+            worker?: string | null;
         };
         /**
          * ModelTarget
@@ -4268,6 +4523,13 @@ export interface components {
             /** Next */
             next?: string | null;
         };
+        /** Page[ModelStatus] */
+        Page_ModelStatus_: {
+            /** Items */
+            items: components["schemas"]["ModelStatus"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[Quarantine] */
         Page_Quarantine_: {
             /** Items */
@@ -4314,6 +4576,13 @@ export interface components {
         Page_SavedView_: {
             /** Items */
             items: components["schemas"]["SavedView"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[Session] */
+        Page_Session_: {
+            /** Items */
+            items: components["schemas"]["Session"][];
             /** Next */
             next?: string | null;
         };
@@ -4631,7 +4900,7 @@ export interface components {
         };
         /**
          * PlannedTime
-         * @description How long its inference would take on idle workers, by the paces of earlier runs of its target and task.
+         * @description How long its inference and its judges would take on idle workers, by the paces of earlier runs.
          */
         PlannedTime: {
             /** Expected S */
@@ -5349,6 +5618,7 @@ export interface components {
             limit?: number | null;
             /**
              * @default {
+             *       "allow_lossy": false,
              *       "load_timeout_s": 300,
              *       "max_image_bytes": 20000000,
              *       "max_image_pixels": 50000000,
@@ -5506,6 +5776,7 @@ export interface components {
             limit?: number | null;
             /**
              * @default {
+             *       "allow_lossy": false,
              *       "load_timeout_s": 300,
              *       "max_image_bytes": 20000000,
              *       "max_image_pixels": 50000000,
@@ -5854,6 +6125,11 @@ export interface components {
          * @description The pinned description of a run: one target, one task, one scenario. Its digest is `digests.digest_of(spec)`.
          */
         RunSpec: {
+            /**
+             * Asks Again
+             * @default []
+             */
+            asks_again?: string[];
             /** Category */
             category?: string | null;
             dataset: components["schemas"]["DatasetSpec"];
@@ -5883,7 +6159,13 @@ export interface components {
              */
             group_by?: string[];
             /**
+             * Is Session
+             * @default false
+             */
+            is_session?: boolean;
+            /**
              * @default {
+             *       "allow_lossy": false,
              *       "load_timeout_s": 300,
              *       "max_image_bytes": 20000000,
              *       "max_image_pixels": 50000000,
@@ -6236,6 +6518,132 @@ export interface components {
              * @default 2
              */
             warmup_requests?: number;
+        };
+        /**
+         * Session
+         * @description A session in a list.
+         */
+        Session: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Name */
+            name: string;
+            /** Parent Run Id */
+            parent_run_id: string | null;
+            /** Pipeline */
+            pipeline: string;
+            state: components["schemas"]["RunState"];
+        };
+        /**
+         * SessionCreate
+         * @description Request to ask a pipeline one question.
+         */
+        SessionCreate: {
+            /** Name */
+            name?: string | null;
+            /** Pipeline */
+            pipeline: string;
+            /**
+             * Priority
+             * @default 50
+             */
+            priority?: number;
+            /** Question */
+            question: string;
+        };
+        /**
+         * SessionDetail
+         * @description A session with everything that its steps answered so far.
+         */
+        SessionDetail: {
+            /** Answer */
+            answer: string | null;
+            /** Compute S */
+            compute_s: number | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Error */
+            error: string | null;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Images */
+            images: string[];
+            /** Latency S */
+            latency_s: number | null;
+            /** Name */
+            name: string;
+            /** Parent Run Id */
+            parent_run_id: string | null;
+            /** Pipeline */
+            pipeline: string;
+            /** Question */
+            question: string | null;
+            state: components["schemas"]["RunState"];
+            /** Steps */
+            steps: components["schemas"]["SessionStep"][];
+        };
+        /**
+         * SessionRerun
+         * @description Request to ask the models of a stage again, in a new session that reuses the answers of the stages before it.
+         */
+        SessionRerun: {
+            /** Name */
+            name?: string | null;
+            /**
+             * Priority
+             * @default 50
+             */
+            priority?: number;
+            /** Stage */
+            stage: string;
+        };
+        /**
+         * SessionStep
+         * @description One model that the pipeline asks in one role.
+         */
+        SessionStep: {
+            /** Error */
+            error?: string | null;
+            /**
+             * Is Reused
+             * @default false
+             */
+            is_reused?: boolean;
+            /** Latency S */
+            latency_s?: number | null;
+            /** Model */
+            model: string;
+            /** Prompt */
+            prompt?: string | null;
+            /** Role */
+            role: string;
+            /** Stage */
+            stage: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "done" | "failed" | "skipped";
+            /** Text */
+            text?: string | null;
         };
         /**
          * ShareRule
@@ -6626,6 +7034,10 @@ export interface components {
             environment: {
                 [key: string]: components["schemas"]["JsonValue"];
             } | null;
+            /** Fallbacks */
+            fallbacks?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[];
             /** Host */
             host: string;
             /** Machine */
@@ -8058,6 +8470,293 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_models_api_v1_models_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ModelStatus_"];
+                };
+            };
+        };
+    };
+    get_model_api_v1_models__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelStatus"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    estimate_model_api_v1_models__name__estimate_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelEstimate"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    load_model_api_v1_models__name__load_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ModelLoad"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelStatus"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    unload_model_api_v1_models__name__unload_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelStatus"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    list_sessions_api_v1_pipelines_sessions_get: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string | null;
+                /** @description Rows of a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Session_"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    ask_pipeline_api_v1_pipelines_sessions_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_session_api_v1_pipelines_sessions__run_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    ask_stage_again_api_v1_pipelines_sessions__run_id__rerun_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionRerun"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
                 };
             };
             /** @description Validation Error */

@@ -1,0 +1,135 @@
+"""Load and unload models that users ask for, while the worker has no job: a load would disturb what is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from pydantic import TypeAdapter
+
+from vlmhyperbench.data.estimating import estimate_memory
+from vlmhyperbench.data.fetching import open_cache
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.db import claims, held_models
+from vlmhyperbench.db.views import HeldModelView
+from vlmhyperbench.domain.needs import devices_of, in_gib
+from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.environments.targets import prepared_target
+from vlmhyperbench.environments.wheels import Workshop
+from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
+from vlmhyperbench.logs import get_logger
+from vlmhyperbench.worker.claims import WorkerContext
+from vlmhyperbench.worker.gateway import GatewayOptions
+from vlmhyperbench_inference_worker.bench import Bench
+from vlmhyperbench_inference_worker.room import Room, ladder_of
+from vlmhyperbench_inference_worker.serving import WantedTarget
+from vlmhyperbench_sdk.free_memory import free_memory
+
+POLL_S: Final = 0.25
+BACK_S: Final = 5.0
+"""How long memory may take to come back after an unload."""
+BACK_SHARE: Final = 0.75
+LOAD_TIMEOUT_S: Final = 300.0
+
+_LOG = get_logger(__name__)
+_TARGET: Final = TypeAdapter(ModelTarget)
+
+
+async def hold_models(context: WorkerContext, bench: Bench) -> None:
+    """Take requests one after another, until it is cancelled."""
+    while True:
+        done = False
+        if not bench.fleet.is_busy:
+            try:
+                async with bench.fleet.asked:
+                    done = await _take_one(context, bench)
+            except Unavailable as error:
+                _LOG.warning("held.not_read", reason=str(error))
+        if not done:
+            await asyncio.sleep(context.settings.timers.poll_s)
+
+
+async def _take_one(context: WorkerContext, bench: Bench) -> bool:
+    database, worker_id = context.runtime.database, context.worker_id
+    async with database.transaction() as session:
+        taken = await held_models.take(session, worker_id, bench.fleet.resident)
+    if taken is None:
+        return False
+    state, reason = await (_loaded(context, bench, taken) if taken.wanted == "loaded" else _unloaded(bench, taken))
+    async with bench.fleet.recording, database.transaction() as session:
+        await claims.set_resident(session, worker_id, bench.fleet.resident)
+        await held_models.settle(session, taken, worker_id, state, reason)
+    _LOG.info("held", model=taken.name, state=state, reason=reason)
+    await context.runtime.bus.push_wake()
+    return True
+
+
+async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) -> tuple[str, str | None]:
+    """Load a model, and return its state with the reason of a failure, or what was given up so that it fits."""
+    settings, user = context.settings, uuid4()
+    target, cache = _TARGET.validate_python(taken.target), open_cache(settings)
+    log = settings.home / "held" / settings.worker_name / f"{taken.name}.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        room = await asyncio.to_thread(_room, target, bench, cache)
+        ladder = await asyncio.to_thread(ladder_of, target, room, cache)
+        wanted = WantedTarget(
+            digest=taken.target_digest, target=target, load_timeout_s=LOAD_TIMEOUT_S, ladder=ladder, cache=cache
+        )
+        plain = replace(settings.engine_environment, variables={**context.label, **room.visible(bench.devices)})
+        async with prepared_target(target, plain, Workshop.of(settings)) as ready:
+            options = GatewayOptions(
+                environment=ready.environment,
+                log=log.with_suffix(".gateway.log"),
+                policy=settings.url_policy,
+                engine_log=log,
+                lock_fds=(*context.lock_fds, *ready.lock_fds),
+            )
+            serving = await bench.fleet.acquire(wanted, options, room, user)
+            serving.prepared = ready
+    except (VlmHyperBenchError, OSError) as error:
+        return "error", str(error)
+    finally:
+        bench.fleet.release(user)
+    bench.fleet.pin(taken.target_digest, is_pinned=taken.is_pinned)
+    steps = serving.fitted.steps if serving.fitted is not None else ()
+    return "loaded", "; ".join(f"{step.rung}: {step.before} → {step.after}" for step in steps) or None
+
+
+async def _unloaded(bench: Bench, taken: HeldModelView) -> tuple[str, str | None]:
+    """Unload a model, wait until its memory is back, and return its state with what came back."""
+    before = await asyncio.to_thread(_free)
+    held = bench.fleet.memory_bytes(taken.target_digest)
+    if not await bench.fleet.unload(taken.target_digest):
+        return "unloaded", None
+    back = await until_back(before, held, _free)
+    return "unloaded", f"{in_gib(max(back, 0))} of about {in_gib(held)} are free again."
+
+
+async def until_back(before: int, held: int, free: Callable[[], int], *, limit_s: float = BACK_S) -> int:
+    """Wait until 75 % of the bytes that a model held are free again, at most 5 s; return how many are."""
+    end = time.monotonic() + limit_s
+    while (back := await asyncio.to_thread(free) - before) < BACK_SHARE * held and time.monotonic() < end:  # noqa: ASYNC110 - nothing tells when memory is free
+        await asyncio.sleep(POLL_S)
+    return back
+
+
+def _free() -> int:
+    memory = free_memory()
+    return memory.device_bytes if memory.device_bytes is not None else memory.host_bytes or 0
+
+
+def _room(target: ModelTarget, bench: Bench, cache: ModelCache) -> Room:
+    """Return the first devices of the worker, as many as the target spreads over, and what it takes of them."""
+    devices = tuple(bench.devices[: devices_of(target)])
+    estimate = estimate_memory(target, cache)
+    taken = {}
+    for device in devices:
+        host = estimate.host_bytes if estimate is not None and device.kind == "cpu" else 0
+        needed = (estimate.device_bytes + host) // len(devices) if estimate is not None else device.memory_bytes
+        taken[device.no] = min(needed, device.memory_bytes)
+    return Room(devices=devices, reserved_bytes=taken, is_alone=False)

@@ -1,0 +1,52 @@
+"""The registered GGUF models, and whether they can be used on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from vlmhyperbench.data.gguf_status import GgufStatus, status_of
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.weights import locate
+from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.model_files import model_files, recipe_of
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.free_memory import free_memory
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import Backend, MemoryEstimate
+from vlmhyperbench_sdk.types import JsonObject
+
+BACKEND = "llamacpp"
+
+
+def registered_status(catalogue: Catalogue, cache: ModelCache) -> Iterator[GgufStatus]:
+    """Yield the status of every registered model with GGUF weights; of one that is not fetched it is missing."""
+    free = free_memory()
+    for name, entry in sorted(catalogue.models.items()):
+        if BACKEND not in entry.backends:
+            continue
+        recipe = recipe_of(References(catalogue=catalogue, plugins=InstalledPlugins()), entry, ())
+        files = model_files(catalogue.folder_of("models", name), entry, recipe)
+        try:
+            paths = {file.role: locate(file.location, cache) for file in files}
+        except VlmHyperBenchError as error:
+            yield GgufStatus(name=name, path="", status="missing", reason=f"{error.message} {error.cure}")
+            continue
+        if "weights" not in paths:
+            cure = f"Run `vlmhyperbench models fetch {name}`."
+            yield GgufStatus(name=name, path="", status="missing", reason=f"Its files are not here. {cure}")
+            continue
+        yield status_of(name, paths, estimate=partial(estimate_files, name, entry.engine_params), free=free)
+
+
+def estimate_files(name: str, params: JsonObject, files: Mapping[str, Path]) -> MemoryEstimate | None:
+    """Return what llama.cpp's adapter estimates for files by their roles; None if it has no estimate."""
+    adapter = discovery.load("backends", BACKEND)()
+    if not isinstance(adapter, Backend):
+        return None
+    paths = {role: str(path) for role, path in files.items()}
+    return adapter.estimate_memory(LoadRequest(model=name, backend_class=BACKEND, files=paths, engine_params=params))

@@ -1,0 +1,40 @@
+"""`models import` registers what is here of a `models.yaml`, names what is not, and refuses a malformed file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.shared.registry.test_gguf_files import MODELS, folder
+from vlmhyperbench.cli.main import main
+
+__all__ = ["folder"]
+
+
+@pytest.fixture(autouse=True)
+def _home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLMHB_HOME", str(folder / "home"))
+    monkeypatch.delenv("VLMHB_API_URL", raising=False)
+
+
+def test_models_and_pipelines_are_imported_and_a_missing_file_makes_exit_code_3(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["models", "import", str(folder / "models.yaml"), "--pipelines", str(folder / "pipeline.yaml"), "--json"]
+    assert main(command) == 3
+    data = json.loads(capsys.readouterr().out)["data"]
+    names = [(entry["kind"], entry["name"], entry["is_new"]) for entry in data["entries"]]
+    assert names == [("models", "reader", True), ("pipelines", "base", True), ("pipelines", "both", True)]
+    assert sorted(data["unusable"]) == ["cut", "gone"]
+    assert len(data["warnings"]) == 2
+
+
+def test_two_models_of_one_name_are_refused_with_file_and_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "models.yaml"
+    file.write_text(MODELS + "  reader: {file: reader.gguf}\n")
+    assert main(["models", "import", str(file)]) == 2
+    assert f"{file}:{len(MODELS.splitlines()) + 1}" in capsys.readouterr().err
