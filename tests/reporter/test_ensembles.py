@@ -158,6 +158,18 @@ def test_without_a_metric_members_are_not_scored(wording: Wording) -> None:
     wording(ensemble.unscored)
 
 
+def test_a_pipeline_without_scores_still_shows_agreement_steps_and_why() -> None:
+    rows, spec = rows_of(VOTE, ANSWERS), run_spec(target=VOTE)
+    run = evidence([fact(0, "yes", "yes")], metrics=(), spec=spec, ensemble=ensemble_evidence(rows, spec))
+    ensemble = found(run)
+    assert (ensemble.uplift, ensemble.verdict) == (None, None)
+    assert ensemble.agreement is not None
+    section = ensemble_section(summarise_run(run))
+    assert section is not None
+    assert section.lead.endswith(ensemble.unscored)
+    assert list(tables_of(section)) == ["ensemble-steps"]
+
+
 def test_judges_are_not_asked_about_members(wording: Wording) -> None:
     judged = metric_spec(ExactMatch()).model_copy(update={"class_path": "vlmhyperbench.scoring.judge:Judge"})
     ensemble = ensemble_evidence(

@@ -94,7 +94,7 @@ def _compared(
     costs = None if gained is None else _costs(plain, pipeline_of(run.spec), known, gained)
     return replace(
         plain,
-        calibration=_calibration(rows, known.confidences, primary),
+        calibration=_calibration(rows, known.confidences, primary.perfect) if primary.perfect is not None else None,
         uplift=gained,
         oracles=oracles(ensemble),
         values=member_values(ensemble, revoted),
@@ -118,16 +118,14 @@ def _answers(name: str, rows: polars.DataFrame, scores: polars.DataFrame, statis
     )
 
 
-def _calibration(rows: polars.DataFrame, confidences: polars.DataFrame, primary: ScoredMetric) -> Calibration | None:
-    """Describe the confidences of answers that have a value; None where no value is perfect, or nothing was voted."""
-    if primary.perfect is None:
-        return None
+def _calibration(rows: polars.DataFrame, confidences: polars.DataFrame, perfect: float) -> Calibration | None:
+    """Describe the confidences of answers that have a value; None where nothing was voted."""
     voted = rows.join(confidences, on="ordinal", how="inner", maintain_order="left").filter(
         polars.col("value").is_not_null()
     )
     return calibration(
         voted["confidence"].cast(polars.Float64).fill_null(np.nan).to_numpy(),
-        (voted["value"] == primary.perfect).to_numpy(),
+        (voted["value"] == perfect).to_numpy(),
         voted["cluster"].to_list(),
     )
 
