@@ -9,7 +9,14 @@ from tests.shared.reports.reading import limits_of, section_of
 from tests.support.wording import Wording
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
-from vlmhyperbench.reports.sections.limitations import DECLARED, MEASURED_ONCE, ONE_AFTER_ANOTHER, add_limitations
+from vlmhyperbench.reports.sections.limitations import (
+    DECLARED,
+    DEGRADED,
+    LOADED_SMALLER,
+    MEASURED_ONCE,
+    ONE_AFTER_ANOTHER,
+    add_limitations,
+)
 from vlmhyperbench.summaries.records import PhaseEvidence
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
@@ -134,3 +141,16 @@ def test_later_limitations_are_added_below_those_of_the_report() -> None:
     assert add_limitations(document, []) == document
     later = add_limitations(document, ["failed later."])
     assert limits_of(later) == f"{limits_of(document)}\nFailed later."
+
+
+def test_what_was_given_up_to_fit_is_listed_and_a_lossy_step_is_called_degraded() -> None:
+    steps = [
+        {"rung": "fewer parallel slots", "before": "parallel=4", "after": "parallel=1", "is_lossy": False},
+        {"rung": "KV cache in q8_0", "before": "cache_type=f16", "after": "cache_type=q8_0", "is_lossy": True},
+    ]
+    limits = limits_of(document_of(evidence([fact(0, "a", "a")], claims=[claim(environment={"fallbacks": steps})])))
+    smaller = "fewer parallel slots (parallel=4 → parallel=1)"
+    degraded = "KV cache in q8_0 (cache_type=f16 → cache_type=q8_0)"
+    assert LOADED_SMALLER.format(steps=smaller)[1:] in limits
+    assert DEGRADED.format(steps=degraded)[1:] in limits
+    assert DEGRADED[1:12] not in limits_of(document_of(evidence([fact(0, "a", "a")])))
