@@ -4550,7 +4550,7 @@ export interface components {
         };
         /**
          * PlannedTime
-         * @description How long its inference would take on idle workers, by the paces of earlier runs of its target and task.
+         * @description How long its inference and its judges would take on idle workers, by the paces of earlier runs.
          */
         PlannedTime: {
             /** Expected S */
