@@ -49,6 +49,8 @@ class Heard:
     delays_s: list[float] = field(default_factory=list)
     details: dict[str, int] = field(default_factory=dict)
     opened: int = 0
+    api_cpu_ms: float = 0.0
+    """Processor time of the API for an event that was made."""
     all_open: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -81,7 +83,7 @@ def main() -> None:
         f"{given.pages} pages, {given.rate:g} events/s for {given.seconds:g} s, load {os.getloadavg()[0]:.1f} on "
         f"{os.cpu_count()} cores: {len(heard.delays_s)} events arrived, "
         f"p50 {cuts[49] * 1000:.0f} ms, p95 {cuts[94] * 1000:.0f} ms, max {max(heard.delays_s) * 1000:.0f} ms "
-        f"(aim: p95 ≤ 1000 ms); details: {heard.details}"
+        f"(aim: p95 ≤ 1000 ms); details: {heard.details}; API CPU {heard.api_cpu_ms:.1f} ms/event"
     )
     table = Table("run", "answers", "answers/s", "worker CPU ms/answer", "p99 of lateness ms")
     for name, cost in (("nobody listens", alone), (f"{given.pages} pages listen", watched)):
@@ -100,9 +102,12 @@ async def _watch(home: Home, client: Client, pages: int, seconds: float, rate: f
         await heard.all_open.wait()
         heard.delays_s.clear()
         await asyncio.to_thread(client.runs.resume, watched)
+        api = psutil.Process(_pid_of(home, "api"))
+        begun_s = _used_s(api)
         cost, _ = await asyncio.gather(
             asyncio.to_thread(_cost, home, client, watched), _make_events(client, paused, seconds, rate)
         )
+        heard.api_cpu_ms = (_used_s(api) - begun_s) * 1000 / max(1, int(rate * seconds))
         for task in following:
             task.cancel()
     return heard, cost
@@ -166,11 +171,10 @@ def _create(client: Client, *, answers: int, is_paused: bool = False) -> UUID:
 
 
 def _cost(home: Home, client: Client, run_id: UUID) -> Cost:
-    worker = psutil.Process(_worker_pid(home))
-    before = worker.cpu_times()
+    worker = psutil.Process(_pid_of(home, "inference"))
+    before_s = _used_s(worker)
     (run,) = all_ended(client, [run_id])
-    after = worker.cpu_times()
-    used_s = after.user + after.system - before.user - before.system
+    used_s = _used_s(worker) - before_s
     speeds = client.runs.get(run.id).performance
     if speeds is None or speeds.samples_per_s is None:
         raise RuntimeError(f"The run {run.id} has no speeds.")
@@ -182,10 +186,15 @@ def _cost(home: Home, client: Client, run_id: UUID) -> Cost:
     )
 
 
-def _worker_pid(home: Home) -> int:
-    (pid,) = [process.pid for process in control.status(home).processes if process.name.startswith("inference")]
+def _used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _pid_of(home: Home, name: str) -> int:
+    (pid,) = [process.pid for process in control.status(home).processes if process.name.startswith(name)]
     if pid is None:
-        raise RuntimeError("The inference worker does not run.")
+        raise RuntimeError(f"The process {name} does not run.")
     return pid
 
 
