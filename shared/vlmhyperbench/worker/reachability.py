@@ -131,7 +131,7 @@ async def _opened(settings: Settings) -> AsyncIterator[Database]:
             yield database
     except Unavailable:
         # Only the account of a worker that has joined ends with its token.
-        if settings.server_url and await asyncio.to_thread(is_refused, url):
+        if settings.server_url != "" and await asyncio.to_thread(is_refused, url):
             raise refusal(url) from None
         raise
     finally:
