@@ -83,12 +83,12 @@ def child_environment(
     return kept | dict(extra or {})
 
 
-def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[bytes]]]:
+def environments() -> Iterator[tuple[int, frozenset[bytes]]]:
     """Yield the id of each process and the `name=value` pairs that it was started with.
 
     Processes of other users are left out; on systems without `/proc`, all are.
     """
-    for folder in proc.glob("[0-9]*"):
+    for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             yield int(folder.name), frozenset(_environment_of(folder).split(b"\0"))
 

@@ -100,7 +100,8 @@ async def test_revoking_a_token_ends_the_access_of_those_who_have_joined(
     api: Served, settings: Settings, wording: Wording
 ) -> None:
     prefix, given = await joined(api, max_uses=2)
-    own = Settings.model_validate({"home": settings.home / "worker", **given})
+    joined_server = {"server_url": "https://127.0.0.1:1"}  # as `worker --server` stores it
+    own = Settings.model_validate({"home": settings.home / "worker", **joined_server, **given})
     await check_reachable(own)
     assert not is_refused(given["database_url"])
     connection = psycopg.connect(plain(given["database_url"]), autocommit=True)

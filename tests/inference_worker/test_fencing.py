@@ -18,11 +18,12 @@ import pytest
 
 from tests.inference_worker.test_drive import Start, ask, claimed, remote, runtime, start, until_answered
 from tests.support.processes import eventually
+from vlmhyperbench.db.appending import Appended
 from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.worker.claim_runner import ClaimRunner
-from vlmhyperbench.worker.claims import Appended, ClaimedJob
+from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 

@@ -9,13 +9,14 @@ import asyncio
 import os
 from typing import Protocol
 
+from vlmhyperbench.domain.outcomes import Outcome
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.environments.docker_daemon import remove_orphaned_containers
 from vlmhyperbench.environments.rented_end import return_forgotten
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.worker.claims import ClaimedJob, Outcome, WorkerContext
+from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.devices import devices_of_worker, show_only
 from vlmhyperbench.worker.ground import pin
 from vlmhyperbench.worker.supervisor import run_worker

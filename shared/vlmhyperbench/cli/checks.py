@@ -1,12 +1,13 @@
-"""When `doctor` checks a stack: one that this machine uses, and that is not its own and down."""
+"""Checks of the stack that this machine uses, unless that is its own and down; and how checks are printed."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
+from vlmhyperbench.cli.output import say
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings, stored_path
@@ -21,6 +22,14 @@ def stack_checks(settings: Settings, home: Home) -> Iterator[Check]:
     if has_none or is_own_and_down or importlib.util.find_spec("sqlalchemy") is None:
         return
     yield from asyncio.run(_asked(settings, has_fleet=is_up))
+
+
+def print_checks(checks: Iterable[Check]) -> None:
+    """Print each check on a line, and below one that failed its cure."""
+    for check in checks:
+        say(f"{'ok  ' if check.is_ok else 'FAIL'}  {check.name}: {check.detail}")
+        if not check.is_ok and check.cure:
+            say(f"      {check.cure}")
 
 
 async def _asked(settings: Settings, *, has_fleet: bool) -> list[Check]:

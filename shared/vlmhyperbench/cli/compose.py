@@ -10,8 +10,9 @@ import psutil
 from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.checks import print_checks
 from vlmhyperbench.cli.groups import STACK
-from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.deployment.checks import check_machine
 from vlmhyperbench.deployment.compose_files import (
@@ -70,8 +71,5 @@ def compose(
     if output.json:
         emit("compose", {"profiles": chosen["COMPOSE_PROFILES"], "checks": [asdict(item) for item in checks]})
     else:
-        for item in checks:
-            say(f"{'ok  ' if item.is_ok else 'FAIL'}  {item.name}: {item.detail}")
-            if not item.is_ok:
-                say(f"      {item.cure}")
+        print_checks(checks)
     return exits.OK if all(item.is_ok for item in checks) else exits.SETUP

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.checks import stack_checks
-from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.checks import print_checks, stack_checks
+from vlmhyperbench.cli.output import emit
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import cached_files, verify
@@ -44,10 +44,7 @@ def doctor(*, output: OutputFlags = TEXT) -> int:
     if output.json:
         emit("doctor", checks)
     else:
-        for check in checks:
-            say(f"{'ok  ' if check.is_ok else 'FAIL'}  {check.name}: {check.detail}")
-            if not check.is_ok and check.cure:
-                say(f"      {check.cure}")
+        print_checks(checks)
     return exits.OK if all(check.is_ok for check in checks) else exits.SETUP
 
 

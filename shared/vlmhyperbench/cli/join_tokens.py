@@ -14,6 +14,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.domain.api_keys import prefix_of
 from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import replacing
@@ -96,7 +97,8 @@ def revoke(prefix: str, /, *, output: OutputFlags = TEXT) -> int:
     from vlmhyperbench.client import Client
 
     with Client() as client:
-        revoked = client.revoke_join_token(prefix)
+        # Who gives a whole token means it too; its secret is not sent.
+        revoked = client.revoke_join_token(prefix_of(prefix) or prefix)
     if output.json:
         emit("join_token", revoked.model_dump(mode="json"))
     else:

@@ -208,12 +208,11 @@ async def other_shards(session: AsyncSession, run_id: UUID, job_id: UUID) -> Sha
     return Shards(done=int(row.done), failed=int(row.failed), total=row.total)
 
 
-async def missing_ordinals(session: AsyncSession, job: JobView, *, phase: int | None = None) -> list[int]:
-    """Read the ordinals of a shard that have no row, measured or reused, in order; `phase` defaults to the job's."""
+async def missing_ordinals(session: AsyncSession, job: JobView) -> list[int]:
+    """Read the ordinals of a shard that have no row, measured or reused, in order."""
     if job.range_start is None or job.range_end is None:
         return []
-    number = job.phase if phase is None else phase
-    values = {"run": job.run_id, "phase": number, "start": job.range_start, "end": job.range_end}
+    values = {"run": job.run_id, "phase": job.phase, "start": job.range_start, "end": job.range_end}
     present = {row.ordinal for row in await session.execute(text(_PRESENT), values)}
     return [ordinal for ordinal in range(job.range_start, job.range_end) if ordinal not in present]
 

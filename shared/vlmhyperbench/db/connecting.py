@@ -9,7 +9,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.db.engine import unavailable
 
 _CONNECT_S = 10
 
@@ -19,13 +19,13 @@ def connected(url: str, *, failure: str) -> Iterator[Connection]:
     """Open a connection and a transaction, which is committed when the block ends; `failure` begins the error.
 
     Raises:
-        Unavailable: the database does not answer.
+        Unavailable: the database does not answer, or refuses the account.
     """
     engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_S})
     try:
         with engine.begin() as connection:
             yield connection
     except OperationalError as error:
-        raise Unavailable(f"{failure}: {error.orig}") from error
+        raise unavailable(error, failure=failure) from error
     finally:
         engine.dispose()

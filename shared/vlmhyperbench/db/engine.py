@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from vlmhyperbench_sdk.errors import Unavailable
 
-__all__ = ["DATABASE_REFUSED", "AsyncSession", "Database"]
+__all__ = ["DATABASE_REFUSED", "AsyncSession", "Database", "unavailable"]
 
 DATABASE_REFUSED: Final = "database_refused"
 """Code of an error because the database does not know the account or its password: waiting does not help."""
@@ -89,11 +89,11 @@ class Database:
             async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
                 yield session
         except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncSession]:
@@ -161,13 +161,14 @@ def _connecting(limit_s: float) -> Callable[..., Awaitable[_Connection]]:
     return connect
 
 
-def _unavailable(error: Exception) -> Unavailable:
+def unavailable(error: Exception, *, failure: str = "The database is not available") -> Unavailable:
+    """Return the error that a statement or a connection failed; `failure` begins it, unless the account is refused."""
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
     if any(sign in reason for sign in _REFUSALS):
         cure = "Correct the account in VLMHB_DATABASE_URL; a worker of another machine joins again with a new token."
         return Unavailable(f"The database refuses the account: {reason}.", cure=cure, code=DATABASE_REFUSED)
     return Unavailable(
-        f"The database is not available: {reason}.",
+        f"{failure}: {reason}.",
         cure="Try again when it answers: `vlmhyperbench status` and `vlmhyperbench doctor` say what is missing.",
     )

@@ -20,7 +20,6 @@ HOUSEKEEPER_KEY = 0x766C6D6863
 _ANSWER_S = 5.0
 _UNLOCK_S = 1.0
 
-
 _LED = text(
     "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database WHERE d.datname = current_database()"
     " AND locktype = 'advisory' AND granted AND objsubid = 1"
@@ -28,9 +27,9 @@ _LED = text(
 )
 
 
-async def is_led(session: AsyncSession, *, key: int = LEADER_KEY) -> bool:
-    """Return whether a process leads now."""
-    return bool(await session.scalar(_LED, {"key": key}))
+async def is_led(session: AsyncSession) -> bool:
+    """Return whether a scheduler leads now."""
+    return bool(await session.scalar(_LED, {"key": LEADER_KEY}))
 
 
 class Leadership:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import ssl
 from collections.abc import Iterator
 from typing import Final
@@ -27,8 +28,8 @@ def is_refused(database_url: str) -> bool:
     unix_socket = f"{folder}/.s.PGSQL.{port}" if folder.startswith("/") else None
     try:
         connection = pg8000.dbapi.connect(
-            user=str(url.username),
-            password=url.password,
+            user=url.username or getpass.getuser(),
+            password=url.password or "",  # without one, this driver fails where the server asks for it
             database=url.database,
             host=None if unix_socket else url.host or "localhost",
             port=port,

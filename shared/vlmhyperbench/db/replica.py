@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Final, Literal
 
 from sqlalchemy import text
@@ -39,19 +38,11 @@ class ListDatabases:
     once it has replayed what the primary had flushed by then.
     """
 
-    def __init__(
-        self,
-        primary: Database,
-        replica: Database | None = None,
-        *,
-        wait_s: float = 0.1,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, primary: Database, replica: Database | None, *, wait_s: float) -> None:
         """Read from the replica if it catches up within `wait_s`."""
         self._primary = primary
         self._replica = replica
         self._wait_s = wait_s
-        self._clock = clock
         self._rests_until = 0.0
         self._is_known = False
         self._cause: Cause = "current"
@@ -64,7 +55,7 @@ class ListDatabases:
         """
         if self._replica is None:
             return self._primary
-        if self._clock() >= self._rests_until:
+        if time.monotonic() >= self._rests_until:
             self._note(*await self._look(self._replica))
         count("list_reads_total", server="replica" if self._cause == "current" else "primary", cause=self._cause)
         return self._replica if self._cause == "current" else self._primary
@@ -114,14 +105,14 @@ class ListDatabases:
             async with replica.transaction() as session:
                 if cluster is not None and (await session.execute(_CLUSTER)).scalar_one() != cluster:
                     return "other", "It is not a replica of the server in VLMHB_DATABASE_URL."
-                deadline = self._clock() + self._wait_s
+                deadline = time.monotonic() + self._wait_s
                 while True:
                     has_replayed = (await session.execute(_HAS_REPLAYED, {"position": position})).scalar_one()
                     if has_replayed:
                         return "current", ""
                     if has_replayed is None:
                         return "other", "It is not a replica, or was promoted."
-                    if self._clock() >= deadline:
+                    if time.monotonic() >= deadline:
                         return "behind", f"It has not replayed {position} within {self._wait_s:g} s."
                     await asyncio.sleep(_LOOK_S)
         except Unavailable as error:
@@ -136,7 +127,7 @@ class ListDatabases:
         self._cause = cause
         self._is_known = cause in {"current", "behind"}
         if cause != "current":
-            self._rests_until = self._clock() + (BEHIND_S if cause == "behind" else AWAY_S)
+            self._rests_until = time.monotonic() + (BEHIND_S if cause == "behind" else AWAY_S)
 
 
 async def check_replica(database_url: str, replica_url: str, *, wait_s: float) -> None:

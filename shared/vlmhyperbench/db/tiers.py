@@ -21,6 +21,7 @@ from vlmhyperbench.errors import NotReady
 
 _TIER = table_of(RunTierRow)
 _RUN = table_of(RunRow)
+_MAX_DUE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ async def may_move(session: AsyncSession) -> bool:
     return bool(await session.scalar(select(func.has_table_privilege("fact", "DELETE"))))
 
 
-async def due(session: AsyncSession, policy: TierPolicy, *, limit: int = 100) -> list[StoredRunView]:
+async def due(session: AsyncSession, policy: TierPolicy) -> list[StoredRunView]:
     """Read runs that users want in another tier, then those that the policy may move; `domain.tiers` decides.
 
     A run whose last move failed is tried again after an hour.
@@ -144,7 +145,7 @@ async def due(session: AsyncSession, policy: TierPolicy, *, limit: int = 100) ->
         "warm": policy.warm_after_days,
         "cold": policy.cold_after_days,
         "restored": policy.restored_days,
-        "limit": limit,
+        "limit": _MAX_DUE,
     }
     rows = await session.execute(text(f"{_RUNS} WHERE {_DUE}"), values)
     return [view_of(StoredRunView, row) for row in rows]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.pool import NullPool
 
+from vlmhyperbench.db.connecting import connected
 from vlmhyperbench.db.tables.rights import RIGHTS
 from vlmhyperbench.errors import NotReady, Unavailable
 
@@ -22,6 +22,7 @@ _SESSIONS = text("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity 
 _OWN = text(
     "SELECT prefix FROM join_token JOIN pg_roles ON rolname = prefix WHERE account = 'own' AND revoked_at IS NULL"
 )
+_FAILURE = "The account of a worker cannot be made"
 _TURN = text("SELECT pg_advisory_xact_lock(hashtext('worker accounts'), 0)")
 """Grants of two transactions at once fail, because both change the rows of the same tables in the catalogue."""
 
@@ -70,9 +71,8 @@ def prepare(database_url: str, shared_url: str = "") -> None:
         NotReady: the platform's account may not make others (code `accounts_denied`).
         Unavailable: the database does not answer.
     """
-    engine = create_engine(database_url, poolclass=NullPool, connect_args={"connect_timeout": 10})
     try:
-        with engine.begin() as connection:
+        with connected(database_url, failure=_FAILURE) as connection:
             connection.execute(_TURN)
             for name in connection.scalars(_OWN).all():
                 _execute(connection, _grants(connection, name))
@@ -81,8 +81,6 @@ def prepare(database_url: str, shared_url: str = "") -> None:
                 _make(connection, str(shared.username), str(shared.password or ""))
     except DBAPIError as error:
         raise _as_ours(error) from error
-    finally:
-        engine.dispose()
 
 
 def _make(connection: Connection, name: str, password: str) -> None:
@@ -133,7 +131,7 @@ def _quoted(name: str) -> str:
 def _as_ours(error: DBAPIError) -> NotReady | Unavailable:
     if isinstance(error.orig, InsufficientPrivilege):
         return denied()
-    return Unavailable(f"The account of a worker cannot be made: {error.orig}.")
+    return Unavailable(f"{_FAILURE}: {error.orig}.")
 
 
 def denied() -> NotReady:

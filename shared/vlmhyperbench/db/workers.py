@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import PAGE_ROWS, fetch_all, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import DeviceRow, QuarantineRow, WorkerRow
 from vlmhyperbench.db.views import DeviceView, QuarantineView, WorkerView, view_of
 from vlmhyperbench.domain.ground import Ground
@@ -168,9 +168,9 @@ async def quarantine(session: AsyncSession, worker_id: UUID, *, uuid: str, reaso
     return (await session.execute(text(_QUARANTINE), values)).first() is not None
 
 
-async def quarantines(session: AsyncSession, *, is_open: bool = True, limit: int = 1000) -> list[QuarantineView]:
+async def quarantines(session: AsyncSession, *, is_open: bool = True) -> list[QuarantineView]:
     """Read which devices are in quarantine now, or the newest records of all quarantines."""
-    statement = select(_RECORD).order_by(_RECORD.c.since.desc(), _RECORD.c.id).limit(page_size(limit))
+    statement = select(_RECORD).order_by(_RECORD.c.since.desc(), _RECORD.c.id).limit(PAGE_ROWS)
     return await fetch_all(
         session, QuarantineView, statement.where(_RECORD.c.released_at.is_(None)) if is_open else statement
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.deployment.compose_files import is_gpu
+from vlmhyperbench.worker.checks import Check
 from vlmhyperbench.worker.shares import Share
 
 SERVICES: Final = ("api", "scheduler", "inference-worker", "eval-worker", "reporter")
@@ -26,13 +27,9 @@ _MIN_COMPOSE: Final = (2, 24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentCheck:
-    """The result of one check."""
+class DeploymentCheck(Check):
+    """The result of one check, with the code of what is missing."""
 
-    name: str
-    is_ok: bool
-    detail: str
-    cure: str = ""
     code: str = ""
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import yaml
 
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.worker.shares import Share
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -47,11 +48,17 @@ def variables(given: Mapping[str, str], shares: Sequence[Share], memory_bytes: i
 
 
 def read_variables(path: Path) -> dict[str, str]:
-    """Return the variables of an .env file; lines that set none are left out."""
+    """Return the variables of an .env file; lines that set none are left out.
+
+    Raises:
+        InvalidInput: it is not UTF-8.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not a text in UTF-8.", cure="Write it anew, or remove it.") from error
     pairs = (line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith("#"))
     return {name.strip(): value.strip() for name, _, value in pairs}
 

@@ -23,6 +23,7 @@ from vlmhyperbench_sdk.errors import Conflict, Unavailable
 _POLL_S = 0.02
 _STOP_S = 30.0
 _LOG_BYTES = 10 * 1024 * 1024
+_TAIL_LINES = 5
 
 
 class FolderLock:
@@ -216,13 +217,13 @@ def write_private(path: Path, content: str) -> None:
     write_whole(path, content.encode(), mode=0o600, is_durable=True)
 
 
-def tail(log: Path, lines: int = 5) -> str:
+def tail(log: Path) -> str:
     """Return the last lines of a log, joined into one line."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "(no log)"
-    return " | ".join(text.strip().splitlines()[-lines:]) or "(empty log)"
+    return " | ".join(text.strip().splitlines()[-_TAIL_LINES:]) or "(empty log)"
 
 
 def open_log(path: Path) -> IO[bytes]:

@@ -53,27 +53,27 @@ class Batch:
 
     server: str
     token_file: Path
-    ca_file: Path | None = None
-    sif: Path | None = None
+    ca_file: Path | None
+    sif: Path | None
     """Apptainer image of the inference worker; None: `program`."""
-    program: str = "vlmhyperbench"
+    program: str
     """Path of the command on the nodes, such as that of an environment on a shared file system."""
-    workers: int = 1
-    gpus: int = 1
+    workers: int
+    gpus: int
     """GPUs of each worker; 0: it works on the CPU."""
-    cpus: int = 4
-    memory: str = "32G"
-    time: str = "04:00:00"
-    partition: str | None = None
-    account: str | None = None
-    home: Path | None = None
+    cpus: int
+    memory: str
+    time: str
+    partition: str | None
+    account: str | None
+    home: Path | None
     """Folder on the nodes in which each array task has a home that stays; None: one that is removed."""
-    models: Path | None = None
+    models: Path | None
     """Folder of models that the workers share."""
-    storage: Path | None = None
+    storage: Path | None
     """Folder of the stack's storage, which the nodes see at the same path; None: it is a bucket."""
-    until_idle_s: int = 600
-    grace_s: int = 120
+    until_idle_s: int
+    grace_s: int
 
 
 def sbatch_file(batch: Batch) -> str:

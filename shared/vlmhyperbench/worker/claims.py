@@ -15,7 +15,7 @@ from vlmhyperbench.bus import Progress, Resources, Speeds
 from vlmhyperbench.db import artifacts, claim_phases, claims, reuse
 from vlmhyperbench.db.appending import Appended, append
 from vlmhyperbench.db.claims import ClaimRecord
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.outcomes import Outcome, Preempted, Stopped
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from vlmhyperbench.runtime import Runtime
     from vlmhyperbench.settings import Settings
     from vlmhyperbench.worker.children import CpuChildren
-
-__all__ = ["ClaimedJob", "Complete", "Failed", "Fenced", "Handler", "Outcome", "Preempted", "Stopped", "WorkerContext"]
 
 _LOG = get_logger(__name__)
 
@@ -310,7 +308,6 @@ class ClaimedJob:
         done: int,
         total: int | None,
         failed: int = 0,
-        stage: str | None = None,
         speeds: Callable[[], Speeds] | None = None,
         resources: Callable[[], Resources | None] | None = None,
     ) -> None:
@@ -336,7 +333,7 @@ class ClaimedJob:
             self.stream_id,
             Progress(
                 run_id=self.stream_id,
-                stage=stage or STEPS[self.job.kind].stage,
+                stage=STEPS[self.job.kind].stage,
                 done=run_done,
                 total=run_total,
                 failed=run_failed,

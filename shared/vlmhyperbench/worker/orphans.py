@@ -19,12 +19,12 @@ def label(home: Path, kind: str, name: str, boot_id: UUID) -> dict[str, str]:
     return {WORKER: f"{home}:{kind}:{name}", BOOT: str(boot_id)}
 
 
-def kill_orphans(own: dict[str, str], *, proc: Path = Path("/proc")) -> list[int]:
+def kill_orphans(own: dict[str, str]) -> list[int]:
     """Kill every process that carries this worker's label with another boot; return their ids."""
     worker = f"{WORKER}={own[WORKER]}".encode()
     boot = f"{BOOT}={own[BOOT]}".encode()
     killed = []
-    for pid, variables in environments(proc):
+    for pid, variables in environments():
         if worker in variables and boot not in variables:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from typing import Final
 from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
-from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.engine import DATABASE_REFUSED, Database
 from vlmhyperbench.db.refusals import is_refused, refusal
 from vlmhyperbench.domain.clocks import CLOCK_CURE, clock_ahead, clock_warning
 from vlmhyperbench.errors import Conflict, Damaged, Denied, Unavailable
@@ -124,13 +124,14 @@ async def warn_of_clock(database: Database) -> None:
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncIterator[Database]:
-    database = Database(settings.database_url.get_secret_value(), name="check")
+    url = settings.database_url.get_secret_value()
+    database = Database(url, name="check")
     try:
         with _named("database"):
             yield database
     except Unavailable:
-        url = settings.database_url.get_secret_value()
-        if await asyncio.to_thread(is_refused, url):
+        # Only the account of a worker that has joined ends with its token.
+        if settings.server_url != "" and await asyncio.to_thread(is_refused, url):
             raise refusal(url) from None
         raise
     finally:
@@ -154,6 +155,8 @@ def _named(part: str) -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
+        if error.code == DATABASE_REFUSED:  # it names its cure
+            raise
         raise Unavailable(error.message, cure=_cure(part, error.message), code=f"{part.lower()}_unreachable") from error
 
 

@@ -91,6 +91,7 @@ async def test_a_refusal_is_told_from_a_server_that_does_not_answer(platform: UR
     good = platform.render_as_string(hide_password=False)
     assert not is_refused(good)
     assert is_refused(platform.set(password="wrong").render_as_string(hide_password=False))
+    assert is_refused(good.replace(":secret@", "@"))
     assert not is_refused(platform.set(query={"host": "/nowhere"}).render_as_string(hide_password=False))
     assert not is_refused(platform.set(database="absent").render_as_string(hide_password=False))
 

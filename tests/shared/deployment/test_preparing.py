@@ -58,6 +58,9 @@ def test_variables_of_the_user_stay_and_the_profile_follows_the_machine(tmp_path
     chosen = variables(read_variables(file), SHARES, 100 * GIB)
     assert chosen == {"VLMHB_PORT": "9000", "COMPOSE_PROFILES": "gpu,tls", "VLMHB_INFERENCE_MEMORY": "40g"}
     assert read_variables(tmp_path / "missing") == {}
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput):
+        read_variables(file)
 
 
 def test_secrets_are_made_once_and_fit_each_other(tmp_path: Path) -> None:

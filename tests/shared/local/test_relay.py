@@ -130,7 +130,9 @@ async def test_a_wrong_password_is_refused_and_not_shown(remote: Settings) -> No
     password = str(urlsplit(remote.database_url.get_secret_value()).password)
     wrong = remote.database_url.get_secret_value().replace(password, "wrong-password")
     error = await refusal(changed(remote, database_url=SecretStr(wrong)))
-    assert (error.code, "wrong-password" in str(error)) == ("account_refused", False)
+    assert (error.code, "wrong-password" in str(error)) == ("database_refused", False)
+    joined = changed(remote, database_url=SecretStr(wrong), server_url="https://127.0.0.1:1")
+    assert (await refusal(joined)).code == "account_refused"
     password = str(urlsplit(remote.redis_url.get_secret_value()).password)
     wrong = remote.redis_url.get_secret_value().replace(password, "wrong-password")
     assert isinstance(await refusal(changed(remote, redis_url=SecretStr(wrong))), Denied)

@@ -145,7 +145,7 @@ def _read_state(home: Home) -> dict[str, Any]:
     return state
 
 
-def down(home: Home, *, stop_s: float = STOP_S) -> bool:
+def down(home: Home) -> bool:
     """Stop the stack and wait until it has ended; return False if none runs.
 
     Raises:
@@ -156,9 +156,9 @@ def down(home: Home, *, stop_s: float = STOP_S) -> bool:
         return False
     with suppress(ProcessLookupError), _process(pid) as process:
         os.kill(pid, signal.SIGTERM)
-        if not select.select([process], [], [], stop_s)[0]:
+        if not select.select([process], [], [], STOP_S)[0]:
             raise NotReady(
-                f"The stack in {home.root} (pid {pid}) has not ended after {stop_s:.0f} s.",
+                f"The stack in {home.root} (pid {pid}) has not ended after {STOP_S:.0f} s.",
                 cure=f"Wait, or end it with `kill -9 {pid}`; its processes end with it.",
             )
     return True
