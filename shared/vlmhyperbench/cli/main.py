@@ -45,6 +45,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Offline (no stack needed)": {
         "load": ("load.command:load", "Measure the speed of an OpenAI-compatible URL."),
         "serve": ("serve:serve", "Serve one model at an OpenAI-compatible URL."),
+        "pipeline": ("pipeline:app", "Serve a pipeline of models at an OpenAI-compatible URL."),
         "score": ("score:score", "Score a file of answers with one metric."),
     },
     "Stack": {

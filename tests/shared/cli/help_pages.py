@@ -15,6 +15,7 @@ _NESTED = (
     *(("registry", "add", name) for name in ("dataset", "metric", "model", "package")),
     *(("models", name) for name in ("estimate", "fetch", "list", "remove", "show", "status")),
     *(("envs", name) for name in ("list", "build", "check", "remove")),
+    ("pipeline", "serve"),
     *(("secret", name) for name in ("ls", "rm", "set")),
     *(("storage", name) for name in ("move", "pin", "restore", "status")),
     *(("workers", name) for name in ("drain", "list", "plan", "quarantines", "release-device", "resume")),
