@@ -1,4 +1,4 @@
-"""A pipeline is a target: its models are steps of the run, their answers become one, and are reused when that changes."""
+"""A pipeline is a target: its models are steps of the run, and their answers become one and are reused."""
 
 import json
 

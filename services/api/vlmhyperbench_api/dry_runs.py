@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 
 from vlmhyperbench.db import durations
 from vlmhyperbench.db.durations import AnswerCost
@@ -53,7 +54,7 @@ async def dry_run(submission: Submission[RunCreate]) -> RunPlan:
         configuration={path: ConfiguredValue.model_validate(value) for path, value in configuration.items()},
         warnings=[*warnings_of(submission), *address_warnings(spec, runtime.settings.url_policy)],
         samples=PlannedSamples(count=samples.count, basis=samples.basis, note=_SAMPLES[samples.basis]),
-        requests=[PlannedRequests(kind=each.kind, count=each.count, metric=each.metric) for each in requests],
+        requests=[PlannedRequests.model_validate(asdict(each)) for each in requests],
         time=time,
         memory=memory_of(spec, known, papers),
         environments=await environments_of(spec, runtime.settings),

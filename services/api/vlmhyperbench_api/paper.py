@@ -112,7 +112,10 @@ def _at_pace(jobs: Sequence[PaperJob], factors: Mapping[str, float]) -> list[Pap
 
 
 def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> list[PaperJob]:
-    """Return the jobs of a run that ask its target; one of unknown duration where its samples are not known."""
+    """Return the jobs of a run that ask its target, or the models of its pipeline.
+
+    One is of unknown duration where its samples are not known, and those of a pipeline's models always are.
+    """
     answers = (samples or 1) * spec.decoding.n
     if pace is not None and pace.slowest_s * answers > MAX_S:
         pace = None
@@ -137,7 +140,7 @@ def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> l
             else pace.mean_s * (job.range_end - job.range_start),
         )
         for job in planned
-        if STEPS[job.kind].asks == "run"
+        if STEPS[job.kind].asks in {"run", "member"}
     ]
 
 

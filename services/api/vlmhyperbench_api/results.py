@@ -195,6 +195,7 @@ def _join(
                 ttft_ms=_ms(fact.ttft_user_ns),
                 tpot_ms=_ms(fact.tpot_ns),
                 latency_ms=_ms(fact.latency_ns),
+                is_combined=fact.origin == "combined",
                 vram_peak_mb=_megabytes(payload["vram_peak_bytes"]),
                 vram_delta_mb=_megabytes(payload["vram_peak_bytes"], payload["vram_before_bytes"]),
                 measures=measures_of.get((row.phase, row.ordinal), []),

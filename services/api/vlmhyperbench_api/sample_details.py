@@ -46,7 +46,7 @@ SampleId = Annotated[str, Path(pattern=r"^[0-9]{1,9}\.[0-9]{1,18}$", description
 MAX_EVENTS = 2_000
 MAX_COMPARED_CHARACTERS = 20_000
 MAX_REFERENCES = 20
-_PAYLOAD = ("system_prompt", "user_prompt", "event_ns", "event_tokens")
+_PAYLOAD = ("system_prompt", "user_prompt", "event_ns", "event_tokens", "trace")
 _STATISTIC = "stat."
 
 
@@ -92,6 +92,7 @@ async def get_sample(
             "parsed": parsed,
             "traces": traces,
             "timing": _timing(fact, result),
+            "pipeline": json.loads(fact["trace"]) if fact.get("trace") else None,
             "tries": fact["tries"],
             "http_status": fact["http_status"],
             "measured_by": fact["run_id"],

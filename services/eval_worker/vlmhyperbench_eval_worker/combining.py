@@ -100,7 +100,7 @@ def _row(
         "completion_tokens": tokens_of(reply.completion_tokens for _, reply in replies),
         "token_source": "usage" if any(reply.completion_tokens is not None for _, reply in replies) else None,
         "trace": json.dumps(trace_of(pipeline, sample, answers), ensure_ascii=False),
-        "latency_ns": critical_path_ns(pipeline, sample),
+        "latency_ns": critical_path_ns(sample),
     }
 
 

@@ -25,7 +25,8 @@ def print_run_plan(plan: RunPlan, output: OutputFlags) -> None:
         note(f"warning: {warning}", output)
     say(f"{plan.name}: spec {plan.spec_digest[:12]}; nothing was created")
     say(f"samples: {_count(plan.samples.count)} ({plan.samples.note})")
-    say(f"requests: {', '.join(f'{_count(item.count)} {item.metric or item.kind}' for item in plan.requests)}")
+    asked = [f"{_count(item.count)} {item.member or item.metric or item.kind}" for item in plan.requests]
+    say(f"requests: {', '.join(asked)}")
     say(f"inference: {_duration(plan.time)}")
     if plan.memory.refused is not None:
         say(f"memory: {plan.memory.refused}")

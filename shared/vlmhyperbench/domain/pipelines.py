@@ -131,6 +131,12 @@ class AskedModel:
         return self.stage.id, self.role, self.model.name
 
     @property
+    def label(self) -> str:
+        """Name in plans, warnings and errors: `stage/name`, with its role unless it is a member."""
+        who = f"{self.stage.id}/{self.model.name}"
+        return who if self.role == "member" else f"{who} ({self.role})"
+
+    @property
     def params(self) -> dict[str, JsonValue]:
         """Parameters of its jobs and of its phase."""
         return {STAGE: self.stage.id, ROLE: self.role, MEMBER: self.model.name}

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from vlmhyperbench.domain.graph import steps_of
 from vlmhyperbench.domain.judging import is_judge, judging_of, verdicts
 from vlmhyperbench.domain.needs import Need
+from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.domain.steps import STEPS
@@ -16,7 +17,7 @@ from vlmhyperbench.domain.steps import STEPS
 MAX_SHARDS = 500
 """Maximum number of shards in a plan on paper: a limit far above the dataset's size must not make billions of jobs."""
 
-RequestKind: TypeAlias = Literal["warmup", "baseline", "answers", "judge"]
+RequestKind: TypeAlias = Literal["warmup", "baseline", "answers", "member", "judge"]
 Fit: TypeAlias = Literal["fits", "fits_later", "takes_all", "too_small", "unavailable"]
 
 
@@ -29,6 +30,8 @@ class RequestCount:
     """None if the number of samples is not known."""
     metric: str | None = None
     """Label of the judge that asks them."""
+    member: str | None = None
+    """Model of the pipeline that is asked, as `stage/name`, with what it does there unless it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +59,17 @@ def requests_of(spec: RunSpec, samples: int | None) -> list[RequestCount]:
     answers = bound if bound is not None else None if samples is None else samples * spec.decoding.n
     jobs = 1 if scenario.is_timed or spec.stop is not None else _ceil(answers or 1, spec.limits.shard_size)
     most = scenario.warmup_requests if samples is None else min(scenario.warmup_requests, samples)
-    counted = [
-        RequestCount(kind="warmup", count=most * jobs),
-        RequestCount(kind="baseline", count=scenario.baseline_requests),
-        RequestCount(kind="answers", count=answers),
-    ]
+    if isinstance(spec.target, PipelineTarget):
+        models = list(asked_models(spec.target))
+        counted = [RequestCount(kind="warmup", count=most * jobs * len(models))]
+        # What merges or repairs is asked at most about every answer.
+        counted += [RequestCount(kind="member", count=answers, member=asked.label) for asked in models]
+    else:
+        counted = [
+            RequestCount(kind="warmup", count=most * jobs),
+            RequestCount(kind="baseline", count=scenario.baseline_requests),
+            RequestCount(kind="answers", count=answers),
+        ]
     for metric in filter(is_judge, spec.metrics):
         asked = None if answers is None else verdicts(judging_of(metric), answers)
         counted.append(RequestCount(kind="judge", count=asked, metric=metric.label))

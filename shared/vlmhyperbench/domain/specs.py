@@ -16,6 +16,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.targets import (
     EndpointTarget,
@@ -36,6 +37,7 @@ __all__ = [
     "ImportTarget",
     "Limits",
     "MetricSpec",
+    "ModelFile",
     "ModelTarget",
     "PackageRef",
     "PipelineTarget",

@@ -13,6 +13,7 @@ import polars
 from vlmhyperbench.db import phases
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import PhaseView
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict
@@ -74,7 +75,7 @@ def _phases(
         if phase.state is not PhaseState.VOID:
             numbers[phase.no] = asked.key
         elif asked.model.is_optional and asked.role == "member":
-            dropped.append(f"{asked.stage.id}/{asked.model.name}")
+            dropped.append(asked.label)
         else:
             message = f"The model {asked.model.name} gave no answers in the stage {asked.stage.id}, which needs it."
             cure = "Correct its error and run again, which reuses the other answers; or let it be optional."
@@ -104,7 +105,7 @@ def _reply(row: dict[str, Any]) -> Reply:
     is_ok = row["status"] == "ok"
     return Reply(
         text=(row["text"] or "") if is_ok else None,
-        error=None if is_ok else row["error"] or row["error_code"] or "failed",
+        error=None if is_ok else (row["error"] or row["error_code"] or "failed").removeprefix(f"{UNREADABLE_SAMPLE}: "),
         failure="model" if row["failure"] == "model" else "infrastructure",
         **{name: row[name] for name in ("latency_ns", "prompt_tokens", "completion_tokens")},
     )

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from vlmhyperbench.domain.pipelines import AskedModel, Key, MemberSpec, PipelineTarget, StageSpec
+from vlmhyperbench.domain.pipelines import AggregationSpec, AskedModel, Key, MemberSpec, PipelineTarget, StageSpec
 from vlmhyperbench.domain.response_formats import format_of_sample
 from vlmhyperbench.scoring.reasoning import without_reasoning
 from vlmhyperbench.sources import require_source
@@ -105,7 +105,9 @@ class Combiner:
                 refuses its params.
         """
         self._pipeline = pipeline
-        self._aggregations = {stage.id: _open(stage) for stage in pipeline.stages if stage.aggregation is not None}
+        self._aggregations = {
+            stage.id: _open(stage.id, stage.aggregation) for stage in pipeline.stages if stage.aggregation is not None
+        }
 
     def prompt_of(self, asked: AskedModel, sample: Asked) -> Prompt | str:
         """Return what a model after the first stage is asked about a sample; a text says why it is not asked."""
@@ -184,15 +186,12 @@ def shaped(stage: StageSpec, prompt: Prompt) -> Prompt:
     return Prompt(user=user, system=prompt.system if stage.system_prompt is None else stage.system_prompt)
 
 
-def _open(stage: StageSpec) -> Aggregation | Merging:
-    spec = stage.aggregation
-    if spec is None:
-        raise LookupError(f"The stage {stage.id} aggregates nothing.")
+def _open(stage_id: str, spec: AggregationSpec) -> Aggregation | Merging:
     require_source(spec.package, f"aggregation {spec.class_path!r}")
     opened = discovery.construct("aggregations", spec.class_path, spec.params, called=spec.class_path)
     if isinstance(opened, Merging | Aggregation):
         return opened
-    message = f"The plugin {spec.class_path!r} of the stage {stage.id} is no aggregation."
+    message = f"The plugin {spec.class_path!r} of the stage {stage_id} is no aggregation."
     raise PluginFailure(message, cure="Give it a method aggregate, as vlmhyperbench_sdk.protocols.Aggregation has it.")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vlmhyperbench.domain.pipelines import PipelineTarget, StageSpec, asked_models
-from vlmhyperbench.scoring.combining import Asked, Reply, StageAnswer
+from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, StageSpec, asked_models
+from vlmhyperbench.scoring.combining import NO_REPAIR, Asked, Reply, StageAnswer
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
@@ -16,18 +16,16 @@ def trace_of(pipeline: PipelineTarget, sample: Asked, answers: Mapping[str, Stag
     the sum over stages of the longest answer of a member, and of what merges. It contains no waiting and no loading.
     """
     stages: list[JsonValue] = [_stage(pipeline, stage, sample, answers[stage.id]) for stage in pipeline.stages]
-    return {"critical_path_ns": critical_path_ns(pipeline, sample), "stages": stages}
+    return {"critical_path_ns": critical_path_ns(sample), "stages": stages}
 
 
-def critical_path_ns(pipeline: PipelineTarget, sample: Asked) -> int | None:
+def critical_path_ns(sample: Asked) -> int | None:
     """Return the time of the critical path of one answer; None if no model's time is known."""
     longest: dict[tuple[str, str], int] = {}
     for (stage, role, _), reply in sample.replies.items():
         if reply.latency_ns is not None:
             longest[stage, role] = max(reply.latency_ns, longest.get((stage, role), 0))
-    known = {stage.id for stage in pipeline.stages}
-    times = [time for (stage, _), time in longest.items() if stage in known]
-    return sum(times) if times else None
+    return sum(longest.values()) if longest else None
 
 
 def tokens_of(replies: Iterable[int | None]) -> int | None:
@@ -37,14 +35,11 @@ def tokens_of(replies: Iterable[int | None]) -> int | None:
 
 
 def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: StageAnswer) -> JsonObject:
-    models: list[JsonValue] = []
-    for asked in asked_models(pipeline):
-        if asked.stage.id == stage.id:
-            reply = sample.replies.get(asked.key)
-            who: dict[str, JsonValue] = {"name": asked.model.name, "role": asked.role}
-            if asked.role == "member":
-                who["weight"] = asked.model.weight
-            models.append({**who, **({"is_dropped": True} if reply is None else _reply(reply))})
+    models: list[JsonValue] = [
+        _model(asked, sample.replies.get(asked.key))
+        for asked in asked_models(pipeline)
+        if asked.stage.id == stage.id and not _is_needless(asked, sample)
+    ]
     traced: dict[str, JsonValue] = {"id": stage.id, "status": answer.status, "models": models}
     if answer.value is None:
         traced["reason"] = answer.reason
@@ -63,6 +58,19 @@ def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: St
             "trace": aggregated.trace,
         }
     return traced
+
+
+def _is_needless(asked: AskedModel, sample: Asked) -> bool:
+    """Return whether it would have repaired an answer that needs no repair."""
+    reply = sample.replies.get(asked.key)
+    return asked.role == "repair" and reply is not None and reply.error == NO_REPAIR
+
+
+def _model(asked: AskedModel, reply: Reply | None) -> JsonObject:
+    who: dict[str, JsonValue] = {"name": asked.model.name, "role": asked.role}
+    if asked.role == "member":
+        who["weight"] = asked.model.weight
+    return {**who, **({"is_dropped": True} if reply is None else _reply(reply))}
 
 
 def _reply(reply: Reply) -> dict[str, JsonValue]:

@@ -27,6 +27,8 @@ class PlannedRequests(Output):
     """None if the number of samples is not known."""
     metric: str | None = None
     """Metric of the judge that sends them."""
+    member: str | None = None
+    """Model of a pipeline that is asked, as `stage/name`."""
 
 
 class PlannedTime(Output):

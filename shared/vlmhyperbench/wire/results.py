@@ -67,6 +67,9 @@ class Result(Output):
     """Time to first token, measured from the scheduled instant, as latency is."""
     tpot_ms: float | None
     latency_ms: float | None
+    is_combined: bool = False
+    """Whether a pipeline's models gave it: its latency is then their time on the critical path, without waiting and
+    loading, and its tokens are the sums of theirs."""
     vram_peak_mb: float | None = None
     """Peak memory of the accelerators during the request, of all requests in flight, in units of 1,048,576 bytes."""
     vram_delta_mb: float | None = None

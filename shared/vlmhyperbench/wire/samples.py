@@ -138,6 +138,8 @@ class SampleDetail(Output):
     parsed: list[ParsedAnswer]
     traces: list[MetricTrace]
     timing: RequestTiming
+    pipeline: dict[str, JsonValue] | None = None
+    """How a pipeline came to the answer: its stages with votes, members, times and tokens."""
     tries: int
     """How often it was sent."""
     http_status: int | None

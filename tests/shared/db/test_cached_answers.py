@@ -100,7 +100,7 @@ async def read(
             project_id=project,
             target_digest=target,
             request_sha256=requests,
-            kind=kind,
+            kinds=[kind],
         )
 
 

@@ -57,6 +57,13 @@ def test_each_field_has_the_value_of_most_members() -> None:
     assert fields["/note"] == {"key": "absent", "status": "ok", "confidence": 2 / 3, "dissent": ["m1"]}
 
 
+def test_a_voted_object_that_a_member_has_written_is_given_as_it_was_written() -> None:
+    texts = ('```json\n{"b": 1, "a": 2}\n```', '{"b": 1, "a": 2}', '{"a": 3}')
+    answers = [MemberAnswer(name=f"m{no}", text=text) for no, text in enumerate(texts)]
+    result = Vote(scope="field").aggregate(answers, AggregationContext(schema={"type": "object"}))
+    assert (result.value, result.key) == ('{"b": 1, "a": 2}', '{"a":2,"b":1}')
+
+
 def test_an_answer_that_is_no_object_abstains_in_every_field() -> None:
     value, status, trace = merged({"total": 1}, "nonsense", [1], None, {"total": 1}, quorum=2)
     assert (value, status) == ({"total": 1}, "ok")

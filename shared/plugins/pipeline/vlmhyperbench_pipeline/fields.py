@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from vlmhyperbench_pipeline.counting import Counting, count, required_quorum
@@ -69,7 +70,7 @@ class FieldVote:
             return replace(whole, trace={**whole.trace, **trace, "fallback": problem})
         leaves = ballots.leaves.values() or [self._whole(members, objects)]
         return Aggregated(
-            value=text,
+            value=next(_written(members, objects, text), text),
             status="ok",
             n_valid=n_valid,
             key=text,
@@ -173,6 +174,15 @@ def _only(voices: Sequence[_Voice], kind: type) -> list[_Voice]:
         voice if voice.has and isinstance(voice.value, kind) else _Voice(_silent(voice.member), has=False)
         for voice in voices
     ]
+
+
+def _written(members: Sequence[MemberAnswer], objects: Sequence[JsonValue], text: str) -> Iterator[str]:
+    """Yield the answers that are the voted object and nothing else: as they are written, with their order of keys."""
+    for member, value in zip(members, objects, strict=True):
+        if member.text is not None and value is not None and canonical(value) == text:
+            with suppress(InvalidInput):
+                parse_json(member.text)
+                yield member.text
 
 
 def _names(voices: Iterable[_Voice]) -> Iterator[str]:

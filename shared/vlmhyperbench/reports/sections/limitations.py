@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vlmhyperbench.domain.identity import declared_devices
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, PipelineTarget
 from vlmhyperbench.reports.document import Block, Document, Points, Section, write_number
 from vlmhyperbench.reports.sections.extraction import spread
 from vlmhyperbench.reports.sections.judging import UNJUDGED
@@ -34,6 +34,11 @@ ONE_AFTER_ANOTHER = ", one after another"
 DECLARED = (
     "the devices ({names}) were declared in an inventory, and no hardware stands behind them: speeds and memory say "
     "nothing about such devices."
+)
+
+CRITICAL_PATH = (
+    "the latency of a pipeline's answer is the time of its models on the critical path: the sum over stages of the "
+    "slowest member, and of what merges. It has no waiting and no loading, and no user has waited for it."
 )
 
 MEASURED_ONCE = (
@@ -83,8 +88,12 @@ def _sending(run: RunSummary) -> list[ClaimEvidence]:
 
 
 def _of_run(run: RunSummary) -> list[str]:
-    parts = (_of_the_devices, _of_the_end, _of_the_model, _of_the_engine, _of_quality, _of_speed)
+    parts = (_of_the_pipeline, _of_the_devices, _of_the_end, _of_the_model, _of_the_engine, _of_quality, _of_speed)
     return [item for part in parts for item in part(run)]
+
+
+def _of_the_pipeline(run: RunSummary) -> list[str]:
+    return [CRITICAL_PATH] if isinstance(run.spec.target, PipelineTarget) else []
 
 
 def _of_the_devices(run: RunSummary) -> list[str]:

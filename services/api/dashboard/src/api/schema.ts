@@ -1899,6 +1899,26 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * AggregationSpec
+         * @description How the answers of a stage's members become one.
+         */
+        AggregationSpec: {
+            /** Class Path */
+            class_path: string;
+            /**
+             * Is Repaired
+             * @default false
+             */
+            is_repaired?: boolean;
+            merger?: components["schemas"]["MemberSpec"] | null;
+            /** Package */
+            package?: components["schemas"]["PackageRef"] | components["schemas"]["SourceRef"] | null;
+            /** Params */
+            params?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+        };
+        /**
          * Answers
          * @description An uploaded file of answers in the neutral format, after its validation.
          */
@@ -3850,7 +3870,7 @@ export interface components {
              */
             scenarios?: (string | components["schemas"]["ScenarioChoice"])[];
             /** Targets */
-            targets: (components["schemas"]["ModelChoice"] | components["schemas"]["EndpointChoice"])[];
+            targets: (components["schemas"]["ModelChoice"] | components["schemas"]["EndpointChoice"] | components["schemas"]["PipelineChoice"])[];
             /** Tasks */
             tasks: string[];
         };
@@ -3881,6 +3901,40 @@ export interface components {
             reason?: string | null;
             /** Value */
             value: number | null;
+        };
+        /**
+         * MemberSpec
+         * @description A model that a stage asks.
+         */
+        MemberSpec: {
+            /**
+             * @default {
+             *       "max_tokens": 256,
+             *       "n": 1,
+             *       "stop": [],
+             *       "temperature": 0
+             *     }
+             */
+            decoding?: components["schemas"]["Decoding"];
+            /**
+             * Is Optional
+             * @default false
+             */
+            is_optional?: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Sees Images
+             * @default true
+             */
+            sees_images?: boolean;
+            /** Target */
+            target: components["schemas"]["ModelTarget"] | components["schemas"]["EndpointTarget"];
+            /**
+             * Weight
+             * @default 1
+             */
+            weight?: number;
         };
         /**
          * MetricDelta
@@ -4391,6 +4445,31 @@ export interface components {
             run_ids: string[];
         };
         /**
+         * PipelineChoice
+         * @description A registered pipeline.
+         */
+        PipelineChoice: {
+            /** Pipeline */
+            pipeline: string;
+        };
+        /**
+         * PipelineTarget
+         * @description A pipeline that answers like a model.
+         */
+        PipelineTarget: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "pipeline";
+            /** Pipeline */
+            pipeline: string;
+            /** Stages */
+            stages: components["schemas"]["StageSpec"][];
+            /** Version */
+            version: string;
+        };
+        /**
          * Plan
          * @description A plan on paper.
          */
@@ -4503,7 +4582,9 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "warmup" | "baseline" | "answers" | "judge";
+            kind: "warmup" | "baseline" | "answers" | "member" | "judge";
+            /** Member */
+            member?: string | null;
             /** Metric */
             metric?: string | null;
         };
@@ -5084,6 +5165,11 @@ export interface components {
             };
             /** Images */
             images: string[];
+            /**
+             * Is Combined
+             * @default false
+             */
+            is_combined?: boolean;
             /** Key */
             key: string | null;
             /** Latency Ms */
@@ -5438,7 +5524,7 @@ export interface components {
             shares_device?: boolean;
             stop?: components["schemas"]["StopChoice"] | null;
             /** Target */
-            target: components["schemas"]["ModelChoice"] | components["schemas"]["EndpointChoice"];
+            target: components["schemas"]["ModelChoice"] | components["schemas"]["EndpointChoice"] | components["schemas"]["PipelineChoice"];
             /** Task */
             task: string;
             /**
@@ -5847,7 +5933,7 @@ export interface components {
             shares_device?: boolean;
             stop?: components["schemas"]["StopRule"] | null;
             /** Target */
-            target: components["schemas"]["ModelTarget"] | components["schemas"]["EndpointTarget"] | components["schemas"]["ImportTarget"];
+            target: components["schemas"]["ModelTarget"] | components["schemas"]["EndpointTarget"] | components["schemas"]["ImportTarget"] | components["schemas"]["PipelineTarget"];
             /** Task */
             task: string;
             /** Task Version */
@@ -5905,6 +5991,10 @@ export interface components {
             neighbours: components["schemas"]["SampleNeighbours"];
             /** Parsed */
             parsed: components["schemas"]["ParsedAnswer"][];
+            /** Pipeline */
+            pipeline?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
             result: components["schemas"]["Result"];
             /** Sent Images */
             sent_images: string[];
@@ -6269,11 +6359,41 @@ export interface components {
             p99: number | null;
         };
         /**
+         * StageSpec
+         * @description A stage: the models that it asks about the answers of earlier stages, or the first one about the sample.
+         */
+        StageSpec: {
+            aggregation?: components["schemas"]["AggregationSpec"] | null;
+            /** Id */
+            id: string;
+            /**
+             * Inputs
+             * @default []
+             */
+            inputs?: string[];
+            /** Instructions */
+            instructions?: string | null;
+            /** Members */
+            members: components["schemas"]["MemberSpec"][];
+            /**
+             * Output Mode
+             * @default answer_only
+             * @enum {string}
+             */
+            output_mode?: "answer_only" | "question_and_answer";
+            /** Response Format */
+            response_format?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            /** System Prompt */
+            system_prompt?: string | null;
+        };
+        /**
          * StepKind
          * @description Kinds of steps, in the order of a run; a job has the kind of its step.
          * @enum {string}
          */
-        StepKind: "INDEX" | "GENERATE" | "IMPORT" | "JUDGE" | "SCORE" | "REPORT";
+        StepKind: "INDEX" | "GENERATE" | "IMPORT" | "MEMBER" | "COMBINE" | "JUDGE" | "SCORE" | "REPORT";
         /**
          * StopChoice
          * @description A statistical stop rule: no more requests are sent once the comparison with a baseline is certain.

@@ -216,14 +216,20 @@ function requests(plan: Plan): string {
   return amount(sum, plan.samples.basis === 'limit');
 }
 
-const NAMES = { warmup: 'warm-up', baseline: 'baseline', answers: 'answers', judge: 'verdicts' } as const;
+const NAMES = {
+  warmup: 'warm-up',
+  baseline: 'baseline',
+  answers: 'answers',
+  member: 'answers',
+  judge: 'verdicts',
+} as const;
 
 function kinds(plan: Plan): string {
   return plan.requests
-    .map(
-      (item) =>
-        `${item.count === null ? '?' : count(item.count)} ${NAMES[item.kind]}${item.metric ? ` by ${item.metric}` : ''}`,
-    )
+    .map((item) => {
+      const who = item.metric ?? item.member;
+      return `${item.count === null ? '?' : count(item.count)} ${NAMES[item.kind]}${who ? ` by ${who}` : ''}`;
+    })
     .join(' + ');
 }
 

@@ -161,7 +161,7 @@ function Content({ sample, run, search }: Props) {
         </section>
         <Prompt sample={sample} />
         <Card title="Timing">
-          <Waterfall timing={sample.timing} tries={sample.tries} />
+          <Waterfall timing={sample.timing} tries={sample.tries} isCombined={sample.result.is_combined ?? false} />
         </Card>
         <Facts sample={sample} run={run} />
       </div>

@@ -25,7 +25,23 @@ export function spansOf(timing: Timing): Span[] {
   return spans.filter((span): span is Span => span.to !== null && span.to >= span.from);
 }
 
-export function Waterfall({ timing, tries }: { timing: Timing; tries: number }) {
+export function Waterfall({
+  timing,
+  tries,
+  isCombined = false,
+}: {
+  timing: Timing;
+  tries: number;
+  isCombined?: boolean;
+}) {
+  if (isCombined) {
+    return (
+      <p className="sub">
+        {milliseconds(timing.latency_ms)} on the critical path: the slowest model of each stage, and what merges,
+        without waiting and loading.
+      </p>
+    );
+  }
   const spans = spansOf(timing);
   const end = Math.max(...spans.map(({ to }) => to), ...timing.events_ms.slice(-1), 0);
   if (spans.length === 0 || end <= 0) {

@@ -92,6 +92,12 @@ describe('the times of a request', () => {
     ]);
   });
 
+  it('of a pipeline are said to be those of its critical path', () => {
+    const path = { ...timing, queue_ms: null, ttft_ms: null, stream_end_ms: null, tpot_ms: null, latency_ms: 40 };
+    show(<Waterfall timing={{ ...path, events_ms: [], event_tokens: [] }} tries={0} isCombined />);
+    expect(screen.getByText(/critical path/).textContent).toContain('40');
+  });
+
   it('are absent where nothing was measured', () => {
     const nothing = { queue_ms: null, ttft_ms: null, latency_ms: null, stream_end_ms: null, tpot_ms: null };
     show(<Waterfall timing={{ ...nothing, events_ms: [], event_tokens: [] }} tries={1} />);

@@ -1,0 +1,101 @@
+"""A pipeline as the target of a run: its models are pinned with their sampling, and what it cannot do is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.shared.registry.writing import SHA, Shelf, load
+from vlmhyperbench.domain.pipelines import PipelineTarget, StageSpec
+from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.resolution import resolve_run
+from vlmhyperbench.registry.schemas import RunEntry
+
+SMALL = f"backends: [engine]\npackage: weights-package\nfiles: {{weights: w.gguf}}\nsha256: {{weights: {SHA}}}\n"
+MIXED = """\
+stages:
+  - id: read
+    type: multi
+    models: [m, {model: m, weight: 2, optional: true, generation: {temperature: 1}, engine_params: {n_ctx: 1024}}]
+    generation: {max_tokens: 8}
+    aggregation: {type: synthesis, model: small, seed: 3}
+  - {id: turn, type: translate, model: small, input_from: read, source_language: German, target_language: English}
+  - {id: keep, type: single, model: m, input_from: [read, turn], response_format: {type: json_object}}
+"""
+BLIND = "stages:\n  - {id: a, type: multi, models: [m, small], aggregation: {type: concat}}\n"
+
+
+def pinned(folder: Path, text: str, **choices: object) -> tuple[StageSpec, ...]:
+    catalogue = load(folder, {"models/small.yaml": SMALL, "pipelines/p.yaml": text})
+    entry = RunEntry.model_validate({"target": {"pipeline": "p"}, "task": "t", **choices})
+    spec = resolve_run(catalogue, entry, plugins=Shelf())
+    assert isinstance(spec.target, PipelineTarget)
+    assert (spec.prices, spec.unpriced is None) == (None, False)
+    return spec.target.stages
+
+
+def test_members_of_one_model_have_names_of_their_own_and_the_sampling_of_run_stage_and_member(tmp_path: Path) -> None:
+    read, turn, keep = pinned(tmp_path, MIXED, decoding={"temperature": 0.5, "seed": 7})
+    first, second = read.members
+    assert [(member.name, member.weight, member.is_optional) for member in read.members] == [
+        ("m #1", 1.0, False),
+        ("m #2", 2.0, True),
+    ]
+    assert (first.decoding.temperature, first.decoding.max_tokens, first.decoding.seed) == (0.5, 8, 7)
+    assert (second.decoding.temperature, second.decoding.max_tokens, second.decoding.seed) == (1, 8, 7)
+    assert (first.target.engine_params["n_ctx"], second.target.engine_params["n_ctx"]) == (512, 1024)
+    assert read.aggregation is not None
+    assert read.aggregation.merger is not None
+    assert (read.aggregation.params, read.aggregation.is_repaired) == ({"seed": 3}, True)
+    assert (read.aggregation.merger.name, read.aggregation.merger.sees_images) == ("small", False)
+    assert turn.instructions == "Translate the text from German to English. Write the translation only."
+    assert (turn.inputs, keep.inputs) == (("read",), ("read", "turn"))
+
+
+def test_the_first_stage_sees_images_where_all_of_its_models_can(tmp_path: Path) -> None:
+    read, turn, keep = pinned(tmp_path, MIXED)
+    assert [member.sees_images for stage in (read, turn, keep) for member in stage.members] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_no_model_of_a_stage_sees_images_where_one_cannot(tmp_path: Path) -> None:
+    (stage,) = pinned(tmp_path, BLIND)
+    assert [member.sees_images for member in stage.members] == [False, False]
+
+
+def test_the_response_format_of_the_run_is_that_of_the_last_stage_unless_it_has_its_own(tmp_path: Path) -> None:
+    assert [stage.response_format for stage in pinned(tmp_path / "a", MIXED)] == [None, None, {"type": "json_object"}]
+    (stage,) = pinned(tmp_path / "b", BLIND, response_format={"type": "json_object"})
+    assert stage.response_format == {"type": "json_object"}
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "path"),
+    [
+        (BLIND, {"scenario": "single"}, "scenario"),
+        (BLIND, {"stop": {"rule": "better"}}, "stop"),
+        (BLIND, {"target": {"pipeline": "q"}}, "target.pipeline"),
+        (
+            "stages:\n  - {id: a, type: single, model: {pipeline: inner}}\n",
+            {},
+            "target.pipeline",
+        ),
+    ],
+    ids=["a timed scenario", "a stop rule", "an unknown one", "a pipeline in it"],
+)
+def test_what_a_pipeline_cannot_do_is_refused(tmp_path: Path, text: str, choices: dict[str, object], path: str) -> None:
+    files = {
+        "models/small.yaml": SMALL,
+        "pipelines/p.yaml": text,
+        "pipelines/inner.yaml": BLIND,
+    }
+    catalogue = load(tmp_path, files)
+    entry = RunEntry.model_validate({"target": {"pipeline": "p"}, "task": "t", **choices})
+    with pytest.raises(RegistryErrors) as raised:
+        resolve_run(catalogue, entry, plugins=Shelf())
+    assert path in [error.field for error in raised.value.errors]
