@@ -23,7 +23,7 @@ MODEL = {"description": "No model.", "backends": ["simulated"], "engine_params":
 
 def home(folder: Path, stages: list[object], **models: object) -> Path:
     """Write a pipeline and its simulated models into the registries of a home."""
-    entries = {"pipelines/p": {"description": "For tests.", "stages": stages}}
+    entries: dict[str, object] = {"pipelines/p": {"description": "For tests.", "stages": stages}}
     entries |= {f"models/{name}": entry for name, entry in models.items()}
     for name, entry in entries.items():
         path = folder / "registries" / f"{name}.yaml"
