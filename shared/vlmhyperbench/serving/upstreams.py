@@ -63,7 +63,7 @@ async def _read(lines: AsyncIterator[str], begun_ns: int, tell: Tell) -> Told:
             continue
         payload = line[5:].strip()
         if payload == "[DONE]":
-            break
+            continue  # the end of the body is read too, so that the connection can be used again
         chunk, _ = parse_document(payload.encode())
         if chunk.get("error"):
             return _failed("stream", _message(payload))
