@@ -33,7 +33,8 @@ def test_a_load_without_a_plan_or_with_parameters_is_refused() -> None:
 
 @pytest.mark.parametrize("field", ["logprobs", "ignore_eos", "frequency_penalty", "tools"])
 def test_what_no_model_would_be_told_is_refused_by_name(field: str) -> None:
-    value: JsonValue = {"frequency_penalty": 1, "tools": []}.get(field, True)
+    values: dict[str, JsonValue] = {"frequency_penalty": 1, "tools": []}
+    value = values.get(field, True)
     with pytest.raises(InvalidInput, match=field) as refused:
         ServedPipeline().to_engine({**ASKED, field: value})
     assert refused.value.code == "unsupported"
