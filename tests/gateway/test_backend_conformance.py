@@ -9,6 +9,7 @@ import pytest
 
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
 from vlmhyperbench_openai.adapter import OpenAICompatible
+from vlmhyperbench_pipeline.adapter import ServedPipeline
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.testing.backends import BackendCase, check_backend, check_translation
@@ -61,7 +62,9 @@ def test_llama_cpp_is_a_backend(tmp_path: Path) -> None:
     check_backend(BackendCase(load=good, bad_loads={"a file that is cut": cut, "no file": absent}))
 
 
-@pytest.mark.parametrize("backend", [Simulated(), OpenAICompatible(), LlamaCpp()], ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize(
+    "backend", [Simulated(), OpenAICompatible(), LlamaCpp(), ServedPipeline()], ids=lambda kind: type(kind).__name__
+)
 def test_translation_is_pure_and_total(backend: Backend) -> None:
     check_translation(backend)
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
+from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.specs import Decoding, EndpointTarget, Target
 from vlmhyperbench_sdk.endpoint import EndpointOptions, read_options
-from vlmhyperbench_sdk.types import Prompt
+from vlmhyperbench_sdk.types import JsonObject, Prompt
 
-USUAL: Final = EndpointOptions()
 _OF_PROMPT: Final = frozenset({"messages", "seed"})
 """Fields that differ between requests of one run."""
 
@@ -28,6 +28,11 @@ class ImageRef:
 
     sha256: str
     media_type: str
+
+    @property
+    def part(self) -> JsonObject:
+        """Its part of a message."""
+        return {"type": "image_url", "image_url": {"url": f"sha256:{self.sha256}", "media_type": self.media_type}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,35 +69,17 @@ def chat_request(
     response_format: dict[str, JsonValue] | None,
     options: EndpointOptions = USUAL,
 ) -> dict[str, JsonValue]:
-    """Return an OpenAI chat request that streams and reports usage, in the form that its endpoint wants.
-
-    The repeat is added to the seed, so that repeats of one sample differ and a rerun sends the same seeds.
-    """
-    parts: list[JsonValue] = [
-        {"type": "image_url", "image_url": {"url": f"sha256:{image.sha256}", "media_type": image.media_type}}
-        for image in images
-    ]
-    parts.append({"type": "text", "text": prompt.user})
-    messages: list[JsonValue] = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    messages.append({"role": "user", "content": parts if images else prompt.user})
-    request: dict[str, JsonValue] = {
-        "model": model,
-        "messages": messages,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "max_tokens": decoding.max_tokens,
-    }
-    sampling: dict[str, JsonValue] = {
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        "top_k": decoding.top_k,
-        "min_p": decoding.min_p,
-        "seed": None if decoding.seed is None else decoding.seed + repeat,
-        "stop": list(decoding.stop) or None,
-        "response_format": response_format,
-    }
-    own = request | {name: value for name, value in sampling.items() if value is not None}
-    return cast("dict[str, JsonValue]", options.fit(own))
+    """Return the chat request of a sample, whose images are named by their hashes."""
+    parts = [image.part for image in images]
+    return chat_body(
+        model=model,
+        prompt=prompt,
+        images=parts,
+        decoding=decoding,
+        repeat=repeat,
+        response_format=response_format,
+        options=options,
+    )
 
 
 def options_of(target: Target) -> EndpointOptions:

@@ -25,6 +25,7 @@ FIRST_PARTY_ADAPTERS = (
     "vlmhyperbench-deepseek-ocr",
     "vlmhyperbench-llamacpp",
     "vlmhyperbench-openai",
+    "vlmhyperbench-pipeline",
     "vlmhyperbench-sglang",
     "vlmhyperbench-simulated",
     "vlmhyperbench-transformers",

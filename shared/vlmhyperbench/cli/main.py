@@ -26,7 +26,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "rerun": ("rerun:rerun", "Repeat a run; answers to unchanged requests are reused."),
         "rescore": ("rescore:rescore", "Score the stored answers of a run again, for example with other metrics."),
         "import": ("import_:import_", "Score answers from a file of another tool."),
-        "pipeline": ("pipeline:app", "Ask a pipeline of models a question, step by step; list and export sessions."),
+        "pipeline": ("pipeline:app", "Ask a pipeline of models a question, step by step; or serve it like one model."),
         "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
         "pause": ("steering:pause", "Pause a run, or the open runs of an experiment."),
         "resume": ("steering:resume", "Continue a paused run, or the paused runs of an experiment."),

@@ -1,4 +1,4 @@
-"""`pipeline`: ask a pipeline of models one question, and list, continue and export what was asked."""
+"""`pipeline`: ask a pipeline of models one question; list, continue and export what was asked; serve a pipeline."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import detaching
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.cli.session_export import export_session
 from vlmhyperbench.client import Client, RunHandle
 from vlmhyperbench.domain.short_ids import short
@@ -20,7 +21,8 @@ from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_an
 from vlmhyperbench.exchange.pictures import data_url
 from vlmhyperbench.wire.sessions import SessionCreate, SessionDetail, SessionRerun
 
-app = App(name="pipeline", help="Ask a pipeline of models a question; list, continue and export sessions.")
+app = App(name="pipeline", help="Ask a pipeline of models a question; list, continue and export sessions; serve it.")
+app.command(serve)
 _UNANSWERED = "it is asked"
 """Reason for which the file of a question has no answer."""
 

@@ -94,12 +94,7 @@ def serve(
         load_timeout: Seconds after which starting the engine counts as failed.
         output: How the output is printed.
     """
-    if importlib.util.find_spec("vlmhyperbench_gateway") is None:
-        raise Unavailable(
-            "`vlmhyperbench serve` needs the gateway, which is not installed.",
-            cure="Install vlmhyperbench-gateway and the adapter of your engine.",
-            code="not_installed",
-        )
+    require_gateway("serve")
     settings = Settings.load()
     environment, logs = settings.engine_environment, settings.logs_dir
     reference = reference_of(model)
@@ -115,9 +110,23 @@ def serve(
         data_root=data_root.absolute() if data_root is not None else None,
         engine_log=logs / "serve-engine.log",
     )
-    key = _read_key(api_key_env) if api_key_env is not None else None
+    key = read_key(api_key_env) if api_key_env is not None else None
     with open_cache().in_use(files):
         return asyncio.run(_serve_in(target, settings, request, options, key, output))
+
+
+def require_gateway(command: str) -> None:
+    """Check that a command can start gateways.
+
+    Raises:
+        Unavailable: the gateway is not installed.
+    """
+    if importlib.util.find_spec("vlmhyperbench_gateway") is None:
+        raise Unavailable(
+            f"`vlmhyperbench {command}` needs the gateway, which is not installed.",
+            cure="Install vlmhyperbench-gateway and the adapter of your engine.",
+            code="not_installed",
+        )
 
 
 def _request(
@@ -165,7 +174,12 @@ def _file(path: Path) -> str:
     return str(path.absolute())
 
 
-def _read_key(name: str) -> str:
+def read_key(name: str) -> str:
+    """Return the key for clients from an environment variable.
+
+    Raises:
+        InvalidInput: it is not set, or too short to be a key.
+    """
     key = os.environ.get(name, "")
     if len(key) < MIN_KEY_CHARACTERS or not (key.isascii() and key.isprintable()):
         raise InvalidInput(
@@ -195,7 +209,7 @@ async def _serve_in(
 
 
 async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | None, output: OutputFlags) -> int:
-    async with _until_signalled() as signalled:
+    async with until_signalled() as signalled:
         ended = asyncio.create_task(signalled.wait())
         note(f"Loading {request.model} …", output)
         gateway = await GatewayClient.start(options, key=own_key)
@@ -205,8 +219,8 @@ async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | N
             if not loading.done():
                 loading.cancel()
                 return exits.OK
-            _print(_served(await loading, gateway, own_key), output)
-            failed = asyncio.create_task(_wait_for_failure(gateway))
+            print_served(served_by(await loading, gateway, own_key), output)
+            failed = asyncio.create_task(wait_for_failure(gateway))
             await asyncio.wait([failed, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 raise Unavailable(await failed, cure=f"Read {options.engine_log}.", code="engine_failed")
@@ -218,7 +232,7 @@ async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | N
 
 
 @asynccontextmanager
-async def _until_signalled() -> AsyncIterator[asyncio.Event]:
+async def until_signalled() -> AsyncIterator[asyncio.Event]:
     """Yield an event that Ctrl-C and SIGTERM set, instead of ending the process."""
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -232,7 +246,7 @@ async def _until_signalled() -> AsyncIterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-async def _wait_for_failure(gateway: GatewayClient) -> str:
+async def wait_for_failure(gateway: GatewayClient) -> str:
     """Wait until gateway or engine fails, and return the reason."""
     while True:
         await asyncio.sleep(CHECK_INTERVAL_S)
@@ -244,7 +258,8 @@ async def _wait_for_failure(gateway: GatewayClient) -> str:
             return status.error or f"The model is {status.state}."
 
 
-def _served(status: ModelStatus, gateway: GatewayClient, own_key: str | None) -> Served:
+def served_by(status: ModelStatus, gateway: GatewayClient, own_key: str | None) -> Served:
+    """Return what is told of a gateway whose model is ready."""
     engine = status.engine
     return Served(
         url=f"{gateway.base_url}/v1",
@@ -258,7 +273,8 @@ def _served(status: ModelStatus, gateway: GatewayClient, own_key: str | None) ->
     )
 
 
-def _print(served: Served, output: OutputFlags) -> None:
+def print_served(served: Served, output: OutputFlags) -> None:
+    """Print where a model is served."""
     if output.json:
         emit("served", served)
         return

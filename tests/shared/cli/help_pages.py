@@ -18,6 +18,7 @@ _NESTED = (
         for name in ("estimate", "fetch", "import", "list", "load", "remove", "show", "status", "unload")
     ),
     *(("envs", name) for name in ("list", "build", "check", "remove")),
+    *(("pipeline", name) for name in ("ask", "export", "history", "rerun", "serve", "show")),
     *(("secret", name) for name in ("ls", "rm", "set")),
     *(("storage", name) for name in ("move", "pin", "restore", "status")),
     *(("workers", name) for name in ("drain", "list", "plan", "quarantines", "release-device", "resume")),

@@ -51,10 +51,10 @@ class Serving:
 
 
 @contextmanager
-def serving(home: Path, *arguments: str) -> Iterator[Serving]:
+def serving(home: Path, *arguments: str, command: tuple[str, ...] = ("serve",)) -> Iterator[Serving]:
     environment = {**os.environ, "VLMHB_HOME": str(home), "THE_KEY": KEY}
     process = subprocess.Popen(
-        [str(COMMAND), "serve", *arguments, "--json", "--quiet"],
+        [str(COMMAND), *command, *arguments, "--json", "--quiet"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,0 +1,206 @@
+"""`pipeline serve`: a gateway for each model of a pipeline, and one whose engine asks them; until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.fetching import open_cache
+from vlmhyperbench.cli.groups import SERVER, TARGET
+from vlmhyperbench.cli.output import byte_teller, note, teller
+from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.cli.resolving import load_request
+from vlmhyperbench.cli.serve import (
+    Port,
+    Seconds,
+    print_served,
+    read_key,
+    require_gateway,
+    served_by,
+    until_signalled,
+    wait_for_failure,
+)
+from vlmhyperbench.data.sending import send_model
+from vlmhyperbench.data.weights import cached_files
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.pipelines import AskedModel, asked_models
+from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
+from vlmhyperbench.environments.targets import prepared_target
+from vlmhyperbench.environments.wheels import Workshop
+from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.served_pipelines import PinnedPipeline, pin_served
+from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
+from vlmhyperbench_sdk.gateway import LoadRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Starting:
+    """How the gateways of the models are started."""
+
+    settings: Settings
+    key: str
+    load_timeout_s: float
+    output: OutputFlags
+
+
+def serve(
+    name: str,
+    /,
+    *,
+    load_timeout: Annotated[Seconds, Parameter(group=TARGET)] = 300.0,
+    host: Annotated[str, Parameter(group=SERVER)] = "127.0.0.1",
+    port: Annotated[Port, Parameter(group=SERVER)] = 0,
+    api_key_env: Annotated[str | None, Parameter(group=SERVER)] = None,
+    data_root: Annotated[Path | None, Parameter(group=SERVER)] = None,
+    output: OutputFlags = TEXT,
+) -> int:
+    """Serve a pipeline like one model at an OpenAI-compatible URL until Ctrl-C; no stack is needed.
+
+    All of its models are loaded at once. The URL and the key are printed as soon as all are ready.
+
+    Args:
+        name: Registered pipeline.
+        host: Address to listen on. Clients need the key; the connection is not encrypted.
+        port: Port to listen on; 0 chooses a free one.
+        api_key_env: Name of the environment variable that contains the key for clients; by default a new key is
+            generated and printed.
+        data_root: Folder whose images requests may name by their paths; without it, requests must contain the images.
+        load_timeout: Seconds after which starting an engine counts as failed.
+        output: How the output is printed.
+    """
+    require_gateway("pipeline serve")
+    settings = Settings.load()
+    own_key = read_key(api_key_env) if api_key_env is not None else None
+    pinned = pin_served(open_catalogue(), InstalledPlugins(adapters=settings.engine_environment.adapters), name)
+    options = GatewayOptions(
+        environment=settings.engine_environment,
+        log=settings.logs_dir / "serve-pipeline.log",
+        host=host,
+        port=port,
+        data_root=data_root.absolute() if data_root is not None else None,
+        engine_log=settings.logs_dir / "serve-pipeline-engine.log",
+    )
+    starting = _Starting(settings=settings, key=secrets.token_urlsafe(32), load_timeout_s=load_timeout, output=output)
+    return asyncio.run(_serve(pinned, starting, options, own_key))
+
+
+async def _serve(pinned: PinnedPipeline, starting: _Starting, options: GatewayOptions, own_key: str | None) -> int:
+    async with until_signalled() as signalled, AsyncExitStack() as stack:
+        ended = asyncio.create_task(signalled.wait())
+        loading = asyncio.create_task(_start(pinned, starting, options, own_key, stack))
+        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            loading.cancel()
+            await asyncio.wait([loading])
+            return exits.OK
+        gateways = await loading
+        failing = [asyncio.create_task(wait_for_failure(gateway)) for gateway in gateways]
+        await asyncio.wait([*failing, ended], return_when=asyncio.FIRST_COMPLETED)
+        failed = next((task for task in failing if task.done()), None)
+        if failed is not None and not ended.done():
+            cure = f"Read the logs in {starting.settings.logs_dir}."
+            raise Unavailable(await failed, cure=cure, code="engine_failed")
+        for task in failing:
+            task.cancel()
+        note("Stopping the models …", starting.output)
+    return exits.OK
+
+
+async def _start(
+    pinned: PinnedPipeline,
+    starting: _Starting,
+    options: GatewayOptions,
+    own_key: str | None,
+    stack: AsyncExitStack,
+) -> list[GatewayClient]:
+    """Load the models, then the pipeline, print where it is, and return all gateways; they end with the stack."""
+    started: dict[str, GatewayClient] = {}
+    models: list[ServedModel] = []
+    unusable = set[str]()
+    for asked in asked_models(pinned.target):
+        digest = digest_of(asked.model.target.model_dump(mode="json"))
+        if digest not in started and digest not in unusable:
+            try:
+                started[digest] = await stack.enter_async_context(_model(asked, starting, no=len(started)))
+            except VlmHyperBenchError as error:
+                if not _is_optional(pinned, digest):
+                    raise
+                unusable.add(digest)
+                note(f"{asked.model.name} is left out: {error}", starting.output)
+        if digest in started and asked.role != "repair":
+            models.append(_served_model(pinned, asked, started[digest].base_url))
+    plan = ServedPipeline(target=pinned.target, models=tuple(models))
+    folder = stack.enter_context(TemporaryDirectory(prefix="vlmhb-pipeline-"))
+    file = Path(folder) / "plan.json"
+    await asyncio.to_thread(file.write_text, plan.model_dump_json(), encoding="utf-8")
+    request = LoadRequest(
+        model=pinned.target.pipeline,
+        backend_class="pipeline",
+        files={FILE: str(file)},
+        env={KEY_VARIABLE: starting.key},
+        load_timeout_s=starting.load_timeout_s,
+    )
+    gateway = await GatewayClient.start(options, key=own_key)
+    stack.push_async_callback(gateway.close)
+    print_served(served_by(await gateway.load(request), gateway, own_key), starting.output)
+    return [*started.values(), gateway]
+
+
+def _served_model(pinned: PinnedPipeline, asked: AskedModel, url: str) -> ServedModel:
+    own = pinned.own[asked.key].model_dump(mode="json", exclude_unset=True)
+    return ServedModel(stage=asked.stage.id, merges=asked.role == "merge", name=asked.model.name, url=url, own=own)
+
+
+def _is_optional(pinned: PinnedPipeline, digest: str) -> bool:
+    """Whether every place where a model is asked can do without it."""
+    asked: Sequence[AskedModel] = [
+        each for each in asked_models(pinned.target) if digest_of(each.model.target.model_dump(mode="json")) == digest
+    ]
+    return all(each.role == "member" and each.model.is_optional for each in asked)
+
+
+@asynccontextmanager
+async def _model(asked: AskedModel, starting: _Starting, *, no: int) -> AsyncIterator[GatewayClient]:
+    """Start the gateway of a model in the environments of its target, and load it."""
+    target, settings, output = _model_target(asked), starting.settings, starting.output
+    async with AsyncExitStack() as held:
+        held.enter_context(open_cache().in_use(cached_files(target.files)))
+        request = load_request(target, open_cache(), starting.load_timeout_s)
+        ready = await held.enter_async_context(
+            prepared_target(
+                target, settings.engine_environment, Workshop.of(settings), tell=teller(output, target.backend)
+            )
+        )
+        await send_model(ready.rented, target.files, request.files, settings, sent=byte_teller(output, target.backend))
+        options = GatewayOptions(
+            environment=ready.environment,
+            log=settings.logs_dir / f"serve-model-{no}.log",
+            engine_log=settings.logs_dir / f"serve-model-{no}-engine.log",
+        )
+        note(f"Loading {target.model} …", output)
+        gateway = await GatewayClient.start(replace(options, lock_fds=ready.lock_fds), key=starting.key)
+        held.push_async_callback(gateway.close)
+        await gateway.load(request)
+        yield gateway
+
+
+def _model_target(asked: AskedModel) -> ModelTarget:
+    match asked.model.target:
+        case ModelTarget() as target:
+            return target
+        case EndpointTarget() as endpoint:
+            message = f"The stage {asked.stage.id} asks the endpoint {endpoint.endpoint}, and only models are served."
+            raise InvalidInput(message, cure="Write a model into the entry of the pipeline.")

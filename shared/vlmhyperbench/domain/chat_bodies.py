@@ -1,0 +1,52 @@
+"""The chat request that a model is sent, for a run and for a served pipeline alike: same question, same bytes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from vlmhyperbench.domain.decoding import Decoding
+from vlmhyperbench_sdk.endpoint import EndpointOptions
+from vlmhyperbench_sdk.types import JsonObject, Prompt
+
+USUAL: Final = EndpointOptions()
+
+
+def chat_body(
+    *,
+    model: str,
+    prompt: Prompt,
+    images: Sequence[JsonObject],
+    decoding: Decoding,
+    repeat: int = 0,
+    response_format: dict[str, JsonValue] | None,
+    options: EndpointOptions = USUAL,
+) -> dict[str, JsonValue]:
+    """Return an OpenAI chat request that streams and reports usage, in the form that its endpoint wants.
+
+    `images` are parts of a message, which stand before its text. The repeat is added to the seed, so that repeats of
+    one sample differ and a rerun sends the same seeds.
+    """
+    parts = cast("list[JsonValue]", [*images, {"type": "text", "text": prompt.user}])
+    messages: list[JsonValue] = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    messages.append({"role": "user", "content": parts if images else prompt.user})
+    request: dict[str, JsonValue] = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": decoding.max_tokens,
+    }
+    sampling: dict[str, JsonValue] = {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "top_k": decoding.top_k,
+        "min_p": decoding.min_p,
+        "seed": None if decoding.seed is None else decoding.seed + repeat,
+        "stop": list(decoding.stop) or None,
+        "response_format": response_format,
+    }
+    own = request | {name: value for name, value in sampling.items() if value is not None}
+    return cast("dict[str, JsonValue]", options.fit(own))

@@ -1,0 +1,131 @@
+"""Ask a pipeline's models about one question, stage by stage: the members of a stage at once, then what merges.
+
+What they are asked and what their answers come to is computed by `scoring.combining`, as in a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from vlmhyperbench.domain.pipelines import ROLES, AskedModel, Key, PipelineTarget, Role, StageSpec, asked_models
+from vlmhyperbench.scoring.combining import Asked, Combiner, Reply, StageAnswer, shaped
+from vlmhyperbench.serving.drafts import Draft
+from vlmhyperbench_sdk.types import Prompt
+
+Tell = Callable[[str], Awaitable[None]]
+"""Is told the next piece of the final answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a model has answered, and why it ended."""
+
+    reply: Reply
+    finish_reason: str = "stop"
+
+
+Ask = Callable[[AskedModel, Prompt, Tell], Awaitable[Told]]
+"""Asks one model, and tells the pieces of its answer as they arrive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a pipeline came to."""
+
+    last: StageAnswer
+    stages: Mapping[str, StageAnswer]
+    sample: Asked
+    finish_reason: str
+    is_kept: bool
+    """Whether all that was told before the end is the beginning of the answer."""
+
+
+async def tell_nobody(_: str) -> None:
+    """Drop a piece: the answer of a member is no part of the pipeline's."""
+
+
+class Asking:
+    """One question on its way through a pipeline."""
+
+    def __init__(
+        self,
+        pipeline: PipelineTarget,
+        combiner: Combiner,
+        *,
+        asked: Collection[Key],
+        ask: Ask,
+        tell: Tell | None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            pipeline: The pipeline, in the formats that the request asks for.
+            combiner: What computes its prompts and answers.
+            asked: The models that can be asked.
+            ask: Asks one of them.
+            tell: Is told the answer as it is made; None: it is returned when it is whole.
+        """
+        self._pipeline, self._combiner, self._ask, self._tell = pipeline, combiner, ask, tell
+        self._asked = [model for model in asked_models(pipeline) if model.key in asked]
+        self._replies: dict[Key, Reply] = {}
+        self._finish_reason = "stop"
+        self._sent = ""
+
+    async def answer(self, prompt: Prompt) -> Answer:
+        """Return the pipeline's answer, all of which has been told if there is one."""
+        first = shaped(self._pipeline.stages[0], prompt)
+        sample = Asked(question=first.user, replies=self._replies)
+        for stage in self._pipeline.stages:
+            for role in ROLES:
+                await self._ask_all(stage, role, sample, first)
+        answers = self._combiner.answers(sample)
+        last = answers[self._pipeline.stages[-1].id]
+        is_kept = last.value is not None and last.value.startswith(self._sent)
+        if self._tell is not None and last.value is not None and is_kept and len(last.value) > len(self._sent):
+            await self._tell(last.value[len(self._sent) :])
+        return Answer(last=last, stages=answers, sample=sample, finish_reason=self._finish_reason, is_kept=is_kept)
+
+    async def _ask_all(self, stage: StageSpec, role: Role, sample: Asked, first: Prompt) -> None:
+        models = [model for model in self._asked if model.stage.id == stage.id and model.role == role]
+        if not models:
+            return
+        is_first = role == "member" and not stage.inputs
+        prompt = first if is_first else self._combiner.prompt_of(models[0], sample)  # the same for each of them
+        if isinstance(prompt, str):
+            self._replies.update({model.key: Reply(error=prompt, failure="model") for model in models})
+            return
+        is_told = self._is_told(stage, role)
+        tell = self._teller(stage, self._tell) if is_told and self._tell is not None else tell_nobody
+        async with asyncio.TaskGroup() as group:
+            tasks = {model.key: group.create_task(self._one(model, prompt, tell)) for model in models}
+        told = {key: task.result() for key, task in tasks.items()}
+        self._replies.update({key: each.reply for key, each in told.items()})
+        if is_told:
+            self._finish_reason = next(iter(told.values())).finish_reason
+
+    async def _one(self, model: AskedModel, prompt: Prompt, tell: Tell) -> Told:
+        return await self._ask(model, prompt, tell)
+
+    def _is_told(self, stage: StageSpec, role: Role) -> bool:
+        """Whether what a model says is the pipeline's answer while it says it.
+
+        A merged answer that must be valid under a schema may have to be repaired, and is sent when it is whole.
+        """
+        if stage.id != self._pipeline.stages[-1].id:
+            return False
+        if stage.aggregation is None:
+            return role == "member"
+        return role == "merge" and not (stage.aggregation.is_repaired and stage.response_format is not None)
+
+    def _teller(self, stage: StageSpec, told: Tell) -> Tell:
+        draft = Draft() if stage.aggregation is not None and stage.aggregation.is_repaired else None
+
+        async def tell(piece: str) -> None:
+            piece = piece if draft is None else draft.take(piece)
+            if piece:
+                self._sent += piece
+                await told(piece)
+
+        return tell

@@ -1,0 +1,102 @@
+"""`vlmhyperbench pipeline serve`: a pipeline at an OpenAI-compatible URL without a stack; no process is left."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import signal
+from pathlib import Path
+
+import jsonschema
+import pytest
+from PIL import Image
+
+from tests.shared.cli.test_serve import serving
+from tests.support.processes import PATIENCE_S, wait_until_ended
+from vlmhyperbench.cli.pipeline_serving import serve
+from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
+
+SCHEMA = {"type": "object", "properties": {"total": {"type": "integer", "maximum": 99}}, "required": ["total"]}
+MODEL = {"description": "No model.", "backends": ["simulated"], "engine_params": {"answer": "It is blue", "ttft_ms": 1}}
+
+
+def home(folder: Path, stages: list[object], **models: object) -> Path:
+    """Write a pipeline and its simulated models into the registries of a home."""
+    entries: dict[str, object] = {"pipelines/p": {"description": "For tests.", "stages": stages}}
+    entries |= {f"models/{name}": entry for name, entry in models.items()}
+    for name, entry in entries.items():
+        path = folder / "registries" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(entry))
+    return folder
+
+
+def page() -> str:
+    written = io.BytesIO()
+    Image.new("RGB", (64, 64), "white").save(written, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
+
+
+def test_real_readers_vote_on_an_image_under_the_schema_of_the_request(tmp_path: Path) -> None:
+    with serving(tmp_path, "readers-vote-fields", command=("pipeline", "serve")) as served:
+        key = served.data["key"]
+        assert (served.data["model"], served.data["engine"]) == ("readers-vote-fields", "pipeline")
+        assert served.ask("GET", "/models", None)[0] == 401
+        content = [{"type": "image_url", "image_url": {"url": page()}}, {"type": "text", "text": "total?"}]
+        wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}}
+        body = {
+            "model": "readers-vote-fields",
+            "messages": [{"role": "user", "content": content}],
+            "response_format": wanted,
+            "max_tokens": 60,
+        }
+        status, answer = served.ask("POST", "/chat/completions", key, body)
+        assert status == 200, answer
+        jsonschema.validate(json.loads(answer["choices"][0]["message"]["content"]), SCHEMA)
+        parts = answer["usage"]["members"]
+        assert [part["name"] for part in parts] == [
+            "tiny-doc-vlm-0.2",
+            "tiny-doc-vlm-0.2-q8",
+            "tiny-doc-vlm-0.2-q4",
+        ]
+        assert answer["usage"]["completion_tokens"] == sum(part["completion_tokens"] for part in parts)
+        status, refused = served.ask("POST", "/chat/completions", key, {**body, "logprobs": True})
+        assert (status, refused["error"]["code"]) == (400, "unsupported")
+        pids = served.data["pid"], served.engine_pid(key)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(PATIENCE_S) == 0
+        wait_until_ended(*pids)
+
+
+def test_an_optional_model_that_cannot_be_loaded_is_left_out(tmp_path: Path) -> None:
+    broken = {**MODEL, "engine_params": {"crash_at_start": True}}
+    stage = {
+        "id": "read",
+        "type": "multi",
+        "models": ["right", {"model": "broken", "optional": True}],
+        "aggregation": {"type": "vote"},
+    }
+    with serving(home(tmp_path, [stage], right=MODEL, broken=broken), "p", command=("pipeline", "serve")) as served:
+        body = {"model": "p", "messages": [{"role": "user", "content": "?"}]}
+        status, answer = served.ask("POST", "/chat/completions", served.data["key"], body)
+    assert (status, answer["choices"][0]["message"]["content"]) == (200, "It is blue")
+    models = answer["vlmhyperbench"]["stages"][0]["models"]
+    assert [each.get("is_dropped", False) for each in models] == [False, True]
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_command_unless_it_is_optional(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {**MODEL, "engine_params": {"crash_at_start": True}}
+    stage = {"id": "read", "type": "multi", "models": ["right", "broken"], "aggregation": {"type": "vote"}}
+    monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path, [stage], right=MODEL, broken=broken)))
+    with pytest.raises(VlmHyperBenchError) as failed:
+        serve("p")
+    assert failed.value.code == "load_failed"
+    assert "broken" in failed.value.message
+
+
+def test_a_pipeline_that_is_not_registered_is_refused_before_anything_starts() -> None:
+    with pytest.raises(InvalidInput, match="readers-vote"):
+        serve("readers-vot")
