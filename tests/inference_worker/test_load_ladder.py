@@ -77,7 +77,7 @@ async def test_what_the_estimate_shows_not_to_fit_is_loaded_smaller(tmp_path: Pa
 
 
 async def test_out_of_memory_while_it_loads_is_tried_once_on_the_next_rung(tmp_path: Path) -> None:
-    serving = await load(tmp_path, 2, limit_mib=1200)
+    serving = await load(tmp_path, 2, limit_mib=1000)
     try:
         assert serving.fitted is not None
         assert serving.engine is not None

@@ -153,6 +153,8 @@ def test_it_behaves_like_a_target_without_an_engine_of_its_own() -> None:
     assert isinstance(shown.target, PipelineTarget)
     assert [each.target.kind for each in shown.target.stages[0].members] == ["endpoint", "model"]
     assert "word" not in shown.model_dump_json()
+    voting = spec_of(pipeline(stage("read", "small", "large", aggregation="vote")))
+    assert public_spec(voting) == voting
     assert PipelineTarget.model_validate_json(target.model_dump_json()) == target
 
 
