@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import detaching
+from vlmhyperbench.cli.groups import SELECTION, SOURCE
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.pipeline_serving import serve
@@ -33,7 +34,7 @@ def ask(
     question: str,
     /,
     *,
-    image: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    image: Annotated[tuple[Path, ...], Parameter(group=SOURCE, negative=())] = (),
     output: OutputFlags = TEXT,
 ) -> int:
     """Ask a pipeline one question, and print what each of its models answers, step by step.
@@ -71,7 +72,7 @@ def rerun(session: str, stage: str, /, *, output: OutputFlags = TEXT) -> int:
 
 
 @app.command(name=("history", "ls"))
-def history(*, limit: int = 20, output: OutputFlags = TEXT) -> int:
+def history(*, limit: Annotated[int, Parameter(group=SELECTION)] = 20, output: OutputFlags = TEXT) -> int:
     """List the newest sessions.
 
     Args:

@@ -6,12 +6,14 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+from urllib.parse import quote
 from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter
 
 from vlmhyperbench.client.refusals import refusal_of
 from vlmhyperbench.domain.short_ids import ids_from
+from vlmhyperbench.errors import NotFound
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -71,3 +73,14 @@ def post_call(
     headers = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key or str(uuid.uuid4())}
     content = body.model_dump_json(exclude_unset=True).encode() if body is not None else None
     return Call(method="POST", path=path, read=model.model_validate_json, body=content, headers=headers)
+
+
+def named(text: str, what: str) -> str:
+    """Return a name as a part of an address.
+
+    Raises:
+        NotFound: nothing can have this name.
+    """
+    if not text or "/" in text:
+        raise NotFound(f"There is no {what} {text!r}.", cure=f"Give the name of a {what}, as its list shows it.")
+    return quote(text, safe="")

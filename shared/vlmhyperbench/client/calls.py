@@ -7,9 +7,8 @@ from urllib.parse import quote
 
 from pydantic import JsonValue, TypeAdapter
 
-from vlmhyperbench.client.call import Call, Id, get_call, id_text, page_call, post_call
+from vlmhyperbench.client.call import Call, Id, get_call, id_text, named, page_call, post_call
 from vlmhyperbench.client.refusals import checked
-from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.artifacts import Artifact, Report
@@ -19,7 +18,6 @@ from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench.wire.joining import JoinToken, JoinTokenCreate, JoinTokenCreated
 from vlmhyperbench.wire.manifests import RunManifest
-from vlmhyperbench.wire.models import ModelEstimate, ModelLoad, ModelStatus
 from vlmhyperbench.wire.placement import Drain, DrainRequest, Plan, PlanRequest, ResumeRequest, Scope
 from vlmhyperbench.wire.plans import RunPlan
 from vlmhyperbench.wire.registry import ParsedEntry, ParseRequest, RegistryEntry, RegistrySummary
@@ -247,7 +245,7 @@ def list_join_tokens() -> Call[Page[JoinToken]]:
 
 def revoke_join_token(prefix: str) -> Call[JoinToken]:
     """Revoke a join token by its prefix."""
-    return post_call(f"/join-tokens/{_named(prefix, 'join token')}/revoke", JoinToken)
+    return post_call(f"/join-tokens/{named(prefix, 'join token')}/revoke", JoinToken)
 
 
 def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
@@ -257,32 +255,7 @@ def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
 
 def release_device(uuid: str) -> Call[DeviceRelease]:
     """Let a device that is in quarantine get jobs again."""
-    return post_call(f"/workers/devices/{_named(uuid, 'device')}/release", DeviceRelease)
-
-
-def list_models() -> Call[Page[ModelStatus]]:
-    """List the registered GGUF models with their status."""
-    return page_call("/models", Page[ModelStatus])
-
-
-def get_model(name: str) -> Call[ModelStatus]:
-    """Read the status of a registered GGUF model."""
-    return get_call(f"/models/{_named(name, 'model')}", ModelStatus)
-
-
-def estimate_model(name: str) -> Call[ModelEstimate]:
-    """Estimate the memory of a registered GGUF model, beside what was measured."""
-    return get_call(f"/models/{_named(name, 'model')}/estimate", ModelEstimate)
-
-
-def load_model(name: str, *, pin: bool = False) -> Call[ModelStatus]:
-    """Ask a worker to load a model when it has no job."""
-    return post_call(f"/models/{_named(name, 'model')}/load", ModelStatus, ModelLoad(pin=pin))
-
-
-def unload_model(name: str) -> Call[ModelStatus]:
-    """Ask the worker that has loaded a model to unload it."""
-    return post_call(f"/models/{_named(name, 'model')}/unload", ModelStatus)
+    return post_call(f"/workers/devices/{named(uuid, 'device')}/release", DeviceRelease)
 
 
 def list_drains(*, include_resumed: bool = False) -> Call[Page[Drain]]:
@@ -392,14 +365,3 @@ def metrics() -> Call[str]:
 def create_ticket() -> Call[BrowserTicket]:
     """Create a one-time URL that opens the stack's web page in one browser."""
     return post_call("/tickets", BrowserTicket)
-
-
-def _named(text: str, what: str) -> str:
-    """Return a name as a part of an address.
-
-    Raises:
-        NotFound: nothing can have this name.
-    """
-    if not text or "/" in text:
-        raise NotFound(f"There is no {what} {text!r}.", cure=f"Give the name of a {what}, as its list shows it.")
-    return quote(text, safe="")

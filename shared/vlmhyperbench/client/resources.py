@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.client import access, asking, calls, entries, queries
+from vlmhyperbench.client import access, asking, calls, entries, model_calls, queries
 from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, ExperimentHandle, RunHandle
 from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
 
@@ -156,11 +156,11 @@ class Api(Resource):
     workers = Now(calls.list_workers)
     release_device = Now(calls.release_device)
     quarantines = Now(calls.list_quarantines)
-    models = Now(calls.list_models)
-    model = Now(calls.get_model)
-    estimate_model = Now(calls.estimate_model)
-    load_model = Now(calls.load_model)
-    unload_model = Now(calls.unload_model)
+    models = Now(model_calls.list_models)
+    model = Now(model_calls.get_model)
+    estimate_model = Now(model_calls.estimate_model)
+    load_model = Now(model_calls.load_model)
+    unload_model = Now(model_calls.unload_model)
     drains = Now(calls.list_drains)
     drain = Now(calls.drain)
     undrain = Now(calls.undrain)
@@ -233,11 +233,11 @@ class AsyncApi(AsyncResource):
     workers = Later(calls.list_workers)
     release_device = Later(calls.release_device)
     quarantines = Later(calls.list_quarantines)
-    models = Later(calls.list_models)
-    model = Later(calls.get_model)
-    estimate_model = Later(calls.estimate_model)
-    load_model = Later(calls.load_model)
-    unload_model = Later(calls.unload_model)
+    models = Later(model_calls.list_models)
+    model = Later(model_calls.get_model)
+    estimate_model = Later(model_calls.estimate_model)
+    load_model = Later(model_calls.load_model)
+    unload_model = Later(model_calls.unload_model)
     drains = Later(calls.list_drains)
     drain = Later(calls.drain)
     undrain = Later(calls.undrain)
