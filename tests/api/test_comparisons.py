@@ -6,6 +6,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -118,11 +119,17 @@ async def test_runs_that_cannot_be_compared_are_refused(api: Served, project: st
         assert (response.status_code, bool(response.json()["cure"])) == (status, True)
 
 
+def _lossy(run: RunEvidence) -> RunEvidence:
+    limits = run.spec.limits.model_copy(update={"allow_lossy": True})
+    return replace(run, spec=run.spec.model_copy(update={"limits": limits}))
+
+
 async def test_a_leaderboard_ranks_the_newest_run_of_each_target_with_intervals(api: Served, project: str) -> None:
     await _reported(api, project, _evidence("good", BASELINE))
     for name, answers in (("poor", ["no"] * 6), ("good", BETTER)):
         await _reported(api, project, _evidence(name, answers))
     task = _evidence("good", BETTER).spec.task
+    await _reported(api, project, _lossy(_evidence("lossy", BETTER)))
     board = (await api.http.get("/leaderboard", params={"task": task})).json()
     assert (board["metric"], board["direction"], sorted(board["metrics"])) == (
         "exact_match", "higher", ["cer", "exact_match"],

@@ -7,6 +7,7 @@ import os
 import signal
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from uuid import uuid4
 
 import numpy as np
@@ -14,7 +15,9 @@ import psutil
 import pytest
 
 from tests.support.processes import PATIENCE_S, eventually
+from vlmhyperbench.data.load_fitting import FittedLoad
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.domain.fallbacks import Fallback
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
 from vlmhyperbench.worker.devices import DeviceInfo
@@ -241,6 +244,16 @@ async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(fleet, opti
     assert await used(fleet, wanted(target(tokens=2), "d2"), options) is not second
     await fleet.close()
     assert fleet.resident == []
+
+
+async def test_a_target_that_was_loaded_with_less_than_full_quality_is_only_for_who_allows_that(fleet, options, wanted):
+    lossy = await used(fleet, wanted(target(), "d1"), options)
+    step = Fallback(rung="smaller KV cache", before="f16", after="q8_0", is_lossy=True)
+    lossy.fitted = FittedLoad(engine_params={}, steps=(step,))
+    allowing = replace(wanted(target(), "d1"), ladder=SimpleNamespace(allow_lossy=True))
+    assert await fleet.loaded(allowing, Room(), uuid4()) is lossy
+    assert await fleet.loaded(wanted(target(), "d1"), Room(), uuid4()) is None
+    assert await used(fleet, wanted(target(), "d1"), options) is not lossy
 
 
 GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="card", memory_bytes=100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -85,14 +85,19 @@ async def get_leaderboard(
     metric: Annotated[str | None, Query(max_length=200, description="By default the primary metric.")] = None,
     where: Filters = None,
 ) -> Leaderboard:
-    """Rank the targets of a task by the newest run of each, with the interval of every rank."""
+    """Rank the targets of a task by the newest run of each, with the interval of every rank.
+
+    Questions to pipelines are left out, and runs that may give up quality to fit (`limits.allow_lossy`).
+    """
     query = query_of(principal, where, None, "-created_at")
     of_task = Condition(column="task", operator="=", values=(task,))
     ended = Condition(column="state", operator="=", values=("SUCCEEDED",))
     query = listings.Query(project_id=query.project_id, conditions=(*query.conditions, of_task, ended))
     newest: dict[str, listings.ListedRun] = {}
     for listed in await listings.page(session, query, limit=1000):
-        if not listed.run.spec.get("is_session"):
+        limits = listed.run.spec.get("limits")
+        may_lose = isinstance(limits, Mapping) and limits.get("allow_lossy")
+        if not listed.run.spec.get("is_session") and not may_lose:
             newest.setdefault(f"{listed.listing.target}\n{listed.listing.dataset}", listed)
     if not newest:
         raise NotFound(f"No run of the task {task!r} has succeeded.", cure="Choose another task, or run it first.")

@@ -53,9 +53,11 @@ class _Resident:
     """Waits to unload a target on a rented machine."""
 
     def is_for(self, wanted: WantedTarget, room: Room) -> bool:
-        """Return whether it is this target, with these secrets, on these devices."""
+        """Return whether it is this target, with these secrets, on these devices, and of the quality that is asked."""
         same = (self.wanted.digest, self.wanted.secrets) == (wanted.digest, wanted.secrets)
-        return same and self.room.key == room.key and not self.is_spoiled
+        is_lossy = self.serving is not None and self.serving.is_lossy
+        is_good = not is_lossy or (wanted.ladder is not None and wanted.ladder.allow_lossy)
+        return same and is_good and self.room.key == room.key and not self.is_spoiled
 
 
 class Fleet:

@@ -93,7 +93,7 @@ async def _generate(
     if engine_log is not None and engine_log != folder.engine_log:  # another claim has loaded it
         details.follow_log("engine", engine_log)
         details.follow_log("gateway", gateway_log_of(engine_log))
-    work = await reuse_rows(job, work, serving.engine)
+    work = await reuse_rows(job, work, None if serving.is_lossy else serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
     if job.interruption is not None:

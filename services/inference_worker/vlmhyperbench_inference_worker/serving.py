@@ -206,6 +206,11 @@ class Serving:
         await self._gateway.close()
         self._files_in_use.close()
 
+    @property
+    def is_lossy(self) -> bool:
+        """Whether it was loaded with less than full quality, so that it fits."""
+        return self.fitted is not None and self.fitted.is_lossy
+
     async def _load(self, files: Mapping[str, str]) -> None:
         """Load as far down the ladder as the memory asks, and after an out of memory once on the next rung."""
         wanted, target = self.wanted, self.wanted.target

@@ -34,6 +34,11 @@ class FittedLoad:
     """None for a target whose engine has no ladder."""
 
     @property
+    def is_lossy(self) -> bool:
+        """Whether what was given up may have cost quality."""
+        return any(step.is_lossy for step in self.steps)
+
+    @property
     def recorded(self) -> list[JsonValue]:
         """The steps, as the run manifest states them."""
         return [dict(asdict(step)) for step in self.steps]
@@ -63,7 +68,7 @@ class LoadLadder:
             NotFound: a file is missing.
         """
         self._adapter, self._request, self._measure = adapter, request, measure
-        self._allow_lossy = allow_lossy
+        self.allow_lossy = allow_lossy
         self._knobs = adapter.knobs(request)
         self._wanted = _settings(self._knobs) if self._knobs is not None else LoadSettings(context_tokens=0)
         self._needs: Callable[[LoadSettings], LoadBytes] = cache(self._need)
@@ -109,7 +114,7 @@ class LoadLadder:
     def _fit(self, wanted: LoadSettings, machine: MachineMemory, before: tuple[Fallback, ...]) -> FittedLoad:
         if self._knobs is None:
             return FittedLoad(engine_params=self._request.engine_params)
-        found = fit(wanted, machine, self._limits, self._needs, allow_lossy=self._allow_lossy)
+        found = fit(wanted, machine, self._limits, self._needs, allow_lossy=self.allow_lossy)
         if isinstance(found, NoFit):
             self._refuse(found, machine)
         steps = (*before, *found.steps)

@@ -178,7 +178,12 @@ SELECT run.spec, manifest.id AS manifest_id, manifest.storage_key
 FROM run LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHERE run.id = :run
 """
 
-_ENGINES = "SELECT id, engine FROM claim WHERE id = ANY(CAST(:claims AS uuid[])) AND engine IS NOT NULL"
+# A model that was loaded with less than full quality is the same as no other, even with the same engine.
+_ENGINES = """
+SELECT id, engine FROM claim
+WHERE id = ANY(CAST(:claims AS uuid[])) AND engine IS NOT NULL
+  AND NOT COALESCE(jsonb_path_exists(environment, '$.fallbacks[*].is_lossy ? (@ == true)'), false)
+"""
 
 _REUSABLE = """
 WITH counting AS (

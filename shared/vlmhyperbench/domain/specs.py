@@ -208,8 +208,9 @@ class Limits(Spec):
     """Maximum number of tries of a request after transient errors, in resumable closed-loop phases."""
     max_image_bytes: Annotated[int, Field(ge=1)] = 20_000_000
     max_image_pixels: Annotated[int, Field(ge=1)] = 50_000_000
-    allow_lossy: bool = False
-    """Whether a model that does not fit may be loaded with a smaller KV cache, which may cost quality."""
+    allow_lossy: bool = Field(default=False, exclude_if=lambda allows: not allows)
+    """Whether a model that does not fit may be loaded with a smaller KV cache, which may cost quality; left out
+    otherwise, so that digests did not change."""
 
 
 class RunSpec(Spec):

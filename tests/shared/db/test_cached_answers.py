@@ -34,6 +34,7 @@ async def answered(
     late_s: float = 0.0,
     phase_state: str = "COMPLETE",
     status: FactStatus = FactStatus.OK,
+    fallbacks: Sequence[bool] = (),
 ) -> UUID:
     """Add a run that got one answer, and return the run's id."""
     async with database.transaction() as session:
@@ -63,6 +64,7 @@ async def answered(
                     "version": version,
                     **({"variables": dict(variables)} if variables is not None else {}),
                 },
+                environment={"fallbacks": [{"is_lossy": is_lossy} for is_lossy in fallbacks]} if fallbacks else None,
                 started_at=EARLY + timedelta(seconds=late_s),
             )
         )
@@ -122,6 +124,15 @@ async def test_rows_of_the_parent_come_with_its_spec_and_the_engine_that_measure
     engines = {row.source_run_id: candidates.engines[row.claim_id]["version"] for row in candidates.cached}
     assert engines == {parent: "b1", other: "b2"}
     assert candidates.engines[row.claim_id] == {"name": "llama.cpp", "version": "b1"}
+
+
+async def test_a_model_that_was_loaded_with_less_than_full_quality_is_the_same_as_no_other(
+    fresh_database: Database,
+) -> None:
+    lossy = await answered(fresh_database, fallbacks=[False, True])
+    assert (await read(fresh_database, parent=lossy, requests=[SHA])).engines == {}
+    smaller = await answered(fresh_database, version="b2", fallbacks=[False])
+    assert len((await read(fresh_database, parent=smaller, requests=[SHA])).engines) == 1
 
 
 async def test_the_earlier_of_two_equal_answers_is_reused(fresh_database: Database) -> None:

@@ -598,6 +598,8 @@ export interface paths {
         /**
          * Get Leaderboard
          * @description Rank the targets of a task by the newest run of each, with the interval of every rank.
+         *
+         *     Questions to pipelines are left out, and runs that may give up quality to fit (`limits.allow_lossy`).
          */
         get: operations["get_leaderboard_api_v1_leaderboard_get"];
         put?: never;
@@ -2945,7 +2947,6 @@ export interface components {
             /**
              * @default {
              *       "limits": {
-             *         "allow_lossy": false,
              *         "load_timeout_s": 300,
              *         "max_image_bytes": 20000000,
              *         "max_image_pixels": 50000000,
@@ -5618,7 +5619,6 @@ export interface components {
             limit?: number | null;
             /**
              * @default {
-             *       "allow_lossy": false,
              *       "load_timeout_s": 300,
              *       "max_image_bytes": 20000000,
              *       "max_image_pixels": 50000000,
@@ -5776,7 +5776,6 @@ export interface components {
             limit?: number | null;
             /**
              * @default {
-             *       "allow_lossy": false,
              *       "load_timeout_s": 300,
              *       "max_image_bytes": 20000000,
              *       "max_image_pixels": 50000000,
@@ -6165,7 +6164,6 @@ export interface components {
             is_session?: boolean;
             /**
              * @default {
-             *       "allow_lossy": false,
              *       "load_timeout_s": 300,
              *       "max_image_bytes": 20000000,
              *       "max_image_pixels": 50000000,
