@@ -24,7 +24,12 @@ params:
   {more}
 """
 
-ANSWERS = {"says-yes": "Yes.", "says-nonsense": "I would rather talk about harbors", "says-first": "first"}
+ANSWERS = {
+    "says-yes": "Yes.",
+    "says-nonsense": "I would rather talk about harbors",
+    "says-first": "first",
+    "is-never-asked": "Yes.",
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,7 @@ def registries(registries):
         "judged-nonsense": ("says-nonsense", "swap: true"),
         "judged-first": ("says-first", "labels: {first: first, second: second, tie: 0.5}"),
         "judged-by-nobody": ("hangs-up", "in_flight: 1"),
+        "judged-only-in-plans": ("is-never-asked", ""),
         "judged-by-tiny": ("tiny-doc-vlm", "images: true\n  labels: {receipt: 1, invoice: 1, passport: 0, ticket: 0}"),
     }
     for name, (model, more) in judges.items():
@@ -127,7 +133,7 @@ def test_the_plan_of_a_judged_run_has_the_time_of_its_judges_and_none_where_one_
     assert alone.expected_s is not None
     assert both.expected_s > alone.expected_s
     assert both.shortest_s <= both.expected_s <= both.longest_s
-    assert stack.client.runs.plan(entry("judged-yes", "judged-first")).time.expected_s is None
+    assert stack.client.runs.plan(entry("judged-yes", "judged-only-in-plans")).time.expected_s is None
 
 
 def test_the_report_says_who_judged_how_alike_and_what_it_took(stack, judged):
