@@ -37,7 +37,7 @@ def test_runs_are_filtered_labelled_and_kept_as_a_view(
     with opened(browser, dashboard, "/runs", faults) as page:
         page.get_by_role("button", name="add tags and note of second", exact=True).click()
         page.get_by_label("Tags of second, separated by commas").fill("nightly, <b>tag</b>")
-        page.get_by_label("Note of second").fill("slow disk\nשלום")
+        page.get_by_label("Note of second", exact=True).fill("slow disk\nשלום")
         page.get_by_role("button", name="Save", exact=True).click()
         expect(page.get_by_role("link", name="<b>tag</b>")).to_be_visible()
         labels = dashboard.stack.client.runs.labels(dashboard.second)
