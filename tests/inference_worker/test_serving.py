@@ -382,3 +382,16 @@ async def test_a_cancelled_start_leaves_no_process(start):
 async def test_secrets_of_a_local_engine_are_not_sent_as_keys(start):
     serving = await start(target(), TOKEN="hf-123")
     assert (serving.measured.headers, serving.measured.secrets) == ({}, {})
+
+
+async def test_a_job_keeps_its_worker_busy_from_its_start_to_its_release(fleet):
+    user = uuid4()
+    async with fleet.asked:
+        entering = asyncio.create_task(fleet.enter(user))
+        await asyncio.sleep(0)
+        assert fleet.is_busy
+        assert not entering.done()
+    await entering
+    assert fleet.is_busy
+    fleet.release(user)
+    assert not fleet.is_busy

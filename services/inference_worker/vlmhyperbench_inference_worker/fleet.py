@@ -67,13 +67,20 @@ class Fleet:
         self._residents: list[_Resident] = []
         self.recording = asyncio.Lock()
         """Held while the loaded targets are recorded, so that an older list never replaces a newer one."""
+        self._jobs: set[UUID] = set()
         self.asked = asyncio.Lock()
         """Held while a model is loaded or unloaded because a user asked for it; jobs wait for it."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job uses a target, or loads one."""
-        return any(each.users for each in self._residents)
+        """Whether a job uses a target, or is about to."""
+        return bool(self._jobs) or any(each.users for each in self._residents)
+
+    async def enter(self, user: UUID) -> None:
+        """Begin a job: wait until no load that a user asked for is under way; none begins until `release`."""
+        self._jobs.add(user)
+        async with self.asked:
+            return
 
     def pin(self, digest: str, *, is_pinned: bool) -> None:
         """Let a loaded target make room for others last, or no longer."""
@@ -204,6 +211,7 @@ class Fleet:
 
     def release(self, user: UUID) -> None:
         """Note that a claim no longer uses its targets."""
+        self._jobs.discard(user)
         for resident in [each for each in self._residents if user in each.users]:
             self._leave(resident, user)
 

@@ -83,8 +83,7 @@ async def _generate(
 ) -> Outcome:
     with span("bring up target"):
         with job.extended_stall_limit(LOAD_TIMEOUT_S):
-            async with bench.fleet.asked:  # a load that a user asked for would disturb what is measured
-                pass
+            await bench.fleet.enter(job.claim_id)
         serving = await bring_up(job, work, bench, watch, folder, room)
     _LOG.info("target.ready" if serving is not None else "target.needs_more_memory", samples=len(work.missing))
     if serving is None:

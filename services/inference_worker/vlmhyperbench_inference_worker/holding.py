@@ -46,7 +46,7 @@ async def hold_models(context: WorkerContext, bench: Bench) -> None:
         if not bench.fleet.is_busy:
             try:
                 async with bench.fleet.asked:
-                    done = await _take_one(context, bench)
+                    done = not bench.fleet.is_busy and await _take_one(context, bench)
             except Unavailable as error:
                 _LOG.warning("held.not_read", reason=str(error))
         if not done:
