@@ -7,7 +7,7 @@ import socket
 import ssl
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -107,6 +107,25 @@ def redis_url(url: str, ca_file: Path | None, *, is_ours: bool = True) -> str:
         if is_ours:
             _check_ca(query.get("ssl_ca_certs"), "Redis")
     return _joined(parts, parts.scheme, query)
+
+
+def storage_folder(url: str) -> Path | None:
+    """Return the folder that a storage URL names; None: it names a bucket of S3.
+
+    Raises:
+        InvalidInput: it is neither a folder, as an absolute path or a `file://` URL, nor `s3://BUCKET/PREFIX`.
+    """
+    if url.startswith(S3):
+        split_bucket(url)
+        return None
+    parts = _split(url, "the storage")
+    if parts.scheme not in {"", "file"} or parts.netloc not in {"", "localhost"}:
+        cure = "Give the path of a folder, a file:// URL, or s3://BUCKET/PREFIX."
+        raise InvalidInput(f"Storage cannot be at {url!r}.", cure=cure)
+    root = Path(unquote(parts.path) if parts.scheme else url)
+    if not root.is_absolute():
+        raise InvalidInput(f"The storage folder {url!r} is relative.", cure="Give an absolute path.")
+    return root
 
 
 def with_account(url: str, name: str, password: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -30,7 +32,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from vlmhyperbench.addresses import S3Access, postgres_url, redis_url
+from vlmhyperbench.addresses import S3Access, postgres_url, redis_url, storage_folder
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.domain.tiers import TierPolicy
@@ -157,7 +159,7 @@ class Settings(BaseSettings):
         populate_by_name=True,
     )
 
-    home: Path = Field(default_factory=default_home)
+    home: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=default_home)
     """Folder of all data that the product stores on this machine."""
     run_mode: Literal["prod", "dev"] = Field(
         default="prod", validation_alias=AliasChoices("VLMHB_RUN_MODE", "RUN_MODE", "run_mode")
@@ -258,12 +260,11 @@ class Settings(BaseSettings):
         """Check the URLs, and add to each the authority that it trusts, so that connecting needs only the URL."""
         for name, completed in _URLS.items():
             url = getattr(self, name).get_secret_value()
-            try:
-                if url:  # the settings are frozen only once they are complete
+            if url:  # the settings are frozen only once they are complete
+                with _naming(name):
                     object.__setattr__(self, name, SecretStr(completed(url, self.tls_ca_file)))
-            except InvalidInput as error:
-                message = f"{_variable((name,))} is not valid: {error.message}"
-                raise InvalidInput(message, cure=error.cure, code=error.code) from error
+        with _naming("storage_url"):
+            storage_folder(self.storage_url)
         if (self.api_tls_cert is None) != (self.api_tls_key is None):
             raise Refused("VLMHB_API_TLS_CERT and VLMHB_API_TLS_KEY must both be set", cure="Set both, or neither.")
         return self
@@ -348,6 +349,16 @@ def _mounted(settings_cls: type[BaseSettings]) -> tuple[PydanticBaseSettingsSour
 def _variable(location: tuple[int | str, ...]) -> str:
     name = "__".join(str(part) for part in location).upper()
     return name if name.startswith("VLMHB_") else f"VLMHB_{name}"
+
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    """Name the setting in an error of its URL."""
+    try:
+        yield
+    except InvalidInput as error:
+        message = f"{_variable((setting,))} is not valid: {error.message}"
+        raise InvalidInput(message, cure=error.cure, code=error.code) from error
 
 
 class _StoredSource(PydanticBaseSettingsSource):

@@ -7,10 +7,11 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, make_url
 from sqlmodel import SQLModel
 
 from tests.support.engine_room import EngineRoom
+from vlmhyperbench.addresses import with_account
 from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.states import JobState, RunState
 from vlmhyperbench.errors import Unavailable
@@ -187,3 +188,15 @@ async def test_two_jobs_never_get_one_device(runtime: Runtime, leadership: Leade
     await loop_of(runtime, leadership, Clock()).step()
     held = "SELECT count(*) FROM job WHERE worker_id = :id AND state = 'ASSIGNED'"
     assert await room.scalar(held, id=worker) == 1
+
+
+async def test_a_wrong_account_ends_a_scheduler_that_starts(
+    tmp_path: Path, make_postgres: Callable[[], Postgres]
+) -> None:
+    server = make_postgres()
+    server.start()
+    wrong = with_account(server.url, str(make_url(server.url).username), "wrong-password")
+    async with open_runtime(settings_of(tmp_path, wrong)) as runtime:
+        with pytest.raises(Unavailable) as refused:
+            await loop_of(runtime, Leadership(wrong), Clock()).step()
+    assert (refused.value.code, "wrong-password" in str(refused.value)) == ("database_refused", False)

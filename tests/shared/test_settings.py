@@ -152,3 +152,18 @@ def test_the_keys_of_a_bucket_are_not_printed(monkeypatch: pytest.MonkeyPatch) -
     settings = Settings.load()
     assert settings.storage_s3.revealed() == {"secret_access_key": "hunter2"}
     assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize("url", ["ftp://host/folder", "file://host/folder", "folder", "s3://"])
+def test_a_storage_that_cannot_be_is_refused_by_the_name_of_its_setting(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLMHB_STORAGE_URL", url)
+    with pytest.raises(InvalidInput, match="VLMHB_STORAGE_URL"):
+        Settings.load()
+
+
+def test_a_relative_home_is_that_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VLMHB_HOME", "here")
+    assert Settings.load().storage_url == str(tmp_path / "here" / "storage")

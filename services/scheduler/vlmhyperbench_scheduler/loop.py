@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 
+from vlmhyperbench.db.engine import DATABASE_REFUSED
 from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Assign, decide
 from vlmhyperbench.errors import Unavailable
@@ -37,6 +38,8 @@ class Loop:
         self._effects = Effects(runtime, bell)
         self._is_leading = False
         self._is_away = False
+        self._has_reached = False
+        """The database has answered: an account that it refuses later may be that of a server that is replaced."""
         self._is_behind = False
         """The last tick assigned as many jobs as one may, so that the next one follows at once."""
         self._reaps_from = float("inf")
@@ -52,9 +55,14 @@ class Loop:
         await self._leadership.close()
 
     async def step(self) -> bool:
-        """Tick once if this process leads; return whether it leads."""
+        """Tick once if this process leads; return whether it leads.
+
+        Raises:
+            Unavailable: the database refuses the account, and has never answered.
+        """
         try:
             leads = await self._leadership.hold()
+            self._has_reached = True
             if leads and not (self._is_leading and not self._is_away):
                 self._reaps_from = self._clock() + self._timers.no_reap_s
                 _LOG.info("scheduler.leads", reaps_in_s=self._timers.no_reap_s)
@@ -65,6 +73,8 @@ class Loop:
                 await self.tick(is_reaping=self._clock() >= self._reaps_from)
                 observe("scheduler_tick_duration_seconds", time.perf_counter() - begun)
         except Unavailable as error:
+            if error.code == DATABASE_REFUSED and not self._has_reached:
+                raise
             if not self._is_away:
                 _LOG.warning("scheduler.database_away", reason=str(error))
             self._is_away = True

@@ -18,7 +18,7 @@ from vlmhyperbench.domain.api_keys import prefix_of
 from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import replacing
-from vlmhyperbench.wire.joining import JoinToken, JoinTokenCreated
+from vlmhyperbench.wire.joining import MAX_LIFE_S, JoinToken, JoinTokenCreated
 
 app = App(name="token", help="Make, list and revoke join tokens.")
 
@@ -52,9 +52,11 @@ def create(
     """
     from vlmhyperbench.client import Client
 
+    life_s = _seconds(expires_in)
+
     def make() -> JoinTokenCreated:
         with Client() as client:
-            return client.create_join_token(kind=kind, expires_in_s=_seconds(expires_in), max_uses=uses)
+            return client.create_join_token(kind=kind, expires_in_s=life_s, max_uses=uses)
 
     made = make() if out is None else _written(make, out)
     if output.json:
@@ -124,4 +126,8 @@ def _seconds(text: str) -> int:
     if match is None:
         cure = "Write a number with a unit: 30m, 12h, 7d."
         raise InvalidInput(f"--expires-in {text!r} is no duration.", cure=cure, code="usage")
-    return int(match[1]) * _UNITS_S[match[2]]
+    seconds = int(match[1]) * _UNITS_S[match[2]]
+    if not 1 <= seconds <= MAX_LIFE_S:
+        cure = f"Write at least 1s and at most {MAX_LIFE_S // 86400}d."
+        raise InvalidInput(f"--expires-in {text!r} is out of range.", cure=cure, code="usage")
+    return seconds

@@ -12,11 +12,12 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.client.joining import check_server
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.local.slurm import Batch, sbatch_file
 
-_TIME = r"[0-9]+(:[0-9]{2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
+_TIME = r"[0-9]+|[0-9]+:[0-5][0-9](:[0-5][0-9])?|[0-9]+-[0-9]{1,2}(:[0-5][0-9]){0,2}"
 _MEMORY = r"[0-9]+[KMGT]?"
 _NAME = r"[A-Za-z0-9_.,-]+"
 
@@ -81,10 +82,17 @@ def slurm(
         ("--memory", memory, _MEMORY, "32G"),
         ("--partition", partition, _NAME, "gpu"),
         ("--account", account, _NAME, "lab"),
-        ("--server", server, r"https?://[^\s'\"]+", "https://HOST:PORT"),
     ):
         if text is not None and re.fullmatch(form, text) is None:
             raise InvalidInput(f"{option} {text!r} is not valid.", cure=f"Write it like {example}.", code="usage")
+    check_server(server)
+    if storage is not None and sif is None:
+        message = "--storage has no effect without --sif: a program that is no container sees the folder already."
+        raise InvalidInput(message, cure="Leave it out, or give the image with --sif.", code="usage")
+    for option, path in (("--ca-file", ca_file), ("--sif", sif)):
+        if path is not None and not path.is_file():
+            cure = "Write the path of a file that this machine and the nodes see."
+            raise InvalidInput(f"{option}: there is no file {path}.", cure=cure, code="usage")
     _check_token(token_file)
     batch = Batch(
         server=server,

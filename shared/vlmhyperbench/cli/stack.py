@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -177,6 +178,9 @@ def start(
         elif "listening" in message:
             note(_joining(message), output)
 
+    for name in ("VLMHB_DATABASE_URL", "VLMHB_REDIS_URL"):
+        if os.environ.get(name):
+            note(f"warning: {name} is not used: the embedded stack starts a server of its own.", output)
     return control.up(
         home,
         host=settings.api_host,

@@ -76,7 +76,7 @@ def join(
         Unavailable: the server does not answer, or is no API.
     """
     server = server.rstrip("/")
-    _check_server(server)
+    check_server(server)
     _check_home(settings, server)
     asked = JoinRequest(
         token=token,
@@ -91,7 +91,12 @@ def join(
     return Membership(settings=_stored(settings.home, server, joined), joined=joined, clock_ahead=ahead)
 
 
-def _check_server(server: str) -> None:
+def check_server(server: str) -> None:
+    """Check that a token may be sent to this URL.
+
+    Raises:
+        InvalidInput: it is no URL of a server, or the token would be sent in clear text.
+    """
     try:
         parts = urlsplit(server)
         host, is_valid = parts.hostname or "", parts.scheme in {"http", "https"} and parts.port != 0

@@ -164,7 +164,7 @@ def _connecting(limit_s: float) -> Callable[..., Awaitable[_Connection]]:
 def unavailable(error: Exception, *, failure: str = "The database is not available") -> Unavailable:
     """Return the error that a statement or a connection failed; `failure` begins it, unless the account is refused."""
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
-    reason = lines[0] if lines else type(error).__name__
+    reason = lines[0].rstrip(".") if lines else type(error).__name__
     if any(sign in reason for sign in _REFUSALS):
         cure = "Correct the account in VLMHB_DATABASE_URL; a worker of another machine joins again with a new token."
         return Unavailable(f"The database refuses the account: {reason}.", cure=cure, code=DATABASE_REFUSED)

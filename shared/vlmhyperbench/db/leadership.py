@@ -11,8 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.engine import KEPT_ALIVE
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.db.engine import KEPT_ALIVE, unavailable
 
 LEADER_KEY = 0x766C6D6862  # "vlmhb"
 HOUSEKEEPER_KEY = 0x766C6D6863
@@ -47,7 +46,8 @@ class Leadership:
         """Return whether this process leads, after trying to take a free lead.
 
         Raises:
-            Unavailable: the database does not answer; the lead is lost with the connection.
+            Unavailable: the database does not answer, or refuses the account (code `database_refused`); the lead is
+                lost with the connection.
         """
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -63,7 +63,7 @@ class Leadership:
                     self._is_held = row is not None and bool(row[0])
         except (psycopg.Error, TimeoutError, OSError) as error:
             await self.close()
-            raise Unavailable(f"The database does not answer: {error}") from error
+            raise unavailable(error, failure="The database does not answer") from error
         return self._is_held
 
     async def close(self) -> None:

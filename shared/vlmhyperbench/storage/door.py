@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import unquote, urlsplit
 
-from vlmhyperbench.addresses import S3, S3Access
+from vlmhyperbench.addresses import S3Access, storage_folder
 from vlmhyperbench.errors import Damaged, InvalidInput, Unavailable
 from vlmhyperbench.storage.cached import DEFAULT_MAX_BYTES, CachedStore
 from vlmhyperbench.storage.folder import FolderStore
@@ -168,17 +167,10 @@ def open_storage(location: StorageLocation | str) -> Storage:
     """
     if isinstance(location, str):
         location = StorageLocation(url=location)
-    url = location.url
-    if url.startswith(S3):
-        if location.cache_folder is None:
-            raise InvalidInput(f"{url} needs a folder of local copies.", cure="Set VLMHB_STORAGE_CACHE_DIR.")
-        remote = S3Store(url, location.s3)
-        return Storage(CachedStore(remote, location.cache_folder, max_bytes=location.cache_max_bytes))
-    parts = urlsplit(url)
-    if parts.scheme not in {"", "file"} or parts.netloc not in {"", "localhost"}:
-        cure = "Give the path of a folder, a file:// URL, or s3://BUCKET/PREFIX."
-        raise InvalidInput(f"Storage cannot be at {url!r}.", cure=cure)
-    root = Path(unquote(parts.path) if parts.scheme else url)
-    if not root.is_absolute():
-        raise InvalidInput(f"The storage folder {url!r} is relative.", cure="Give an absolute path.")
-    return Storage(FolderStore(root))
+    url, folder = location.url, storage_folder(location.url)
+    if folder is not None:
+        return Storage(FolderStore(folder))
+    if location.cache_folder is None:
+        raise InvalidInput(f"{url} needs a folder of local copies.", cure="Set VLMHB_STORAGE_CACHE_DIR.")
+    remote = S3Store(url, location.s3)
+    return Storage(CachedStore(remote, location.cache_folder, max_bytes=location.cache_max_bytes))
