@@ -38,7 +38,7 @@ def compose(
     check: Annotated[bool, Parameter(group=STACK)] = False,
     output: OutputFlags = TEXT,
 ) -> int:
-    """Write what `docker compose` needs on this machine, and check the machine; start it with `docker compose up -d`.
+    """Write what `docker compose` needs on this machine, and check it; then start: `docker compose up -d --wait`.
 
     The files are .env with variables (what you have written there stays), .compose/ with secrets (made once), and
     compose.override.yaml with an inference worker for each GPU or gang of GPUs. VLMHB_DEVICES and VLMHB_GANGS choose
