@@ -105,7 +105,7 @@ docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of 
 	$(BIN)/python -m tests.architecture.picture
 	$(BIN)/python -m tests.architecture.metric_table
 	$(BIN)/python -m tests.architecture.dashboards
-	$(BIN)/python -m vlmhyperbench.registry.schemas registries/schemas
+	$(BIN)/python -m vlmhyperbench.registry.schema_lines registries
 	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json
 	$(MAKE) --no-print-directory dashboard-types
 
@@ -121,7 +121,8 @@ images: $(BUNDLE)  ## Build the images of the services with Docker, tagged TAG (
 wheels: $(VENV)/.dev  ## Build every wheel and use it where nothing else is installed, then the whole product.
 	UV_COMPILE_BYTECODE=0 $(BIN)/python tests/architecture/wheels.py $(UV) $(PYTHON)
 
-format: $(VENV)/.dev  ## Put the code into its one form.
+format: $(VENV)/.dev  ## Put the code into its one form, and the line of their schema into registry files.
+	$(BIN)/python -m vlmhyperbench.registry.schema_lines registries
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 

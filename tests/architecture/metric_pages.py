@@ -18,6 +18,7 @@ from typing import Protocol, cast
 
 import yaml
 
+from vlmhyperbench.registry.schema_lines import with_schema_line
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 
@@ -119,9 +120,8 @@ def entry_of(metric: Documentation) -> str:
         "profile": first.profile,
         **({"profiles": others} if others else {}),
     }
-    return "# Written by `make docs` from the metric's class.\n" + yaml.safe_dump(
-        entry, allow_unicode=True, sort_keys=False, width=120
-    )
+    text = yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120)
+    return with_schema_line("metrics", f"# Written by `make docs` from the metric's class.\n{text}")
 
 
 def unwrapped(text: str) -> str:

@@ -40,8 +40,8 @@ def list_entries(
     """List registry entries with their folders, and the errors of those that cannot be used.
 
     Args:
-        kind: packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs, experiments or
-            pipelines; by default all.
+        kind: packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs, experiments,
+            pipelines or lenses; by default all.
         stack: Ask the stack, which also has the entries of its database.
         output: How the output is printed.
     """

@@ -13,14 +13,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunListingRow, RunRow
 from vlmhyperbench.domain.filters import Condition, number_of
+from vlmhyperbench.domain.run_columns import SPEC
 from vlmhyperbench.errors import InvalidInput
 
 RUN = table_of(RunRow)
 LISTING = table_of(RunListingRow)
 
 Kind = Literal["text", "number", "time", "yes or no", "list", "value"]
-SPEC = "spec."
-"""Prefix of columns that are values of the spec, such as `spec.decoding.temperature`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

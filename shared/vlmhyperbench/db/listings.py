@@ -11,10 +11,11 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, and_, insert, literal, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.listing_columns import FIXED, LISTING, RUN, SPEC, ListColumn, all_of, column_of, contains_word
+from vlmhyperbench.db.listing_columns import FIXED, LISTING, RUN, ListColumn, all_of, column_of, contains_word
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size
 from vlmhyperbench.db.views import RunListingView, RunView
 from vlmhyperbench.domain.filters import Condition, Order
+from vlmhyperbench.domain.run_columns import SPEC
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.summaries.headline import target_of

@@ -16,6 +16,7 @@ from vlmhyperbench.registry.schemas import (
     DatasetEntry,
     Entry,
     ExperimentEntry,
+    LensEntry,
     MetricEntry,
     ModelEntry,
     PackageEntry,
@@ -32,7 +33,7 @@ from vlmhyperbench_sdk.suggestions import did_you_mean
 
 E = TypeVar("E", bound=Entry)
 
-SINGULAR: Final = {kind: kind.removesuffix("s") for kind in KINDS}
+SINGULAR: Final = {kind: "lens" if kind == "lenses" else kind.removesuffix("s") for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class Catalogue:
     runs: Mapping[str, RunEntry] = field(default_factory=dict)
     experiments: Mapping[str, ExperimentEntry] = field(default_factory=dict)
     pipelines: Mapping[str, PipelineEntry] = field(default_factory=dict)
+    lenses: Mapping[str, LensEntry] = field(default_factory=dict)
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict)
     """(kind, name) → the parsed data of the entry, with the location of every value."""
     origins: Mapping[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import Path, RegistryError
+from vlmhyperbench.registry.lens_checks import check_lens
 from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.packages import check_adapter
@@ -51,6 +52,7 @@ def check_catalogue(
         ("metrics", _metric),
         ("reports", _report),
         ("tasks", _task),
+        ("lenses", check_lens),
         ("runs", lambda references, name: _ignore(pin_run(references, references.catalogue.runs[name]))),
         (
             "experiments",

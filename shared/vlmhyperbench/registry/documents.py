@@ -57,6 +57,12 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own name
 
 
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # some builds have no libyaml
+    """The same loader in C, several times as fast. What it cannot read, `_Loader` reads again and explains."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own name
+
+
 def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[RegistryError]]:
     """Parse a file; errors call it `shown`."""
     try:
@@ -82,10 +88,15 @@ def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[Reg
 
 def parse_document(text: str, shown: str) -> tuple[Document | None, list[RegistryError]]:
     """Parse the text of a file; errors call it `shown`."""
-    errors = list(_structure(text, shown))
+    loader: type[_Loader | _FastLoader] = _FastLoader
+    try:
+        errors = list(_structure(text, shown, loader))
+    except (yaml.YAMLError, UnicodeEncodeError):
+        loader = _Loader
+        errors = list(_explained(text, shown))
     if errors:
         return None, errors
-    node = yaml.compose(text, Loader=_Loader)
+    node = yaml.compose(text, Loader=loader)
     if not isinstance(node, yaml.MappingNode):
         what = "It is empty." if node is None else "It does not hold keys and values."
         return None, [RegistryError(file=shown, line=1, message=what, cure="Write `key: value` lines.")]
@@ -96,24 +107,33 @@ def parse_document(text: str, shown: str) -> tuple[Document | None, list[Registr
     return Document(value, builder.locations), []
 
 
-def _structure(text: str, shown: str) -> Iterator[RegistryError]:
-    """Refuse text that is malformed, nested too deeply or uses aliases, before any data is built."""
-    depth = documents = 0
+def _explained(text: str, shown: str) -> Iterator[RegistryError]:
+    """Refuse text as `_structure` does; what is no YAML is an error too."""
     try:
-        for event in yaml.parse(text, Loader=_Loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            documents += isinstance(event, yaml.DocumentStartEvent)
-            refusal = _refusal(event, depth, documents)
-            if refusal is not None:
-                message, cure = refusal
-                yield RegistryError(file=shown, line=_line(event.start_mark), message=message, cure=cure)
-                return
+        yield from _structure(text, shown, _Loader)
     except yaml.MarkedYAMLError as error:
         line = _line(error.problem_mark or error.context_mark)
         yield RegistryError(file=shown, line=line, message=f"It is no YAML: {error.problem}.", cure=_CORRECT)
     except yaml.YAMLError as error:
         message = f"It is no YAML: {str(error).splitlines()[0]}."
         yield RegistryError(file=shown, line=1, message=message, cure=_CORRECT)
+
+
+def _structure(text: str, shown: str, loader: type[_Loader | _FastLoader]) -> Iterator[RegistryError]:
+    """Refuse text that is nested too deeply, has tags or uses aliases, before any data is built.
+
+    Raises:
+        yaml.YAMLError: it is malformed.
+    """
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        refusal = _refusal(event, depth, documents)
+        if refusal is not None:
+            message, cure = refusal
+            yield RegistryError(file=shown, line=_line(event.start_mark), message=message, cure=cure)
+            return
 
 
 def _refusal(event: yaml.Event, depth: int, documents: int) -> tuple[str, str] | None:
@@ -152,7 +172,7 @@ class _Builder:
         built: dict[str, JsonValue] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
-            if not isinstance(name, str) or name == "<<" or (key.style is None and not isinstance(_plain(name), str)):
+            if not isinstance(name, str) or name == "<<" or (not key.style and not isinstance(_plain(name), str)):
                 self._refuse(key, path, "a key is no text", "Put the key in quotes.")
                 continue
             if not _is_text(name):
@@ -170,7 +190,7 @@ class _Builder:
         if not _is_text(text):
             self._refuse(node, path, "a text holds a NUL or an unpaired surrogate", "Remove it.")
             return None
-        if node.style is not None:
+        if node.style:  # plain: None of one parser, "" of the other
             return text
         value = _plain(text)
         if isinstance(value, float) and not math.isfinite(value):

@@ -29,8 +29,8 @@ Key = tuple[str, str]
 
 SUFFIX: Final = ".yaml"
 OVERLAY: Final = ".dev"
-OTHER_FOLDERS: Final = frozenset({"schemas", "lenses"})
-"""Folders that are skipped: generated schemas, and kinds that nothing reads yet."""
+OTHER_FOLDERS: Final = frozenset({"schemas"})
+"""Folders beside those of the kinds: the generated schemas."""
 _STEM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

@@ -42,6 +42,7 @@ class InstalledPlugins:
     def __init__(self, *, adapters: Collection[str] | None = None) -> None:
         """`adapters`: distributions from which backends may come; None where nobody is to be measured here."""
         self._adapters = None if adapters is None else {normalise(distribution) for distribution in adapters}
+        self._packages: dict[str, PackageRef | None] = {}
 
     @cached_property
     def _points(self) -> Mapping[str, Sequence[EntryPoint]]:
@@ -75,10 +76,12 @@ class InstalledPlugins:
         return f"no {group[:-1]} is registered as {name!r}.", did_you_mean(name, {*names(group), *_built_in(group)})
 
     def package_of(self, group: Group, name: str) -> PackageRef | None:
-        for point in self._registered(group, name):
-            if point.dist is not None:
-                return PackageRef(distribution=point.dist.name, version=point.dist.version)
-        return None
+        key = f"{group}:{name}"
+        if key not in self._packages:  # each look at a distribution's version parses its metadata
+            owner = next((point.dist for point in self._registered(group, name) if point.dist is not None), None)
+            pinned = None if owner is None else PackageRef(distribution=owner.name, version=owner.version)
+            self._packages[key] = pinned
+        return self._packages[key]
 
     def pin(self, group: Group, name: str) -> PluginRef | None:
         if "." not in name and ":" not in name:

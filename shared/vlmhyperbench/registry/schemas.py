@@ -1,14 +1,12 @@
 """Models of `registries/<kind>/<name>.yaml`: one Pydantic model per kind, and their JSON Schemas.
 
-`python -m vlmhyperbench.registry.schemas OUT` writes the JSON Schemas. `registry.resolution` turns entries into specs.
+`registry.schema_lines` writes the JSON Schemas, `registry.resolution` turns entries into specs.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
@@ -33,6 +31,7 @@ from vlmhyperbench.registry.choices import (
     name_tag,
 )
 from vlmhyperbench.registry.field_docs import described_schema
+from vlmhyperbench.registry.lenses import LensFields
 from vlmhyperbench.registry.model_facts import FilesOfModel, VerifiedRun
 from vlmhyperbench.registry.pipelines import PipelineFields
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
@@ -309,6 +308,10 @@ class PipelineEntry(Entry, PipelineFields):
     """A pipeline: stages that ask models, whose last answer is its own; a target like a model."""
 
 
+class LensEntry(Entry, LensFields):
+    """A lens: a named view of runs with constraints and preferences."""
+
+
 KINDS: Final[dict[str, type[Entry]]] = {
     "packages": PackageEntry,
     "models": ModelEntry,
@@ -322,6 +325,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
     "runs": RunEntry,
     "experiments": ExperimentEntry,
     "pipelines": PipelineEntry,
+    "lenses": LensEntry,
 }
 """Folder → model of its files."""
 
@@ -349,14 +353,3 @@ def json_schema(kind: str) -> dict[str, JsonValue]:
 def json_schemas() -> dict[str, str]:
     """Return file name → JSON Schema of every kind, as text."""
     return {f"{kind}.schema.json": json.dumps(json_schema(kind), indent=2, ensure_ascii=False) + "\n" for kind in KINDS}
-
-
-def main(out: Path) -> None:
-    """Write every JSON Schema into a folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, text in json_schemas().items():
-        (out / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -20,6 +20,7 @@ from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import SUFFIX
+from vlmhyperbench.registry.schema_lines import with_schema_line, write_schemas
 
 _NO_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -111,6 +112,8 @@ def read_entry(file: Path) -> dict[str, JsonValue]:
 
 
 def write_entry(file: Path, value: Mapping[str, JsonValue]) -> None:
-    """Replace the file of an entry."""
+    """Replace the file of an entry, and write the schemas that its first line names."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True).encode())
+    write_schemas(file.parents[1])
+    text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True)
+    write_whole(file, with_schema_line(file.parent.name, text).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from vlmhyperbench.registry.adding_models import add_model, pin_made
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import read_catalogue
+from vlmhyperbench.registry.schemas import json_schema
 from vlmhyperbench.registry.shelf import Shelf, slug_of
 
 
@@ -103,7 +105,10 @@ def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
     text = task.file.read_text()
     assert "dataset: mine" in text
     assert "- cer" in text
-    assert data.file.read_text() == f"type: annotation_csv\npath: {csv}\n"
+    line, _, rest = data.file.read_text().partition("\n")
+    assert rest == f"type: annotation_csv\npath: {csv}\n"
+    schema = data.file.parent / line.removeprefix("# yaml-language-server: $schema=")
+    assert json.loads(schema.read_text()) == json_schema("datasets")
 
 
 def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> None:

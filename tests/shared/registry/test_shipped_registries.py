@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from vlmhyperbench.data.weights import verify
 from vlmhyperbench.domain.prompts import render
 from vlmhyperbench.domain.specs import ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.loading import load_catalogue
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
+from vlmhyperbench.registry.schema_lines import write_lines
 from vlmhyperbench.registry.schemas import json_schemas
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.discovery import load as load_plugin
@@ -34,12 +36,24 @@ def test_they_load_without_a_warning_in_both_modes(catalogue: Catalogue) -> None
     assert load_catalogue(ROOT, "dev").warnings == ()
 
 
-def test_the_schemas_are_the_generated_ones(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "vlmhyperbench.registry.schemas", str(tmp_path)], check=True)
-    written = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+def test_schemas_and_first_lines_are_the_written_ones(tmp_path: Path) -> None:
+    """A new file gets its line by `make format`."""
+    copy = shutil.copytree(ROOT, tmp_path / "registries")
+    assert write_lines(copy) == [], "Run: make format"
     committed = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "schemas").iterdir()}
-    assert written == json_schemas()
-    assert committed == written, "Run: python -m vlmhyperbench.registry.schemas registries/schemas"
+    assert committed == json_schemas(), "Run: make format"
+
+
+def test_every_file_names_a_schema_that_is_there_and_by_which_it_is_valid() -> None:
+    files = sorted(ROOT.glob("*/*.yaml"))
+    assert len(files) > 100
+    for file in files:
+        _, _, named = file.read_text(encoding="utf-8").splitlines()[0].partition("# yaml-language-server: $schema=")
+        schema = json.loads((file.parent / named).read_text(encoding="utf-8"))
+        document, _ = read_document(file, file.name)
+        assert document is not None
+        problems = [error.message for error in Draft202012Validator(schema).iter_errors(document.value)]
+        assert problems == [], file
 
 
 def test_every_run_and_experiment_resolves(catalogue: Catalogue) -> None:
