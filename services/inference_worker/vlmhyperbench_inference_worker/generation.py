@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.errors import TargetRefused
+from vlmhyperbench.errors import OutOfMemory, TargetRefused
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -65,7 +65,9 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
             _LOG.info("job.ended", outcome=type(outcome).__name__.lower())
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
-    except (EngineLost, TargetRefused):
+    except (EngineLost, TargetRefused) as error:
+        if error.code == OutOfMemory.code:
+            bench.fleet.note_out_of_memory(job.job.id, job.claim_id)
         await bench.fleet.discard(job.claim_id)
         raise
     except asyncio.CancelledError:
@@ -113,7 +115,7 @@ async def _generate(
             with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
                 driven = await drive(job, load, sink, watch, details)
             await record_cost(job, driven, watch, neighbours)
-            await record_peak(job, room, watch, serving.memory_before_bytes)
+            await record_peak(job, room, watch, serving)
             return await _close(job, work, load, sink, driven)
 
 

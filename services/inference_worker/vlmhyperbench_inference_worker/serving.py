@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -17,6 +18,7 @@ from vlmhyperbench.data import weights
 from vlmhyperbench.data.load_fitting import FittedLoad, LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.environments import RentedSpec
+from vlmhyperbench.domain.execution import Residency
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.environments.targets import PreparedTarget
@@ -48,6 +50,9 @@ class WantedTarget:
     load_timeout_s: float
     ladder: LoadLadder | None = None
     """What may be given up so that it fits; None where its engine has no ladder."""
+    ran_out: FittedLoad | None = None
+    """The load with which it ran out of memory while it answered; it is loaded on the next rung below."""
+    residency: Residency = field(default_factory=Residency)
     cache: ModelCache
     """Where fetched and made files lie, and the folders that engines read."""
 
@@ -211,6 +216,16 @@ class Serving:
         """Whether it was loaded with less than full quality, so that it fits."""
         return self.fitted is not None and self.fitted.is_lossy
 
+    async def _smaller(self, request: LoadRequest, fitted: FittedLoad) -> LoadRequest:
+        """Return how it is loaded after the steps of its ladder; files of a smaller quantisation are compared too."""
+        request = replace(request, engine_params=fitted.engine_params)
+        if fitted.substitute is None:
+            return request
+        pinned, cache = fitted.substitute.files, self.wanted.cache
+        self._files_in_use.enter_context(cache.in_use(weights.cached_files(pinned)))
+        self._stamps = {path: stamp_of(path) for path in (weights.locate(file.location, cache) for file in pinned)}
+        return replace(request, files=await asyncio.to_thread(weights.files_for_engine, pinned, cache))
+
     async def _load(self, files: Mapping[str, str]) -> None:
         """Load as far down the ladder as the memory asks, and after an out of memory once on the next rung."""
         wanted, target = self.wanted, self.wanted.target
@@ -226,8 +241,9 @@ class Serving:
             load_timeout_s=wanted.load_timeout_s,
         )
         if wanted.ladder is not None:
-            self.fitted = await asyncio.to_thread(wanted.ladder.fit)
-            request = replace(request, engine_params=self.fitted.engine_params)
+            find = wanted.ladder.fit if wanted.ran_out is None else partial(wanted.ladder.below, wanted.ran_out)
+            self.fitted = await asyncio.to_thread(find)
+            request = await self._smaller(request, self.fitted)
         try:
             self.status = await self._gateway.load(request)
         except OutOfMemory:
@@ -235,7 +251,7 @@ class Serving:
             if lower is None:
                 raise
             self.fitted = lower
-            self.status = await self._gateway.load(replace(request, engine_params=lower.engine_params))
+            self.status = await self._gateway.load(await self._smaller(request, lower))
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
 

@@ -57,7 +57,9 @@ def pin_target(
     pinned = [stage for stage in stages if stage is not None]
     if len(pinned) < len(stages):
         return None
-    return PipelineTarget(pipeline=choice.pipeline, version=entry.version, stages=tuple(pinned))
+    return PipelineTarget(
+        pipeline=choice.pipeline, version=entry.version, execution_mode=entry.execution_mode, stages=tuple(pinned)
+    )
 
 
 def check_scenario(

@@ -14,7 +14,6 @@ from vlmhyperbench.reports.sections.quality import digits_of
 from vlmhyperbench.reports.sections.stopping import STOPPED
 from vlmhyperbench.reports.sections.times import INTERRUPTED, PARTIAL, RETUNED
 from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural, upper_first
-from vlmhyperbench.summaries.manifest import fallbacks_of
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.spans import are_one_after_another
 from vlmhyperbench.summaries.summary import RunSummary
@@ -221,8 +220,7 @@ def _of_fallbacks(run: RunSummary) -> list[str]:
     """Name what was given up so that the model fits; a smaller cache may have cost quality."""
     steps = {
         (str(step.get("rung")), f"{step.get('before')} → {step.get('after')}", bool(step.get("is_lossy")))
-        for claim in run.generating
-        for step in fallbacks_of(claim.environment)
+        for step in run.fallbacks
     }
     items = []
     for is_lossy, text in ((False, LOADED_SMALLER), (True, DEGRADED)):
