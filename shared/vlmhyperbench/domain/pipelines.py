@@ -62,6 +62,13 @@ class AggregationSpec(Spec):
     """The model that merges the answers; None: the aggregation does it alone."""
 
 
+class DroppedMember(Spec):
+    """An optional model that could not be used when the run was submitted, and why."""
+
+    name: Name
+    reason: str
+
+
 class StageSpec(Spec):
     """A stage: the models that it asks about the answers of earlier stages, or the first one about the sample."""
 
@@ -77,6 +84,8 @@ class StageSpec(Spec):
     members: Annotated[tuple[MemberSpec, ...], Field(min_length=1)]
     aggregation: AggregationSpec | None = None
     """None: it has one member, whose answer is that of the stage."""
+    dropped: tuple[DroppedMember, ...] = Field(default=(), exclude_if=lambda dropped: not dropped)
+    """Optional models that were left out; not written where there are none, so that digests did not change."""
 
 
 class PipelineTarget(Spec):

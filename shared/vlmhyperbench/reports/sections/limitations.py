@@ -41,6 +41,8 @@ CRITICAL_PATH = (
     "slowest member, and of what merges. It has no waiting and no loading, and no user has waited for it."
 )
 
+LEFT_OUT = "the stage {stage} went on without the optional model {name}: {reason}."
+
 LOADED_SMALLER = "the model was loaded smaller than configured, so that it fits: {steps}."
 
 DEGRADED = (
@@ -109,7 +111,11 @@ def _of_run(run: RunSummary) -> list[str]:
 
 
 def _of_the_pipeline(run: RunSummary) -> list[str]:
-    return [CRITICAL_PATH] if isinstance(run.spec.target, PipelineTarget) else []
+    target = run.spec.target
+    if not isinstance(target, PipelineTarget):
+        return []
+    dropped = [(stage.id, each) for stage in target.stages for each in stage.dropped]
+    return [CRITICAL_PATH, *(LEFT_OUT.format(stage=stage, **each.model_dump()) for stage, each in dropped)]
 
 
 def _of_the_devices(run: RunSummary) -> list[str]:
