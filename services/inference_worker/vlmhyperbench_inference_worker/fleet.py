@@ -241,6 +241,13 @@ class Fleet:
         for resident in [each for each in self._residents if user in each.users]:
             self._leave(resident, user)
 
+    def leave_sequential(self, user: UUID) -> Sequence[str]:
+        """Leave the targets that are to be unloaded after their work, and return their digests."""
+        left = [each for each in self._residents if user in each.users and each.wanted.residency.is_sequential]
+        for resident in left:
+            self._leave(resident, user)
+        return [resident.wanted.digest for resident in left]
+
     def _leave(self, resident: _Resident, user: UUID) -> None:
         resident.users.discard(user)
         resident.used_at = time.monotonic()

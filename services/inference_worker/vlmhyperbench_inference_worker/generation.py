@@ -20,6 +20,7 @@ from vlmhyperbench_inference_worker.holding import LOAD_TIMEOUT_S
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.members import is_idle, read_member, write_without_asking
+from vlmhyperbench_inference_worker.memory_back import unload_after
 from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
@@ -62,6 +63,7 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
             details.follow_log("engine", folder.engine_log, since=0)
             details.follow_log("gateway", gateway_log_of(folder.engine_log), since=0)
             outcome = await _generate(job, work, bench, watch, folder, room, details)
+            await unload_after(job, bench.fleet)
             _LOG.info("job.ended", outcome=type(outcome).__name__.lower())
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome

@@ -29,9 +29,11 @@ from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, Gatew
 from vlmhyperbench_inference_worker.bodies import BodyWriter
 from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus, request_headers
+from vlmhyperbench_sdk.out_of_memory import says_out_of_memory
 
 ANSWER_TIMEOUT_S = 2.0
 """An engine that accepts a connection but does not answer within this time is busy, not lost."""
+LOG_TAIL_BYTES = 64 * 1024
 EXPLAIN_TRIES = 20
 EXPLAIN_PAUSE_S = 0.05
 _NOBODY_BEHIND = frozenset({502, 503, 504})
@@ -187,6 +189,15 @@ class Serving:
             return False
         url = self.status.engine_url
         return self.status.state == "ready" and url is not None and await _is_answering(url)
+
+    def says_out_of_memory(self) -> bool:
+        """Return whether the end of the engine's log since it was ready says that memory ran out."""
+        if self.engine_log is None or not self.engine_log.is_file():
+            return False
+        size = self.engine_log.stat().st_size
+        with self.engine_log.open("rb") as log:
+            log.seek(max(min(self.ready_bytes, size), size - LOG_TAIL_BYTES))
+            return says_out_of_memory(log.read().decode("utf-8", "replace"))
 
     async def why_lost(self) -> tuple[str | None, str]:
         """Return the code and the reason of a lost engine, as its gateway knows them; no code where it knows none.
