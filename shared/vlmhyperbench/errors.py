@@ -2,7 +2,8 @@
 
 VlmHyperBenchError            code, message, cure
 ├── InvalidInput              the caller's data is wrong; repeating it cannot help
-│   └── TargetRefused         the measured endpoint refuses every request of a run
+│   ├── TargetRefused         the measured endpoint refuses every request of a run
+│   └── DoesNotFit            models need more memory than there is, whatever is given up
 ├── NotFound                  a name or id that does not exist
 ├── NotReady                  right request, wrong moment (no model loaded, still starting)
 ├── Conflict                  the current state does not allow it
@@ -36,6 +37,7 @@ __all__ = [
     "Conflict",
     "Damaged",
     "Denied",
+    "DoesNotFit",
     "Fenced",
     "InvalidInput",
     "NotFound",
@@ -72,6 +74,17 @@ class TargetRefused(InvalidInput):
         """`answer` is the server's answer as a `RequestError` of the API; None if rows of the run contain it."""
         super().__init__(message, cure=cure, code=code)
         self.answer = answer
+
+
+class DoesNotFit(InvalidInput):
+    """Models need more memory than there is, whatever is given up."""
+
+    code = "does_not_fit"
+
+    def __init__(self, message: str, *, cure: str, facts: JsonObject) -> None:
+        """`facts` are need, have and shortfall of each memory, and the knobs that would change it."""
+        super().__init__(message, cure=cure)
+        self.facts = facts
 
 
 class Fenced(Conflict):

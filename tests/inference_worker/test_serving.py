@@ -250,7 +250,7 @@ async def test_a_target_that_was_loaded_with_less_than_full_quality_is_only_for_
     lossy = await used(fleet, wanted(target(), "d1"), options)
     step = Fallback(rung="smaller KV cache", before="f16", after="q8_0", is_lossy=True)
     lossy.fitted = FittedLoad(engine_params={}, steps=(step,))
-    allowing = replace(wanted(target(), "d1"), ladder=SimpleNamespace(allow_lossy=True))
+    allowing = replace(wanted(target(), "d1"), ladder=SimpleNamespace(allow_lossy=True, holds_task=lambda _: True))
     assert await fleet.loaded(allowing, Room(), uuid4()) is lossy
     assert await fleet.loaded(wanted(target(), "d1"), Room(), uuid4()) is None
     assert await used(fleet, wanted(target(), "d1"), options) is not lossy

@@ -140,6 +140,16 @@ def test_a_vocabulary_of_several_chunks_is_skipped(tmp_path: Path) -> None:
     assert read(tmp_path, header(entries, [])).whole("context_length") == 4096
 
 
+@pytest.mark.parametrize("count", [511, 512, 513, 1025])
+@pytest.mark.parametrize("odd", [0, 63, 64, 255, 256, 70_000])
+def test_texts_of_any_length_are_skipped_exactly(tmp_path: Path, count: int, odd: int) -> None:
+    lengths = [no % 12 for no in range(count)]
+    lengths[count // 2] = odd
+    tokens = b"".join(text("t" * length) for length in lengths)
+    entries = [entry("tokens", 9, struct.pack("<IQ", 8, count) + tokens), CONTEXT, ARCHITECTURE]
+    assert read(tmp_path, header(entries, [])).whole("context_length") == 4096
+
+
 def test_a_file_that_is_cut_off_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(DATA[:100])

@@ -53,7 +53,7 @@ async def dry_run(submission: Submission[RunCreate]) -> RunPlan:
         spec=public_spec(spec),
         spec_digest=digest_of(spec),
         configuration={path: ConfiguredValue.model_validate(value) for path, value in configuration.items()},
-        warnings=[*warnings_of(submission), *address_warnings(spec, runtime.settings.url_policy)],
+        warnings=[*warnings_of(submission, [spec]), *address_warnings(spec, runtime.settings.url_policy)],
         samples=PlannedSamples(count=samples.count, basis=samples.basis, note=_SAMPLES[samples.basis]),
         requests=[PlannedRequests.model_validate(asdict(each)) for each in requests],
         time=time,

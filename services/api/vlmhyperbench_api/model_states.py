@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from uuid import UUID
 
@@ -35,10 +36,14 @@ async def listed(runtime: Runtime, catalogue: Catalogue, project_id: str) -> lis
         held = {model.name: model for model in await held_models.of_project(session, project_id)}
         names = {worker.id: worker.name for worker in await workers.page(session, after=None, limit=500)}
     statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, open_cache(runtime.settings))))
+    measured = await _measured(runtime, catalogue, [each.name for each in statuses if each.status == "available"])
     known = ModelStatus.model_fields
     return [
         _with_held(
-            ModelStatus.model_validate({key: value for key, value in asdict(status).items() if key in known}),
+            ModelStatus.model_validate(
+                {key: value for key, value in asdict(status).items() if key in known}
+                | {"measured_bytes": measured.get(status.name)}
+            ),
             held.get(status.name),
             names,
         )
@@ -134,6 +139,19 @@ async def estimate(runtime: Runtime, catalogue: Catalogue, name: str) -> ModelEs
     )
 
 
+async def _measured(runtime: Runtime, catalogue: Catalogue, names: Sequence[str]) -> dict[str, int]:
+    """Return the most bytes that each model has used on any device, with the parameters of its entry."""
+
+    def digests() -> dict[str, str]:
+        found = {name: _found(runtime, catalogue, name)[0] for name in names}
+        return {digest_of(target): name for name, target in found.items() if target is not None}
+
+    known = await asyncio.to_thread(digests)
+    async with runtime.database.transaction() as session:
+        needs = await memory.needs_of(session, list(known), margin=1.0)
+    return {known[digest]: max(need.peaks.values()) for digest, need in needs.items() if need.peaks}
+
+
 def _check_known(catalogue: Catalogue, name: str) -> None:
     entry = catalogue.get("models", name)
     if BACKEND not in getattr(entry, "backends", ()):
@@ -143,12 +161,17 @@ def _check_known(catalogue: Catalogue, name: str) -> None:
 
 def _target(runtime: Runtime, catalogue: Catalogue, name: str) -> ModelTarget:
     """Return the target that a run of the model without further parameters has."""
+    target, references = _found(runtime, catalogue, name)
+    if target is None:
+        raise RegistryErrors.of(tuple(references.problems))
+    return target
+
+
+def _found(runtime: Runtime, catalogue: Catalogue, name: str) -> tuple[ModelTarget | None, References]:
     adapters = runtime.settings.engine_environment.adapters
     references = References(catalogue=catalogue, plugins=InstalledPlugins(adapters=adapters))
     target = resolve_target(references, ModelChoice(model=name, backend=BACKEND), None, ())
-    if not isinstance(target, ModelTarget) or references.problems:
-        raise RegistryErrors.of(tuple(references.problems))
-    return target
+    return target if isinstance(target, ModelTarget) and not references.problems else None, references
 
 
 def _with_held(status: ModelStatus, held: HeldModelView | None, names: dict[UUID, str]) -> ModelStatus:

@@ -12,12 +12,14 @@ from vlmhyperbench.db.failures import FailureCounts
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView
 from vlmhyperbench.domain.failure_groups import group_failures
+from vlmhyperbench.domain.refusals import SHORTAGE
 from vlmhyperbench.domain.retuning import why_not_retunable
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.waiting import Wait
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.live import Progress
 from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, RequestError, Run, RunDetail, WaitsFor
+from vlmhyperbench.wire.shortages import MemoryShortage
 from vlmhyperbench_sdk.types import JsonObject
 
 _JSON: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -56,6 +58,7 @@ def run_detail_of(
             "phases": [Phase.model_validate(phase, from_attributes=True) for phase in phases],
             "jobs": [Job.model_validate(job, from_attributes=True) for job in jobs],
             "errors": [*_job_errors(jobs), *(errors_of(failures) if failures else [])],
+            "shortages": _shortages(jobs),
             "progress": progress_of(progress) if progress is not None else None,
         }
     )
@@ -71,6 +74,13 @@ def _job_errors(jobs: Sequence[JobView]) -> list[RequestError]:
     """Convert the error that ended a job before it wrote a row."""
     errors = [job.outcome.get("error") for job in jobs if job.outcome and job.state is JobState.FAILED]
     return [RequestError.model_validate(error) for error in errors if error]
+
+
+def _shortages(jobs: Sequence[JobView]) -> list[MemoryShortage]:
+    """Convert why models were not loaded; jobs of one model have the same facts."""
+    facts = [job.outcome.get(SHORTAGE) for job in jobs if job.outcome and job.state is JobState.FAILED]
+    shortages = {str(each): MemoryShortage.model_validate(each) for each in facts if each}
+    return list(shortages.values())
 
 
 def experiment_of(view: ExperimentView, run_states: Mapping[str, int], *, is_paused: bool) -> Experiment:

@@ -24,7 +24,13 @@ async def with_summary(storage: Storage, run: RunDetail, files: Sequence[Artifac
     summary = await _stored(storage, files)
     if summary is None:
         return run
-    return run.model_copy(update={"quality": _quality(summary), "performance": _performance(summary)})
+    return run.model_copy(
+        update={
+            "quality": _quality(summary),
+            "performance": _performance(summary),
+            "is_degraded": summary.is_degraded,
+        }
+    )
 
 
 async def _stored(storage: Storage, files: Sequence[ArtifactView]) -> RunSummary | None:

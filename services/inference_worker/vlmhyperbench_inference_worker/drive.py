@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.errors import OutOfMemory
 from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.details import Details
@@ -19,6 +20,7 @@ from vlmhyperbench_inference_worker.live import Live
 from vlmhyperbench_inference_worker.plan import Load
 from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.errors import Unavailable
@@ -135,10 +137,12 @@ class _Follower:
     async def _commit(self, line: SegmentLine) -> None:
         sealed = await self._seal(line, keep_unanswered=True)
         # A job that stops has no further attempt, so it keeps the rows of unanswered requests.
-        is_lost = sealed is not None and not self._job.stopping.is_set() and await self._is_lost(sealed)
+        serving = self._load.serving
+        may_end = sealed is not None and not self._job.stopping.is_set()
+        has_run_out = sealed is not None and may_end and await asyncio.to_thread(_has_run_out, sealed, serving)
+        is_lost = has_run_out or (sealed is not None and may_end and await self._is_lost(sealed))
         if is_lost:
             sealed = await self._seal(line, keep_unanswered=False)
-        serving = self._load.serving
         await asyncio.to_thread(self._path(line).unlink)
         if sealed and sealed.refusal:
             raise refused(sealed.refusal, serving)
@@ -147,6 +151,9 @@ class _Follower:
             self._note(sealed, is_measured=line.phase == self._measured)
         if is_lost:
             code, reason = await serving.why_lost()
+            if has_run_out:
+                message = f"The engine at {serving.measured.url} ran out of memory while it answered. {reason}"
+                raise EngineLost(message, code=OutOfMemory.code)
             message = f"The engine at {serving.measured.url} does not answer any more. {reason}"
             raise EngineLost(message, code=code)
 
@@ -185,6 +192,16 @@ class _Follower:
             return False
         has_never_answered = sealed.unanswered == len(sealed.rows) and not self.driven.has_answered
         return has_never_answered or not await self._load.serving.is_alive()
+
+
+def _has_run_out(sealed: Sealed, serving: Serving) -> bool:
+    """Return whether an engine that can be loaded smaller says that memory ran out, in an answer or in its log.
+
+    llama.cpp lives on after a failed allocation: it breaks the connection, or answers with the error.
+    """
+    if serving.fitted is None or serving.fitted.settings is None:
+        return False
+    return sealed.short_of_memory > 0 or (sealed.unanswered > 0 and serving.says_out_of_memory())
 
 
 def _size(job: ClaimedJob) -> int | None:

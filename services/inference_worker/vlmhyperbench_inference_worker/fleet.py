@@ -16,6 +16,7 @@ from uuid import UUID
 
 import psutil
 
+from vlmhyperbench.data.load_fitting import FittedLoad
 from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.sources import require_source
@@ -23,6 +24,8 @@ from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.room import Room
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 
+MAX_RAN_OUT = 64
+"""Jobs whose loads that ran out of memory are remembered."""
 MAX_RESIDENTS = 16
 """Maximum number of targets that stay loaded, whether or not they need memory of a device."""
 
@@ -57,6 +60,8 @@ class _Resident:
         same = (self.wanted.digest, self.wanted.secrets) == (wanted.digest, wanted.secrets)
         is_lossy = self.serving is not None and self.serving.is_lossy
         is_good = not is_lossy or (wanted.ladder is not None and wanted.ladder.allow_lossy)
+        fitted = self.serving.fitted if self.serving is not None else None
+        is_good = is_good and (fitted is None or wanted.ladder is None or wanted.ladder.holds_task(fitted))
         return same and is_good and self.room.key == room.key and not self.is_spoiled
 
 
@@ -68,6 +73,7 @@ class Fleet:
         self.recording = asyncio.Lock()
         """Held while the loaded targets are recorded, so that an older list never replaces a newer one."""
         self._jobs: set[UUID] = set()
+        self._ran_out: dict[UUID, list[FittedLoad]] = {}
         self.asked = asyncio.Lock()
         """Held while a model is loaded or unloaded because a user asked for it; jobs wait for it."""
 
@@ -81,6 +87,18 @@ class Fleet:
         self._jobs.add(user)
         async with self.asked:
             return
+
+    def note_out_of_memory(self, job_id: UUID, user: UUID) -> None:
+        """Note that the engine of a claim ran out of memory, so that the job's next claim loads it smaller."""
+        for each in self._residents:
+            if user in each.users and each.serving is not None and each.serving.fitted is not None:
+                self._ran_out.setdefault(job_id, []).append(each.serving.fitted)
+        while len(self._ran_out) > MAX_RAN_OUT:
+            self._ran_out.pop(next(iter(self._ran_out)))
+
+    def ran_out(self, job_id: UUID) -> Sequence[FittedLoad]:
+        """Return the loads with which a job has run out of memory here, the last one at the end."""
+        return self._ran_out.get(job_id, ())
 
     def pin(self, digest: str, *, is_pinned: bool) -> None:
         """Let a loaded target make room for others last, or no longer."""
@@ -178,23 +196,31 @@ class Fleet:
             raise
 
     async def _make_room(self, newcomer: _Resident, room: Room, wanted_next: WantedNext = _nobody_waits) -> None:
-        """Unload idle targets until a new one fits: first what no job waits for, then the least recently used."""
+        """Unload idle targets until a new one fits: first what no job waits for, then the least recently used.
+
+        A pinned one stays unless a job needs the worker alone, and so does what the newcomer's pipeline keeps loaded.
+        """
         digests = [each.wanted.digest for each in self._residents]
         urgent = list(await wanted_next(digests)) if not room.is_alone else []
 
-        def order(resident: _Resident) -> tuple[bool, int, float]:
+        def order(resident: _Resident) -> tuple[int, float]:
             digest = resident.wanted.digest
-            return resident.is_pinned, -(urgent.index(digest) if digest in urgent else len(urgent)), resident.used_at
+            return -(urgent.index(digest) if digest in urgent else len(urgent)), resident.used_at
 
+        kept = newcomer.wanted.residency.keeps
+        clears = newcomer.wanted.residency.is_sequential or newcomer.wanted.ran_out is not None
         while idle := sorted((each for each in self._residents if each is not newcomer and not each.users), key=order):
             lacking = self._lacking(newcomer)
             victims = [
                 each
                 for each in idle
-                if room.is_alone
-                or each.is_spoiled
-                or len(self._residents) > MAX_RESIDENTS
-                or lacking & set(each.room.key)
+                if each.is_spoiled
+                or (room.is_alone and each.wanted.digest not in kept)
+                or (
+                    not each.is_pinned
+                    and each.wanted.digest not in kept
+                    and (clears or len(self._residents) > MAX_RESIDENTS or lacking & set(each.room.key))
+                )
             ]
             if not victims:
                 return
@@ -214,6 +240,13 @@ class Fleet:
         self._jobs.discard(user)
         for resident in [each for each in self._residents if user in each.users]:
             self._leave(resident, user)
+
+    def leave_sequential(self, user: UUID) -> Sequence[str]:
+        """Leave the targets that are to be unloaded after their work, and return their digests."""
+        left = [each for each in self._residents if user in each.users and each.wanted.residency.is_sequential]
+        for resident in left:
+            self._leave(resident, user)
+        return [resident.wanted.digest for resident in left]
 
     def _leave(self, resident: _Resident, user: UUID) -> None:
         resident.users.discard(user)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.errors import TargetRefused
+from vlmhyperbench.errors import OutOfMemory, TargetRefused
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -20,6 +20,7 @@ from vlmhyperbench_inference_worker.holding import LOAD_TIMEOUT_S
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.members import is_idle, read_member, write_without_asking
+from vlmhyperbench_inference_worker.memory_back import unload_after
 from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
@@ -62,10 +63,13 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
             details.follow_log("engine", folder.engine_log, since=0)
             details.follow_log("gateway", gateway_log_of(folder.engine_log), since=0)
             outcome = await _generate(job, work, bench, watch, folder, room, details)
+            await unload_after(job, bench.fleet)
             _LOG.info("job.ended", outcome=type(outcome).__name__.lower())
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
-    except (EngineLost, TargetRefused):
+    except (EngineLost, TargetRefused) as error:
+        if error.code == OutOfMemory.code:
+            bench.fleet.note_out_of_memory(job.job.id, job.claim_id)
         await bench.fleet.discard(job.claim_id)
         raise
     except asyncio.CancelledError:
@@ -113,7 +117,7 @@ async def _generate(
             with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
                 driven = await drive(job, load, sink, watch, details)
             await record_cost(job, driven, watch, neighbours)
-            await record_peak(job, room, watch, serving.memory_before_bytes)
+            await record_peak(job, room, watch, serving)
             return await _close(job, work, load, sink, driven)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -25,14 +23,10 @@ from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
+from vlmhyperbench_inference_worker.memory_back import unload_measured
 from vlmhyperbench_inference_worker.room import Room, ladder_of
 from vlmhyperbench_inference_worker.serving import WantedTarget
-from vlmhyperbench_sdk.free_memory import free_memory
 
-POLL_S: Final = 0.25
-BACK_S: Final = 5.0
-"""How long memory may take to come back after an unload."""
-BACK_SHARE: Final = 0.75
 LOAD_TIMEOUT_S: Final = 300.0
 
 _LOG = get_logger(__name__)
@@ -102,25 +96,10 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
 
 async def _unloaded(bench: Bench, taken: HeldModelView) -> tuple[str, str | None]:
     """Unload a model, wait until its memory is back, and return its state with what came back."""
-    before = await asyncio.to_thread(_free)
-    held = bench.fleet.memory_bytes(taken.target_digest)
-    if not await bench.fleet.unload(taken.target_digest):
+    unloaded = await unload_measured(bench.fleet, taken.target_digest)
+    if unloaded is None:
         return "unloaded", None
-    back = await until_back(before, held, _free)
-    return "unloaded", f"{in_gib(max(back, 0))} of about {in_gib(held)} are free again."
-
-
-async def until_back(before: int, held: int, free: Callable[[], int], *, limit_s: float = BACK_S) -> int:
-    """Wait until 75 % of the bytes that a model held are free again, at most 5 s; return how many are."""
-    end = time.monotonic() + limit_s
-    while (back := await asyncio.to_thread(free) - before) < BACK_SHARE * held and time.monotonic() < end:  # noqa: ASYNC110 - nothing tells when memory is free
-        await asyncio.sleep(POLL_S)
-    return back
-
-
-def _free() -> int:
-    memory = free_memory()
-    return memory.device_bytes if memory.device_bytes is not None else memory.host_bytes or 0
+    return "unloaded", f"{in_gib(unloaded.back)} of about {in_gib(unloaded.held)} are free again."
 
 
 def _room(target: ModelTarget, bench: Bench, cache: ModelCache) -> Room:

@@ -14,6 +14,7 @@ from vlmhyperbench.certifying.certificates import CertificateStore, require, sub
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.db import reservations
 from vlmhyperbench.db.claims import ClaimRecord
+from vlmhyperbench.domain.execution import Execution
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget
 from vlmhyperbench.environments.drivers import check_driver
@@ -25,12 +26,14 @@ from vlmhyperbench.logs import get_logger, hide
 from vlmhyperbench.monitoring.recording import counted
 from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.secret_files import read_secrets
+from vlmhyperbench.summaries.manifest import EXECUTION, FALLBACKS
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
 from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.declared import check_declared
 from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
+from vlmhyperbench_inference_worker.execution import execution_of
 from vlmhyperbench_inference_worker.room import Room, ladder_of, needs_more
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
@@ -71,14 +74,29 @@ async def bring_up(
         check_declared(target, bench.devices)
         with span("bring weights"):
             await bring_weights(job, target, cache)
+    execution, residency = await execution_of(job, work, room, cache, bench.fleet)
     if await needs_more(job, target, room, cache):
         return None
+    ladder = await asyncio.to_thread(
+        ladder_of,
+        target,
+        room,
+        cache,
+        allow_lossy=work.spec.limits.allow_lossy,
+        task=work.tokens,
+        smaller=work.spec.smaller,
+    )
+    ran_out = bench.fleet.ran_out(job.job.id)
+    if ladder is not None and len(ran_out) > 1:
+        raise ladder.ran_out(ran_out[-1])
     wanted = WantedTarget(
         digest=work.spec.target_digest,
         target=target,
         secrets=secrets,
         load_timeout_s=load_timeout_s,
-        ladder=await asyncio.to_thread(ladder_of, target, room, cache, allow_lossy=work.spec.limits.allow_lossy),
+        ladder=ladder,
+        ran_out=ran_out[-1] if ran_out else None,
+        residency=residency,
         cache=cache,
     )
     this_machine, start_ns = machine(bench.devices), time.monotonic_ns()
@@ -111,7 +129,7 @@ async def bring_up(
     before_bytes = serving.memory_before_bytes
     record = ClaimRecord(
         engine=asdict(engine) if engine else None,
-        environment=_environment(ready, certificate, serving),
+        environment=_environment(ready, certificate, serving, execution),
         machine={**this_machine, "rented": dict(engine.environment)} if engine and is_rented(engine) else this_machine,
         measured_at=serving.measured.through,
         cores=bench.ground.cores,
@@ -123,12 +141,18 @@ async def bring_up(
 
 
 def _environment(
-    ready: PreparedTarget, certificate: dict[str, JsonValue] | None, serving: Serving
+    ready: PreparedTarget, certificate: dict[str, JsonValue] | None, serving: Serving, execution: Execution | None
 ) -> dict[str, JsonValue] | None:
-    """Return what the claim records of the environment, and what was given up so that the model fits."""
-    recorded = {**ready.used, "certificate": certificate} if ready.used else {}
-    if serving.fitted is not None and serving.fitted.steps:
-        recorded["fallbacks"] = serving.fitted.recorded
+    """Return what the claim records of the environment, how models are loaded, and what was given up for that."""
+    recorded: dict[str, JsonValue] = {**ready.used, "certificate": certificate} if ready.used else {}
+    steps = (
+        *(execution.steps if execution is not None else ()),
+        *(serving.fitted.steps if serving.fitted is not None else ()),
+    )
+    if steps:
+        recorded[FALLBACKS] = [dict(asdict(step)) for step in steps]
+    if execution is not None:
+        recorded[EXECUTION] = execution.recorded
     return recorded or None
 
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import psutil
 
 from vlmhyperbench.data.estimating import estimate_memory, load_request_of
-from vlmhyperbench.data.load_fitting import LoadLadder
+from vlmhyperbench.data.fetching import is_complete
+from vlmhyperbench.data.load_fitting import LoadLadder, Substitute
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.weights import locate
 from vlmhyperbench.db import memory, reservations
-from vlmhyperbench.domain.fallbacks import MachineMemory, usable_device, usable_host
+from vlmhyperbench.domain.fallbacks import MachineMemory, TaskTokens, usable_device, usable_host
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
-from vlmhyperbench.domain.specs import Target
+from vlmhyperbench.domain.specs import ModelTarget, Target
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
@@ -82,7 +85,7 @@ async def needs_more(job: ClaimedJob, target: Target, room: Room, cache: ModelCa
                 known = (await memory.needs_of(session, [digest], margin=margin))[digest]
     need = Need(kind=job.job.kind, target_digest=digest, devices=len(room.devices), memory=known)
     for device in room.devices:
-        needed = need.bytes_on(_as_placed(device))
+        needed = need.bytes_on(as_placed(device))
         have = device.memory_bytes if room.is_alone else room.reserved_bytes[device.no]
         if needed is not None and needed > have:
             return True
@@ -95,6 +98,8 @@ def ladder_of(
     cache: ModelCache,
     *,
     allow_lossy: bool = False,
+    task: TaskTokens | None = None,
+    smaller: Sequence[ModelTarget] = (),
     measure_free: Callable[[], FreeMemory] = free_memory,
 ) -> LoadLadder | None:
     """Return what may be given up of a target so that it fits the room; None where its engine has no ladder.
@@ -104,6 +109,8 @@ def ladder_of(
         room: The devices that it has.
         cache: Where its files lie.
         allow_lossy: Whether quality may be given up.
+        task: What the longest request needs of the context; None: the context is not cut.
+        smaller: Other quantisations of the same model, the largest first; those whose files are not here are left out.
         measure_free: Returns the memory that is free; by default that of this machine.
 
     Raises:
@@ -115,7 +122,16 @@ def ladder_of(
     if request is None or not isinstance(adapter, FittingBackend):
         return None
     measure = partial(_usable, room, measure_free)
-    return LoadLadder(adapter, request, measure, allow_lossy=allow_lossy)
+    here = list(_here(smaller, cache)) if allow_lossy else []
+    return LoadLadder(adapter, request, measure, allow_lossy=allow_lossy, task=task, smaller=here)
+
+
+def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substitute]:
+    for target in smaller:
+        if is_complete(target.files, cache):
+            files = {file.role: locate(file.location, cache) for file in target.files}
+            if all(path.is_file() for path in files.values()):
+                yield Substitute(target=target, files={role: str(path) for role, path in files.items()})
 
 
 def _usable(room: Room, measure_free: Callable[[], FreeMemory]) -> MachineMemory:
@@ -130,10 +146,12 @@ def _usable(room: Room, measure_free: Callable[[], FreeMemory]) -> MachineMemory
     return MachineMemory(devices=devices, host=host)
 
 
-async def record_peak(job: ClaimedJob, room: Room, watch: Watch, before_bytes: int | None) -> None:
-    """Store the most memory that the target has used, if nothing else used its devices meanwhile."""
-    if job.job.target_digest is None or not room.devices or job.fenced.is_set():
+async def record_peak(job: ClaimedJob, room: Room, watch: Watch, serving: Serving) -> None:
+    """Store the most memory that the target has used, if it alone used its devices and was loaded as it is wanted."""
+    is_smaller = serving.fitted is not None and serving.fitted.steps
+    if job.job.target_digest is None or not room.devices or job.fenced.is_set() or is_smaller:
         return
+    before_bytes = serving.memory_before_bytes
     first = room.devices[0]
     if first.kind == "cpu":
         peak = watch.max_engine_rss()
@@ -146,7 +164,8 @@ async def record_peak(job: ClaimedJob, room: Room, watch: Watch, before_bytes: i
             await memory.write_peak(session, job.job.target_digest, first.name, peak)
 
 
-def _as_placed(device: DeviceInfo) -> DeviceNow:
+def as_placed(device: DeviceInfo) -> DeviceNow:
+    """Return a device of this worker as placement sees it."""
     return DeviceNow(
         no=device.no,
         memory_bytes=device.memory_bytes,

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -17,6 +18,7 @@ from vlmhyperbench.data import weights
 from vlmhyperbench.data.load_fitting import FittedLoad, LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.domain.environments import RentedSpec
+from vlmhyperbench.domain.execution import Residency
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.environments.targets import PreparedTarget
@@ -27,9 +29,11 @@ from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, Gatew
 from vlmhyperbench_inference_worker.bodies import BodyWriter
 from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus, request_headers
+from vlmhyperbench_sdk.out_of_memory import says_out_of_memory
 
 ANSWER_TIMEOUT_S = 2.0
 """An engine that accepts a connection but does not answer within this time is busy, not lost."""
+LOG_TAIL_BYTES = 64 * 1024
 EXPLAIN_TRIES = 20
 EXPLAIN_PAUSE_S = 0.05
 _NOBODY_BEHIND = frozenset({502, 503, 504})
@@ -48,6 +52,9 @@ class WantedTarget:
     load_timeout_s: float
     ladder: LoadLadder | None = None
     """What may be given up so that it fits; None where its engine has no ladder."""
+    ran_out: FittedLoad | None = None
+    """The load with which it ran out of memory while it answered; it is loaded on the next rung below."""
+    residency: Residency = field(default_factory=Residency)
     cache: ModelCache
     """Where fetched and made files lie, and the folders that engines read."""
 
@@ -183,6 +190,15 @@ class Serving:
         url = self.status.engine_url
         return self.status.state == "ready" and url is not None and await _is_answering(url)
 
+    def says_out_of_memory(self) -> bool:
+        """Return whether the end of the engine's log since it was ready says that memory ran out."""
+        if self.engine_log is None or not self.engine_log.is_file():
+            return False
+        size = self.engine_log.stat().st_size
+        with self.engine_log.open("rb") as log:
+            log.seek(max(min(self.ready_bytes, size), size - LOG_TAIL_BYTES))
+            return says_out_of_memory(log.read().decode("utf-8", "replace"))
+
     async def why_lost(self) -> tuple[str | None, str]:
         """Return the code and the reason of a lost engine, as its gateway knows them; no code where it knows none.
 
@@ -211,6 +227,16 @@ class Serving:
         """Whether it was loaded with less than full quality, so that it fits."""
         return self.fitted is not None and self.fitted.is_lossy
 
+    async def _smaller(self, request: LoadRequest, fitted: FittedLoad) -> LoadRequest:
+        """Return how it is loaded after the steps of its ladder; files of a smaller quantisation are compared too."""
+        request = replace(request, engine_params=fitted.engine_params)
+        if fitted.substitute is None:
+            return request
+        pinned, cache = fitted.substitute.files, self.wanted.cache
+        self._files_in_use.enter_context(cache.in_use(weights.cached_files(pinned)))
+        self._stamps = {path: stamp_of(path) for path in (weights.locate(file.location, cache) for file in pinned)}
+        return replace(request, files=await asyncio.to_thread(weights.files_for_engine, pinned, cache))
+
     async def _load(self, files: Mapping[str, str]) -> None:
         """Load as far down the ladder as the memory asks, and after an out of memory once on the next rung."""
         wanted, target = self.wanted, self.wanted.target
@@ -226,8 +252,9 @@ class Serving:
             load_timeout_s=wanted.load_timeout_s,
         )
         if wanted.ladder is not None:
-            self.fitted = await asyncio.to_thread(wanted.ladder.fit)
-            request = replace(request, engine_params=self.fitted.engine_params)
+            find = wanted.ladder.fit if wanted.ran_out is None else partial(wanted.ladder.below, wanted.ran_out)
+            self.fitted = await asyncio.to_thread(find)
+            request = await self._smaller(request, self.fitted)
         try:
             self.status = await self._gateway.load(request)
         except OutOfMemory:
@@ -235,7 +262,7 @@ class Serving:
             if lower is None:
                 raise
             self.fitted = lower
-            self.status = await self._gateway.load(replace(request, engine_params=lower.engine_params))
+            self.status = await self._gateway.load(await self._smaller(request, lower))
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
 

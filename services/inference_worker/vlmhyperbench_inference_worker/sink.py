@@ -21,6 +21,7 @@ from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
+from vlmhyperbench_sdk.out_of_memory import says_out_of_memory
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -37,6 +38,8 @@ class Sealed:
     rows: Sequence[NewFact]
     unanswered: int
     """Rows whose connection failed or broke before the answer ended."""
+    short_of_memory: int
+    """Rows whose answer says that the engine ran out of memory."""
     refusal: FailedRequest | None
     """The refusal that all of them got, if no later request can pass either (a refused key)."""
     first_sent_ns: int | None
@@ -92,8 +95,8 @@ class Sink:
             planned: ordinal → request, of this phase.
             phase: the number of the phase.
             sha256: the announced hash of the file.
-            keep_unanswered: False drops the rows of failed connections, because the engine is lost and the next
-                attempt sends them again.
+            keep_unanswered: False drops the rows of failed connections, and of answers that memory ran out for,
+                because the engine is lost and the next attempt sends them again.
 
         Raises:
             ValueError: the file does not have the announced hash.
@@ -116,7 +119,7 @@ class Sink:
                     record[name] = mask(record[name])
         rows = [_complete(record, planned[record["ordinal"]]) | self._memory(record) for record in records]
         if not keep_unanswered:
-            rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION]
+            rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION and not _is_short(row)]
         return self._store(rows, phase=phase) if rows else None
 
     def unreadable(self, planned: Sequence[tuple[PlannedRequest, str]], *, phase: int) -> Sealed:
@@ -160,6 +163,7 @@ class Sink:
             chunk=chunk,
             rows=facts,
             unanswered=sum(row["error_code"] in LOST_CONNECTION for row in rows),
+            short_of_memory=sum(map(_is_short, rows)),
             refusal=_refusal([row for row in rows if row["status"] != "skipped"]),
             first_sent_ns=min(sent, default=None),
             last_end_ns=max(ended, default=None),
@@ -197,6 +201,10 @@ def _refusal(rows: Sequence[Mapping[str, Any]]) -> FailedRequest | None:
     failures = [_failed(row) for row in rows]
     is_all = all(failed is not None and failed.rule.is_final for failed in failures)
     return failures[0] if failures and is_all else None
+
+
+def _is_short(row: Mapping[str, Any]) -> bool:
+    return bool(row["status"] == "error") and says_out_of_memory(str(row["error"] or ""))
 
 
 def _failed(record: Mapping[str, Any]) -> FailedRequest | None:

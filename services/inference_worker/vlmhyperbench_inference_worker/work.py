@@ -9,6 +9,8 @@ from uuid import UUID
 
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
+from vlmhyperbench.domain.fallbacks import TaskTokens
+from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_inference_worker.conversations import converse
@@ -18,6 +20,11 @@ from vlmhyperbench_sdk.types import Prompt
 
 MAX_PROBES = 3
 """One prompt may be refused for its content; this many different prompts that are refused alike are not."""
+
+TEMPLATE_TOKENS = 128
+"""More than the tokens that a chat template adds to a prompt."""
+AROUND_IMAGE_TOKENS = 16
+"""More than the tokens that mark an image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class Work:
     """What a stage of a pipeline adds to a rendered prompt."""
     manifest_size: int | None = None
     """Number of samples of the run where `samples` has one for each repeat; None: as many as `samples`."""
+    pipeline: PipelineTarget | None = None
+    """The pipeline whose model is asked; `spec` is then that of the model."""
     in_flight: int | None = None
     """Requests in flight as a person has changed them; None: as the scenario says."""
 
@@ -57,6 +66,19 @@ class Work:
     def has_parent(self) -> bool:
         """Whether it is a rerun that may reuse rows of its parent."""
         return self.parent_run_id is not None and self.spec.reuse != "nothing"
+
+    @property
+    def tokens(self) -> TaskTokens | None:
+        """What its longest request needs of a context, at most; None for conversations, which grow.
+
+        A token has at least a byte of the prompt.
+        """
+        if self.spec.scenario.kind == "interactive" or not self.requests:
+            return None
+        longest = max(_bytes_of(request.prompt) for request in self.requests.values())
+        images = max(len(request.images) for request in self.requests.values())
+        text = longest + TEMPLATE_TOKENS + images * AROUND_IMAGE_TOKENS + self.spec.decoding.max_tokens
+        return TaskTokens(text=text, images=images)
 
     @property
     def takes_cached(self) -> bool:
@@ -141,3 +163,7 @@ class Work:
     def probes(self) -> list[int]:
         """Samples that are asked before all others, in the order of `uncounted`; those with images come first."""
         return sorted(self.uncounted, key=lambda ordinal: not self.sample_of(ordinal).images)[:MAX_PROBES]
+
+
+def _bytes_of(prompt: Prompt) -> int:
+    return len(prompt.user.encode("utf-8", "replace")) + len((prompt.system or "").encode("utf-8", "replace"))

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import re
 from collections import deque
 from pathlib import Path
 
 from vlmhyperbench.logs import StreamMasker, get_logger, process_masker
 from vlmhyperbench.logs.bounded import BoundedLog
+from vlmhyperbench_sdk.out_of_memory import says_out_of_memory
 
 TAIL_BYTES = 65_536
 SHOWN_LINES = 30
 SHOWN_CHARACTERS = 4000
-
-_OUT_OF_MEMORY = re.compile(
-    r"out of memory|outofmemory|cannot allocate memory|failed to allocate|unable to allocate|bad_alloc|\bMemoryError\b",
-    re.IGNORECASE,
-)
 
 
 class EngineOutput:
@@ -67,11 +62,6 @@ class EngineOutput:
             get_logger(__name__).warning("engine_log.given_up", reason=str(error))
             self._log.close()
             self._log = None
-
-
-def says_out_of_memory(text: str) -> bool:
-    """Return whether a text of an engine says that memory ran out."""
-    return _OUT_OF_MEMORY.search(text) is not None
 
 
 def _open_log(path: Path) -> BoundedLog | None:

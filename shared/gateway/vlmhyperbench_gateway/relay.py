@@ -19,13 +19,13 @@ from vlmhyperbench_gateway.counters import Counters
 from vlmhyperbench_gateway.errors import Busy, EngineFailed, TooLarge
 from vlmhyperbench_gateway.host import EngineHost, Serving
 from vlmhyperbench_gateway.images import inline_images
-from vlmhyperbench_gateway.output import says_out_of_memory
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_gateway.streams import EventSplitter, Meter, Passage, bad_answer, error_event
 from vlmhyperbench_gateway.transport import EngineResponse
 from vlmhyperbench_sdk.chat import asked_choices
 from vlmhyperbench_sdk.completions import BadAnswer, only_asked, parse_document, read_completion
 from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.out_of_memory import says_out_of_memory
 from vlmhyperbench_sdk.types import JsonValue
 
 CHAT_PATH = "/v1/chat/completions"

@@ -248,10 +248,17 @@ class LoadKnobs:
     """Which parameters of an engine change the memory of a load, by what they mean, and their effective values."""
 
     names: Mapping[str, Sequence[str]]
-    """`context_tokens`, `parallel`, `ubatch`, `gpu_layers`, `cache_type` → parameters of the engine that set it."""
+    """What is meant → parameters of the engine that set it: `context_tokens`, `parallel`, `ubatch`, `gpu_layers`,
+    `cache_type`, `image_tokens`, and `projector_on_device` (`on` or `off`)."""
     values: Mapping[str, int | float | str]
     """Every parameter of the engine, given or default."""
     layers: int
+    image_tokens: int | None = None
+    """Maximum number of tokens of one image; None if that is not known."""
+    min_image_tokens: int | None = None
+    """Least to which the parameter may limit them; None where it has no effect on this model."""
+    projector_on_device: bool = False
+    """Whether an image projector is loaded on an accelerator."""
 
 
 @runtime_checkable

@@ -67,6 +67,8 @@ class Side:
     spec: Mapping[str, JsonValue]
     measurement: Measurement
     is_interrupted: bool
+    degraded: tuple[str, ...] = ()
+    """What was given up of quality so that its models fit; empty where nothing was."""
     is_stopped: bool
     """Whether its stop rule ended it before every sample was asked."""
 

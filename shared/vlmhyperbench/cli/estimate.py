@@ -16,9 +16,12 @@ from vlmhyperbench.cli.fetching import open_cache
 from vlmhyperbench.cli.groups import TARGET
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.remembered import remembered
 from vlmhyperbench.cli.resolving import load_request, resolve_model, stated_estimate
 from vlmhyperbench.cli.run_flags import Repeatable
+from vlmhyperbench.cli.shortages import gib
 from vlmhyperbench.domain.fallbacks import LoadBytes
+from vlmhyperbench.domain.needs import MEASURED_MARGIN
 from vlmhyperbench.errors import NotFound, PluginFailure, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk import discovery
@@ -48,8 +51,15 @@ class EstimatedModel:
     """Parameters of the engine that change the need."""
     shortage: str | None
     """What does not fit; None if it may."""
+    margin_device_bytes: int
+    margin_host_bytes: int
+    """With the margin: 10 % and 256 MiB more."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """What the bytes are of: weights, KV cache, vision tower, process; empty where the adapter does not say."""
+    measured: Mapping[str, int] = field(default_factory=dict)
+    """Device → most bytes that the loaded model has used, as the stack remembers; empty where none answers."""
+    measured_margin: float = MEASURED_MARGIN
+    """Factor of a measured value: the next run may have a longer prompt."""
 
 
 def estimate(
@@ -85,6 +95,7 @@ def estimate(
         cure = "Load the model, and look at the peak memory of a run."
         raise NotFound(message, cure=cure, code="no_estimate")
     estimated, free = _estimate(load_request(target, open_cache()), tier), free_memory()
+    reserved = LoadBytes(device=estimated.device_bytes, host=estimated.host_bytes).with_margin
     result = EstimatedModel(
         model=target.model,
         backend=target.backend,
@@ -96,7 +107,10 @@ def estimate(
         source=estimated.source,
         knobs=estimated.knobs,
         shortage=shortage(estimated, free),
+        margin_device_bytes=reserved.device,
+        margin_host_bytes=reserved.host,
         parts=estimated.parts,
+        measured=remembered(name) if not engine_param else {},
     )
     if output.json:
         emit("estimate", result)
@@ -104,16 +118,18 @@ def estimate(
     table(
         ["memory", "needed", "free"],
         [
-            ("accelerators", _gib(result.device_bytes), _accelerators(free)),
-            ("machine", _gib(result.host_bytes), _gib(result.free_host_bytes)),
+            ("accelerators", gib(result.device_bytes), _accelerators(free)),
+            ("machine", gib(result.host_bytes), gib(result.free_host_bytes)),
         ],
         right=["needed", "free"],
     )
     for part, size_bytes in result.parts.items():
-        say(f"{part}: {_gib(size_bytes)}")
-    reserved = LoadBytes(device=result.device_bytes, host=result.host_bytes).with_margin
-    say(f"with the margin of 10 % and 256 MiB: {_gib(reserved.device)} and {_gib(reserved.host)}")
+        say(f"{part}: {gib(size_bytes)}")
+    say(f"with the margin of 10 % and 256 MiB: {gib(reserved.device)} and {gib(reserved.host)}")
     say(f"{result.model} on {result.backend}, {result.source} estimate: {result.shortage or 'it may fit'}")
+    for device, peak in result.measured.items():
+        with_margin = gib(round(peak * result.measured_margin))
+        say(f"measured on {device}: {gib(peak)}, with its margin of 5 %: {with_margin}; it replaces the estimate")
     if result.knobs:
         say(f"engine parameters that change it: {', '.join(result.knobs)}")
     return exits.OK
@@ -126,8 +142,8 @@ def _show_stated(model: str, weights_bytes: int, source: str, output: OutputFlag
         known = {"model": model, "source": source, "weights_bytes": weights_bytes}
         emit("estimate", {**known, "free_device_bytes": free.device_bytes, "free_host_bytes": free.host_bytes})
         return exits.OK
-    say(f"weights: about {_gib(weights_bytes)}, by {source}")
-    say(f"free: accelerators {_accelerators(free)}, machine {_gib(free.host_bytes)}")
+    say(f"weights: about {gib(weights_bytes)}, by {source}")
+    say(f"free: accelerators {_accelerators(free)}, machine {gib(free.host_bytes)}")
     say(f"`vlmhyperbench models fetch {model}` fetches it; then the adapter estimates KV cache and vision tower too")
     return exits.OK
 
@@ -159,10 +175,4 @@ def _estimate(load: LoadRequest, tier: Tier) -> MemoryEstimate:
 
 
 def _accelerators(free: FreeMemory) -> str:
-    return "none here" if free.devices == 0 else _gib(free.device_bytes)
-
-
-def _gib(size_bytes: int | None) -> str:
-    if size_bytes is None:
-        return "unknown"
-    return f"{size_bytes / 2**30:,.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:,.1f} MiB"
+    return "none here" if free.devices == 0 else gib(free.device_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +16,12 @@ from vlmhyperbench.cli.groups import ENTRY
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.cli.remembered import remembered_models
 from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder
 from vlmhyperbench.data.registered_gguf import estimate_files, registered_status
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.pipelines import blocked_by
+from vlmhyperbench.wire.models import ModelStatus
 from vlmhyperbench_sdk.free_memory import free_memory
 
 
@@ -31,19 +34,31 @@ def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, out
     """
     rows = list(registered_status(open_catalogue(), open_cache()) if folder is None else _in_folder(folder))
     blocked = _blocked({row.name: f"it is {row.status}" for row in rows if row.status != "available"})
+    known = remembered_models() if folder is None else {}
     if output.json:
-        emit("model-status", {"models": rows, "blocked_pipelines": blocked})
+        models = [{**asdict(row), "measured_bytes": _measured(known.get(row.name))} for row in rows]
+        emit("model-status", {"models": models, "blocked_pipelines": blocked})
         return exits.OK
-    names = ["model", "status", "type", "context", "GiB", "needs GiB", "reason"]
-    table(names, [_row(row) for row in rows], right=["context", "GiB", "needs GiB"])
+    names = ["model", "status", "type", "context", "GiB", "needs GiB", "by", "measured GiB", "reason"]
+    table(
+        names,
+        [_row(row, _measured(known.get(row.name))) for row in rows],
+        right=["context", "GiB", "needs GiB", *names[7:8]],
+    )
+    say("needs: without the margin of 10 % and 256 MiB; measured: by the stack, its margin is 5 %")
     for pipeline, reasons in blocked.items():
         say(f"pipeline {pipeline} is blocked: {'; '.join(reasons)}")
     return exits.OK
 
 
-def _row(row: GgufStatus) -> tuple[str | int | None, ...]:
+def _row(row: GgufStatus, measured: int | None) -> tuple[str | int | None, ...]:
     kind = f"{row.quantization} projector" if row.is_projector else row.quantization
-    return row.name, row.status, kind, row.context_tokens, _gib(row.size_bytes), _gib(row.need_bytes), row.reason
+    need = (_gib(row.need_bytes), row.estimate_source, _gib(measured))
+    return row.name, row.status, kind, row.context_tokens, _gib(row.size_bytes), *need, row.reason
+
+
+def _measured(known: ModelStatus | None) -> int | None:
+    return known.measured_bytes if known is not None else None
 
 
 def _in_folder(folder: Path) -> Iterator[GgufStatus]:

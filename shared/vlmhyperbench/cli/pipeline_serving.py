@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -30,10 +30,11 @@ from vlmhyperbench.cli.serve import (
     until_signalled,
     wait_for_failure,
 )
+from vlmhyperbench.data.pipeline_memory import execution_of
 from vlmhyperbench.data.sending import send_model
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.pipelines import AskedModel, asked_models
+from vlmhyperbench.domain.pipelines import AskedModel, asked_models, can_do_without
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
@@ -45,6 +46,8 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import LoadRequest
 
+_IN_WORDS = {"persistent": "all at once", "sequential": "one after the other"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Starting:
@@ -54,6 +57,8 @@ class _Starting:
     key: str
     load_timeout_s: float
     output: OutputFlags
+    is_sequential: bool = False
+    """Whether a model is unloaded once it is known that it can be loaded."""
 
 
 def serve(
@@ -69,7 +74,8 @@ def serve(
 ) -> int:
     """Serve a pipeline like one model at an OpenAI-compatible URL until Ctrl-C; no stack is needed.
 
-    All of its models are loaded at once. The URL and the key are printed as soon as all are ready.
+    Its models are loaded at once if they fit together, else one after the other for each question, unless its
+    execution_mode says which. The URL and the key are printed as soon as all have been loaded.
 
     Args:
         name: Registered pipeline.
@@ -129,19 +135,26 @@ async def _start(
     """Load the models, then the pipeline, print where it is, and return all gateways; they end with the stack."""
     started: dict[str, GatewayClient] = {}
     models: list[ServedModel] = []
+    execution, held = await asyncio.to_thread(execution_of, pinned.target, open_cache())
+    note(f"Models are loaded {_IN_WORDS[execution.mode]}: {execution.why}.", starting.output)
+    starting = replace(starting, is_sequential=execution.mode == "sequential")
     unusable = set[str]()
     for asked in asked_models(pinned.target):
-        digest = digest_of(asked.model.target.model_dump(mode="json"))
+        digest = digest_of(asked.model.target)
         if digest not in started and digest not in unusable:
             try:
                 started[digest] = await stack.enter_async_context(_model(asked, starting, no=len(started)))
             except VlmHyperBenchError as error:
-                if not _is_optional(pinned, digest):
+                if not can_do_without(pinned.target, digest):
                     raise
                 unusable.add(digest)
                 note(f"{asked.model.name} is left out: {error}", starting.output)
         if digest in started and asked.role != "repair":
-            models.append(_served_model(pinned, asked, started[digest].base_url))
+            model = _served_model(pinned, asked, started[digest].base_url)
+            if starting.is_sequential:
+                load = await asyncio.to_thread(_load_of, asked, starting)
+                model = model.model_copy(update={"load": asdict(load), "held_bytes": held.get(digest) or 0})
+            models.append(model)
     plan = ServedPipeline(target=pinned.target, models=tuple(models))
     folder = stack.enter_context(TemporaryDirectory(prefix="vlmhb-pipeline-"))
     file = Path(folder) / "plan.json"
@@ -156,20 +169,12 @@ async def _start(
     gateway = await GatewayClient.start(options, key=own_key)
     stack.push_async_callback(gateway.close)
     print_served(served_by(await gateway.load(request), gateway, own_key), starting.output)
-    return [*started.values(), gateway]
+    return [gateway] if starting.is_sequential else [*started.values(), gateway]
 
 
 def _served_model(pinned: PinnedPipeline, asked: AskedModel, url: str) -> ServedModel:
     own = pinned.own[asked.key].model_dump(mode="json", exclude_unset=True)
     return ServedModel(stage=asked.stage.id, merges=asked.role == "merge", name=asked.model.name, url=url, own=own)
-
-
-def _is_optional(pinned: PinnedPipeline, digest: str) -> bool:
-    """Whether every place where a model is asked can do without it."""
-    asked: Sequence[AskedModel] = [
-        each for each in asked_models(pinned.target) if digest_of(each.model.target.model_dump(mode="json")) == digest
-    ]
-    return all(each.role == "member" and each.model.is_optional for each in asked)
 
 
 @asynccontextmanager
@@ -178,7 +183,7 @@ async def _model(asked: AskedModel, starting: _Starting, *, no: int) -> AsyncIte
     target, settings, output = _model_target(asked), starting.settings, starting.output
     async with AsyncExitStack() as held:
         held.enter_context(open_cache().in_use(cached_files(target.files)))
-        request = load_request(target, open_cache(), starting.load_timeout_s)
+        request = await asyncio.to_thread(_load_of, asked, starting)
         ready = await held.enter_async_context(
             prepared_target(
                 target, settings.engine_environment, Workshop.of(settings), tell=teller(output, target.backend)
@@ -194,7 +199,13 @@ async def _model(asked: AskedModel, starting: _Starting, *, no: int) -> AsyncIte
         gateway = await GatewayClient.start(replace(options, lock_fds=ready.lock_fds), key=starting.key)
         held.push_async_callback(gateway.close)
         await gateway.load(request)
+        if starting.is_sequential:
+            await gateway.unload()
         yield gateway
+
+
+def _load_of(asked: AskedModel, starting: _Starting) -> LoadRequest:
+    return load_request(_model_target(asked), open_cache(), starting.load_timeout_s)
 
 
 def _model_target(asked: AskedModel) -> ModelTarget:

@@ -15,6 +15,7 @@ from vlmhyperbench.cli.manifests import show_manifest
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.report import locate_report
+from vlmhyperbench.cli.shortages import show_shortage
 from vlmhyperbench.cli.watch import describe
 from vlmhyperbench.client import Client
 from vlmhyperbench.client.progress import describe as progress_line
@@ -62,6 +63,8 @@ def _show_run(subject: RunDetail) -> None:
     if subject.progress is not None and not subject.state.is_terminal:
         say(progress_line(subject.progress))
     say(f"target {subject.target}, task {subject.task}, scenario {subject.scenario}, spec {subject.spec_digest[:12]}")
+    if subject.is_degraded:
+        say("degraded: a model gave up quality so that it fits; do not rank this run (`show --manifest` has the steps)")
     print_scores(subject)
     rows = [
         (job.kind, job.state.lower(), job.done, job.failed, job.attempts, _outcome(job.outcome)) for job in subject.jobs
@@ -73,6 +76,8 @@ def _show_run(subject: RunDetail) -> None:
             for error in subject.errors[:MAX_ERRORS]
         ]
         table(["requests", "HTTP", "code", "rule", "cause", "message of the server"], errors)
+    for shortage in subject.shortages:
+        show_shortage(shortage)
 
 
 def _outcome(outcome: object) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 
 from vlmhyperbench.domain.fallbacks import (
+    MIN_CONTEXT_STEP,
     Cache,
     Fallback,
     LadderLimits,
@@ -14,14 +15,32 @@ from vlmhyperbench.domain.fallbacks import (
     LoadSettings,
     MachineMemory,
     NoFit,
+    Shortfall,
+    TaskTokens,
     fit,
 )
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.domain.refusals import MemoryRefusal, engine_knobs, knobs_of
+from vlmhyperbench.domain.targets import ModelTarget
+from vlmhyperbench.errors import DoesNotFit, InvalidInput
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import FittingBackend, LoadKnobs
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 _CACHES: tuple[Cache, ...] = ("f16", "q8_0", "q4_0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitute:
+    """A smaller quantisation of the same model, all of whose files are here."""
+
+    target: ModelTarget
+    files: Mapping[str, str]
+    """Role → path."""
+
+    @property
+    def name(self) -> str:
+        """The name in the recorded step."""
+        return f"{self.target.quantization or 'unknown'} ({self.target.model})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +51,8 @@ class FittedLoad:
     steps: tuple[Fallback, ...] = ()
     settings: LoadSettings | None = None
     """None for a target whose engine has no ladder."""
+    substitute: ModelTarget | None = None
+    """The smaller quantisation whose files are loaded instead; None: those of the target."""
 
     @property
     def is_lossy(self) -> bool:
@@ -54,6 +75,8 @@ class LoadLadder:
         measure: Callable[[], MachineMemory],
         *,
         allow_lossy: bool = False,
+        task: TaskTokens | None = None,
+        smaller: Sequence[Substitute] = (),
     ) -> None:
         """Read what can be changed.
 
@@ -62,13 +85,16 @@ class LoadLadder:
             request: How it is loaded if everything fits.
             measure: Returns the memory that it may use; called when it is fitted, after others were unloaded.
             allow_lossy: Whether quality may be given up too.
+            task: What the longest request needs of the context; None: not known, so that the context is not cut.
+            smaller: Smaller quantisations of the same model, the largest first.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range, or a file is no model.
             NotFound: a file is missing.
         """
         self._adapter, self._request, self._measure = adapter, request, measure
-        self.allow_lossy = allow_lossy
+        self.allow_lossy, self.task = allow_lossy, task
+        self._smaller = {each.name: each for each in smaller}
         self._knobs = adapter.knobs(request)
         self._wanted = _settings(self._knobs) if self._knobs is not None else LoadSettings(context_tokens=0)
         self._needs: Callable[[LoadSettings], LoadBytes] = cache(self._need)
@@ -80,6 +106,28 @@ class LoadLadder:
             InvalidInput: nothing is left to give up; code `does_not_fit`, with need, have and shortfall.
         """
         return self._fit(self._wanted, self._measure(), ())
+
+    def below(self, failed: FittedLoad) -> FittedLoad:
+        """Return the next rung below a load that ran out of memory while it answered.
+
+        Raises:
+            DoesNotFit: there is none.
+        """
+        lower = self.after_out_of_memory(failed)
+        if lower is None:
+            raise self.ran_out(failed)
+        return lower
+
+    def ran_out(self, failed: FittedLoad) -> DoesNotFit:
+        """Return the refusal of a target that ran out of memory, and for which no further rung is tried."""
+        settings, machine = failed.settings or self._wanted, self._measure()
+        need = self._needs(settings).with_margin
+        rows = [Shortfall(memory="machine", need=need.host, have=machine.host)]
+        if need.device:
+            rows.insert(0, Shortfall(memory="accelerator", need=need.device, have=machine.device_bytes(settings)))
+        names = self._knobs.names if self._knobs is not None else {}
+        refusal = MemoryRefusal(model=self._request.model, rows=rows, knobs=engine_knobs(names), has_run_out=True)
+        return DoesNotFit(refusal.message, cure=refusal.cure, facts=refusal.facts)
 
     def after_out_of_memory(self, failed: FittedLoad) -> FittedLoad | None:
         """Return the next rung below a load that ran out of memory; None if there is none."""
@@ -98,45 +146,64 @@ class LoadLadder:
         return fitted if fitted.settings != failed.settings else None
 
     def smallest(self) -> LoadBytes | None:
-        """Return the least that a load may need without a loss of quality, without a margin; None if unknown."""
+        """Return the least that a load of some task may need without a loss of quality; None if unknown.
+
+        It has no margin. The task with the shortest prompts is assumed, so that the worker, which knows them, decides.
+        """
         if self._knobs is None:
             return None
         nothing = MachineMemory(devices=(), host=0)
-        found = fit(self._wanted, nothing, self._limits, self._needs)
+        found = fit(self._wanted, nothing, replace(self.limits, min_context_tokens=MIN_CONTEXT_STEP), self._needs)
         return self._needs(found.settings)
 
+    def holds_task(self, fitted: FittedLoad) -> bool:
+        """Return whether a request of this task surely has room in the context of a load that was made smaller."""
+        if fitted.settings is None or fitted.settings.context_tokens >= self._wanted.context_tokens:
+            return True
+        return fitted.settings.context_tokens >= self.limits.least_context(fitted.settings)
+
     @property
-    def _limits(self) -> LadderLimits:
-        layers = self._knobs.layers if self._knobs is not None else 0
-        # What the prompts of the task need is not known here, so the context is never cut.
-        return LadderLimits(min_context_tokens=self._wanted.context_tokens, layers=layers, may_be_sequential=False)
+    def limits(self) -> LadderLimits:
+        """What the steps may not go below."""
+        knobs, task = self._knobs, self.task
+        is_known = task is not None and (task.images == 0 or self._wanted.image_tokens is not None)
+        return LadderLimits(
+            min_context_tokens=task.text if task is not None and is_known else self._wanted.context_tokens,
+            layers=knobs.layers if knobs is not None else 0,
+            images=task.images if task is not None and is_known else 0,
+            min_image_tokens=knobs.min_image_tokens if knobs is not None else None,
+            quantizations=tuple(self._smaller),
+            may_be_sequential=False,
+        )
 
     def _fit(self, wanted: LoadSettings, machine: MachineMemory, before: tuple[Fallback, ...]) -> FittedLoad:
         if self._knobs is None:
             return FittedLoad(engine_params=self._request.engine_params)
-        found = fit(wanted, machine, self._limits, self._needs, allow_lossy=self.allow_lossy)
+        found = fit(wanted, machine, self.limits, self._needs, allow_lossy=self.allow_lossy)
         if isinstance(found, NoFit):
             self._refuse(found, machine)
-        steps = (*before, *found.steps)
-        return FittedLoad(engine_params=self._params(found.settings), steps=steps, settings=found.settings)
+        substitute = self._smaller.get(found.settings.quantization or "")
+        return FittedLoad(
+            engine_params=self._params(found.settings),
+            steps=(*before, *found.steps),
+            settings=found.settings,
+            substitute=substitute.target if substitute is not None else None,
+        )
 
     def _refuse(self, found: NoFit, machine: MachineMemory) -> None:
         """Refuse unless it fits without the margin, since an estimate may be too high by it."""
         bare = self._needs(found.settings)
         if machine.holds(bare, found.settings):
             return
-        rows = "; ".join(
-            f"{row.memory}: needs {_gib(row.need)}, has {_gib(row.have)}, lacks {_gib(row.missing)}"
-            for row in found.rows
-        )
-        names = sorted(name for names in self._knobs.names.values() for name in names) if self._knobs else []
-        knob = "Set limits.allow_lossy: true, which makes the KV cache smaller, or choose" if found.knob else "Choose"
-        cure = f"{knob} a smaller or more quantised model, change {', '.join(names)}, or free memory."
-        message = f"The model {self._request.model} does not fit, whatever is given up: {rows}."
-        raise InvalidInput(message, cure=cure, code="does_not_fit")
+        names = self._knobs.names if self._knobs is not None else {}
+        refusal = MemoryRefusal(model=self._request.model, rows=found.rows, knobs=knobs_of(found, names))
+        raise DoesNotFit(refusal.message, cure=refusal.cure, facts=refusal.facts)
 
     def _need(self, settings: LoadSettings) -> LoadBytes:
-        estimate = self._adapter.estimate_whole(replace(self._request, engine_params=self._params(settings)))
+        substitute = self._smaller.get(settings.quantization or "")
+        files = substitute.files if substitute is not None else self._request.files
+        request = replace(self._request, files=files, engine_params=self._params(settings))
+        estimate = self._adapter.estimate_whole(request)
         if estimate is None:
             return LoadBytes(device=0, host=0)
         return LoadBytes(device=estimate.device_bytes // settings.devices, host=estimate.host_bytes)
@@ -144,12 +211,16 @@ class LoadLadder:
     def _params(self, settings: LoadSettings) -> JsonObject:
         """Return the parameters of a load: the given ones, and those that a step has changed."""
         changed: dict[str, JsonValue] = {
-            parameter: getattr(settings, meaning)
+            parameter: _written(getattr(settings, meaning))
             for meaning, parameters in (self._knobs.names.items() if self._knobs is not None else ())
             for parameter in parameters
             if getattr(settings, meaning) != getattr(self._wanted, meaning)
         }
         return {**self._request.engine_params, **changed}
+
+
+def _written(value: int | str | bool) -> JsonValue:
+    return ("off", "on")[value] if isinstance(value, bool) else value
 
 
 def _settings(knobs: LoadKnobs) -> LoadSettings:
@@ -160,9 +231,7 @@ def _settings(knobs: LoadKnobs) -> LoadSettings:
         parallel=int(known.get("parallel", 1)),
         ubatch=int(known.get("ubatch", 512)),
         gpu_layers=int(known.get("gpu_layers", 0)),
+        projector_on_device=knobs.projector_on_device,
+        image_tokens=knobs.image_tokens,
         cache_type=kind,
     )
-
-
-def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:,.2f} GiB"

@@ -14,6 +14,7 @@ from vlmhyperbench.db import claim_phases, jobs
 from vlmhyperbench.db.owners import Mark, Owner, alert, job_event, lock_of_job, mark_dirty
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.refusals import SHORTAGE
 from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
 from vlmhyperbench.domain.states import JOB_TABLE, JobEvent, JobState, PhaseState
 from vlmhyperbench.domain.steps import STEPS
@@ -110,7 +111,7 @@ def _failed(job: JobView, outcome: Failed, draw: float) -> _Ending:
         document: JsonObject = {"kind": "failed", "fails": job.fails, **said}
         return _Ending(event=JobEvent.CRASH, outcome=document, fails=job.fails, alert=said)
     fails = job.fails + 1
-    error = {} if outcome.error is None else {"error": outcome.error}
+    error = {name: told for name, told in (("error", outcome.error), (SHORTAGE, outcome.shortage)) if told is not None}
     document = {"kind": "failed", "code": outcome.code, "message": outcome.message, "fails": fails, **error}
     if is_given_up(fails=fails, done=job.done, is_permanent=outcome.permanent):
         return _Ending(event=JobEvent.FAIL, outcome=document, fails=fails)

@@ -27,6 +27,6 @@ _OF_ATTEMPT = "SELECT device, bytes, is_exclusive FROM reservation WHERE attempt
 
 _WANTED_NEXT = """
 SELECT target_digest FROM job WHERE state = 'READY' AND target_digest = ANY(CAST(:targets AS varchar[]))
-  AND kind IN ('GENERATE', 'JUDGE')
+  AND kind IN ('GENERATE', 'JUDGE', 'MEMBER')
 GROUP BY target_digest ORDER BY max(priority) DESC, min(created_at), target_digest
 """

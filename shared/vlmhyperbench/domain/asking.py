@@ -49,5 +49,6 @@ def member_spec(spec: RunSpec, asked: AskedModel) -> RunSpec:
             "target": asked.model.target,
             "decoding": asked.model.decoding.model_copy(update={"n": spec.decoding.n}),
             "response_format": asked.stage.response_format,
+            "smaller": asked.model.smaller,
         }
     )

@@ -86,18 +86,36 @@ class MachineMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTokens:
+    """What the longest request of a task needs of a slot's context, at most."""
+
+    text: int
+    """Tokens of the prompt, of the chat template and of the answer."""
+    images: int
+    """Images of a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LadderLimits:
     """What the steps may not go below, and what they may choose from."""
 
     min_context_tokens: int
-    """Prompt, image tokens and max_tokens of the task."""
+    """Prompt and max_tokens of the task, without its images."""
     layers: int
+    images: int = 0
+    """Maximum number of images of a request; each takes the image tokens of the settings."""
     min_image_tokens: int | None = None
+    """Least tokens to which an image may be limited; None: the engine cannot limit them."""
     quantizations: tuple[str, ...] = ()
     """Smaller quantisations of the same model that are here, the largest first."""
     optional: tuple[str, ...] = ()
     """Members that may be dropped."""
     may_be_sequential: bool = True
+
+    def least_context(self, settings: LoadSettings) -> int:
+        """Return the context that a request of the task needs with these settings."""
+        tokens = self.min_context_tokens + self.images * (settings.image_tokens or 0)
+        return -(-tokens // MIN_CONTEXT_STEP) * MIN_CONTEXT_STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +268,7 @@ def _projector_on_host(settings: LoadSettings, _: LadderLimits, __: MachineMemor
 
 
 def _less_context(settings: LoadSettings, limits: LadderLimits, _: MachineMemory) -> Iterator[LoadSettings]:
-    least = -(-limits.min_context_tokens // MIN_CONTEXT_STEP) * MIN_CONTEXT_STEP
+    least = limits.least_context(settings)
     context = settings.context_tokens
     while context > least:
         context = max(least, context // 2)
@@ -287,7 +305,9 @@ def _fewer_image_tokens(settings: LoadSettings, limits: LadderLimits, _: Machine
         tokens = settings.image_tokens
         while tokens > limits.min_image_tokens:
             tokens = max(limits.min_image_tokens, tokens // 2)
-            yield replace(settings, image_tokens=tokens)
+            fewer = replace(settings, image_tokens=tokens)
+            context = limits.least_context(fewer) if limits.images else settings.context_tokens
+            yield replace(fewer, context_tokens=min(settings.context_tokens, context))
 
 
 def _smaller_weights(settings: LoadSettings, limits: LadderLimits, _: MachineMemory) -> Iterator[LoadSettings]:

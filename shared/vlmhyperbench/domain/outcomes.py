@@ -10,6 +10,7 @@ from vlmhyperbench.errors import (
     STORAGE_FULL,
     Conflict,
     Denied,
+    DoesNotFit,
     Fenced,
     InvalidInput,
     NotFound,
@@ -52,6 +53,8 @@ class Failed:
     permanent: bool = False
     error: JsonObject | None = None
     """A server's error in the form of the API's `RequestError`, if no row of the run has it."""
+    shortage: JsonObject | None = None
+    """Need, have and shortfall of memory, and what would change it, where a model did not fit."""
     is_charged: bool = True
     """Whether it counts against the job's budget; not where a device has failed, which raises an alert instead."""
 
@@ -99,6 +102,7 @@ def outcome_of(error: BaseException) -> Preempted | Failed | None:
         message=str(cause),
         permanent=next(IS_FINAL[kind] for kind in type(cause).__mro__ if kind in IS_FINAL),
         error=cause.answer if isinstance(cause, TargetRefused) else None,
+        shortage=cause.facts if isinstance(cause, DoesNotFit) else None,
     )
 
 

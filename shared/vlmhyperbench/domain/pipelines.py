@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 
 from vlmhyperbench.domain.base import Name, Spec
 from vlmhyperbench.domain.decoding import Decoding
+from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget, PluginRef
 
 STAGE: Final = "stage"
@@ -44,6 +45,8 @@ class MemberSpec(Spec):
     """Whether the pipeline answers without it where it cannot be asked."""
     sees_images: bool = True
     """Whether its requests have the images of the sample."""
+    smaller: tuple[ModelTarget, ...] = Field(default=(), exclude_if=lambda targets: not targets)
+    """Smaller quantisations of the model that may stand for it, the largest first; only by `limits.allow_lossy`."""
 
 
 class AggregationSpec(Spec):
@@ -57,6 +60,13 @@ class AggregationSpec(Spec):
     """Whether a merged answer that is invalid is asked for once more."""
     merger: MemberSpec | None = None
     """The model that merges the answers; None: the aggregation does it alone."""
+
+
+class DroppedMember(Spec):
+    """An optional model that could not be used when the run was submitted, and why."""
+
+    name: Name
+    reason: str
 
 
 class StageSpec(Spec):
@@ -74,6 +84,8 @@ class StageSpec(Spec):
     members: Annotated[tuple[MemberSpec, ...], Field(min_length=1)]
     aggregation: AggregationSpec | None = None
     """None: it has one member, whose answer is that of the stage."""
+    dropped: tuple[DroppedMember, ...] = Field(default=(), exclude_if=lambda dropped: not dropped)
+    """Optional models that were left out; not written where there are none, so that digests did not change."""
 
 
 class PipelineTarget(Spec):
@@ -82,6 +94,10 @@ class PipelineTarget(Spec):
     kind: Literal["pipeline"] = "pipeline"
     pipeline: Name
     version: str
+    execution_mode: Literal["persistent", "sequential", "auto"] = Field(
+        default="auto", exclude_if=lambda mode: mode == "auto"
+    )
+    """Whether its models stay loaded together; left out where the estimates decide, so that digests did not change."""
     stages: Annotated[tuple[StageSpec, ...], Field(min_length=1)]
     """In their order; the answer of the last one is the pipeline's."""
 
@@ -152,6 +168,12 @@ def asked_models(pipeline: PipelineTarget) -> Iterator[AskedModel]:
             yield AskedModel(stage=stage, role="merge", model=aggregation.merger)
             if aggregation.is_repaired:
                 yield AskedModel(stage=stage, role="repair", model=aggregation.merger)
+
+
+def can_do_without(pipeline: PipelineTarget, digest: str) -> bool:
+    """Whether every place where the model with this digest is asked can do without it."""
+    asked = [each for each in asked_models(pipeline) if digest_of(each.model.target) == digest]
+    return all(each.role == "member" and each.model.is_optional for each in asked)
 
 
 def asked_model(pipeline: PipelineTarget, params: Mapping[str, object]) -> AskedModel:

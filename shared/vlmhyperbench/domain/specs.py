@@ -251,6 +251,8 @@ class RunSpec(Spec):
     """Whether it is a question that somebody asked a pipeline, and no benchmark; left out otherwise."""
     asks_again: tuple[Name, ...] = Field(default=(), exclude_if=lambda stages: not stages)
     """Stages of a pipeline whose models are asked although the parent has their answers; left out without any."""
+    smaller: tuple[ModelTarget, ...] = Field(default=(), exclude_if=lambda targets: not targets)
+    """Smaller quantisations of the target that may stand for it, the largest first; only by `limits.allow_lossy`."""
     prices: Prices | None = None
     """Prices of the target at submission. They change no answer, so they are not part of any fingerprint."""
     unpriced: str | None = None

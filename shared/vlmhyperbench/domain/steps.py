@@ -118,6 +118,11 @@ STEPS: Final[Mapping[StepKind, StepProperties]] = {
 }
 
 
+def answers_for_the_run(kind: str) -> bool:
+    """Return whether jobs of a kind load a model whose answers are the run's, or part of them."""
+    return STEPS[StepKind(kind)].asks in {"run", "member"}
+
+
 def asks_the_run(kind: str) -> bool:
     """Return whether jobs of a kind ask the run's own target, so that they measure the run."""
     return STEPS[StepKind(kind)].asks == "run"

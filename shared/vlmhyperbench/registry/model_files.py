@@ -39,6 +39,12 @@ def model_files(root: FilePath, model: ModelEntry, recipe: RecipeSpec | None = N
     )
 
 
+def missing_files(root: FilePath, model: ModelEntry) -> list[str]:
+    """Return the files of a model in a folder of this machine that are gone; none where the folder is elsewhere."""
+    folder = root / (model.path or "")
+    return [str(folder / file) for file in model.files.values() if folder.is_dir() and not (folder / file).is_file()]
+
+
 def recipe_of(references: References, model: ModelEntry, path: Path) -> RecipeSpec | None:
     """Pin the recipe of a model with the files that it uses and its tools; None if it has none, or after a problem."""
     choice = model.recipe

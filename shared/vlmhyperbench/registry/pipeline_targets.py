@@ -10,17 +10,19 @@ from typing import Final
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.decoding import Decoding
-from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec
+from vlmhyperbench.domain.pipelines import AggregationSpec, DroppedMember, MemberSpec, PipelineTarget, StageSpec
 from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, PipelineChoice
 from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.model_files import missing_files
 from vlmhyperbench.registry.pins import merge_decoding
 from vlmhyperbench.registry.pipeline_checks import is_text_only
 from vlmhyperbench.registry.pipelines import MemberChoice, PipelineStage
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import RunEntry, TaskEntry
+from vlmhyperbench.registry.smaller import smaller_models
 from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench_sdk import discovery
 
@@ -33,6 +35,8 @@ class Asking:
 
     decoding: Decoding = field(default_factory=Decoding)
     response_format: dict[str, JsonValue] | None = None
+    allow_lossy: bool = False
+    """Whether smaller quantisations may stand for its models."""
 
 
 def pin_target(
@@ -49,7 +53,7 @@ def pin_target(
     entry = references.find(references.catalogue.pipelines, "pipelines", choice.pipeline, at)
     if entry is None:
         return None
-    pinning = _Pinning(references, task, at)
+    pinning = _Pinning(references, task, at, allow_lossy=asking.allow_lossy)
     stages = [
         pinning.stage(stage, asking, is_first=no == 0, is_last=no == len(entry.stages) - 1)
         for no, stage in enumerate(entry.stages)
@@ -57,7 +61,9 @@ def pin_target(
     pinned = [stage for stage in stages if stage is not None]
     if len(pinned) < len(stages):
         return None
-    return PipelineTarget(pipeline=choice.pipeline, version=entry.version, stages=tuple(pinned))
+    return PipelineTarget(
+        pipeline=choice.pipeline, version=entry.version, execution_mode=entry.execution_mode, stages=tuple(pinned)
+    )
 
 
 def check_scenario(
@@ -75,8 +81,9 @@ def check_scenario(
 
 
 class _Pinning:
-    def __init__(self, references: References, task: TaskEntry | None, path: Path) -> None:
+    def __init__(self, references: References, task: TaskEntry | None, path: Path, *, allow_lossy: bool) -> None:
         self._references = references
+        self._allow_lossy = allow_lossy
         self._task = task
         self._path = path
 
@@ -84,7 +91,12 @@ class _Pinning:
         """Pin a stage, or report its problems."""
         decoding = merge_decoding(asking.decoding, stage.generation)
         sees = stage.images if stage.images is not None else is_first and self._can_all_see(stage)
-        members = [self._member(choice, decoding, sees_images=sees) for choice in stage.members]
+        missing = {no: why for no, choice in enumerate(stage.members) if (why := self._missing(choice)) is not None}
+        members = [
+            self._member(choice, decoding, sees_images=sees)
+            for no, choice in enumerate(stage.members)
+            if no not in missing
+        ]
         aggregation, is_whole = None, None not in members
         if stage.aggregation is not None:
             aggregation = self._aggregation(stage, decoding, sees_images=sees)
@@ -104,7 +116,19 @@ class _Pinning:
             response_format=pinned_format(stage.response_format) if stage.response_format is not None else own,
             members=_named_apart([member for member in members if member is not None]),
             aggregation=aggregation,
+            dropped=tuple(DroppedMember(name=stage.members[no].name, reason=why) for no, why in missing.items()),
         )
+
+    def _missing(self, choice: MemberChoice) -> str | None:
+        """Return why the files of an optional model cannot be used now; None if they may be, or it is required."""
+        entry = self._references.catalogue.models.get(choice.name)
+        if not choice.optional or entry is None:
+            return None
+        if entry.is_unpinned:
+            return "its files are not fetched or made yet"
+        folder = self._references.catalogue.folder_of("models", choice.name)
+        gone = [] if entry.is_brought or entry.package is not None else missing_files(folder, entry)
+        return f"there is no file {', '.join(gone)}" if gone else None
 
     def _can_all_see(self, stage: PipelineStage) -> bool:
         models = self._references.catalogue.models
@@ -126,6 +150,9 @@ class _Pinning:
             weight=choice.weight,
             is_optional=choice.optional,
             sees_images=sees_images,
+            smaller=smaller_models(self._references, target)
+            if self._allow_lossy and isinstance(target, ModelTarget)
+            else (),
         )
 
     def _aggregation(self, stage: PipelineStage, decoding: Decoding, *, sees_images: bool) -> AggregationSpec | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from vlmhyperbench.domain.planning import are_paired
 from vlmhyperbench.domain.response_formats import pinned_format
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.specs import ModelTarget, PipelineTarget, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import (
     DatasetChoice,
@@ -36,6 +36,7 @@ from vlmhyperbench.registry.schemas import (
     ExperimentEntry,
     RunEntry,
 )
+from vlmhyperbench.registry.smaller import smaller_models
 from vlmhyperbench.registry.targets import pin_prices
 from vlmhyperbench.scoring.reported import is_reported
 
@@ -133,6 +134,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     asking = Asking(
         decoding=merge_decoding(task.decoding, entry.decoding),
         response_format=pinned_format(given(entry.response_format, task.response_format)),
+        allow_lossy=entry.limits.allow_lossy,
     )
     target = pin_target(references, entry.target, task, asking, where(("target",)))
     dataset = pin_dataset(
@@ -180,6 +182,9 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         on_invalid=given(entry.on_invalid, task.on_invalid),
         stop=stop,
         shares_device=entry.shares_device,
+        smaller=smaller_models(references, target)
+        if entry.limits.allow_lossy and isinstance(target, ModelTarget)
+        else (),
         prices=prices,
         unpriced=unpriced,
     )
@@ -205,6 +210,12 @@ def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> li
                 f"the data set {own!r} stands in place of {task.dataset!r}, the own one of the task {run.task!r}."
             ] = None
     return list(warnings)
+
+
+def left_out(spec: RunSpec) -> list[str]:
+    """Return a warning for each optional model of a pipeline that could not be used at submission."""
+    stages = spec.target.stages if isinstance(spec.target, PipelineTarget) else ()
+    return [f"{stage.id} goes on without {each.name}: {each.reason}" for stage in stages for each in stage.dropped]
 
 
 def combinations_of(references: References, entry: ExperimentEntry) -> list[Combination]:

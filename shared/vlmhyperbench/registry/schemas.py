@@ -73,6 +73,8 @@ class ModelEntry(FilesOfModel, Entry, Certified):
     license: str | None = None
     """Shown in the provenance of reports."""
     quantization: str | None = None
+    variant_of: Slug | None = None
+    """Model of which this is another quantisation, so that it may stand for it where `limits.allow_lossy` says so."""
     parameter_count: Annotated[int, Field(ge=1)] | None = None
     """Number of parameters, rounded as the model's page states it; shown by `vlmhyperbench models`, as are the next."""
     context_tokens: Annotated[int, Field(ge=1)] | None = None

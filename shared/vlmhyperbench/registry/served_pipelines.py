@@ -43,7 +43,9 @@ def pin_served(catalogue: Catalogue, plugins: Plugins, name: str) -> PinnedPipel
 def _own(entry: PipelineFields, target: PipelineTarget) -> dict[Key, Decoding]:
     own: dict[Key, Decoding] = {}
     for written, stage in zip(entry.stages, target.stages, strict=True):
-        for choice, member in zip(written.members, stage.members, strict=True):
+        dropped = {each.name for each in stage.dropped}
+        kept = [choice for choice in written.members if not (choice.optional and choice.name in dropped)]
+        for choice, member in zip(kept, stage.members, strict=True):
             own[stage.id, "member", member.name] = _generation(written, choice)
         if written.merger is not None and stage.aggregation is not None and stage.aggregation.merger is not None:
             own[stage.id, "merge", stage.aggregation.merger.name] = _generation(written, written.merger)

@@ -220,6 +220,7 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
         )
     elif baseline.manifest_id != other.manifest_id:
         yield "The runs have different samples; samples that both have are paired by their keys."
+    yield from (_degraded(run) for run in (baseline, other) if run.side.degraded)
     first, second = ({described["key"]: described for described in run.described()} for run in (baseline, other))
     missing = sorted(str(key) for key in {*first, *second} if key not in deltas)
     if missing and _may_be_paired(baseline, other):
@@ -239,6 +240,13 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
         yield "The answers of the two runs were read by different extractors."
     if any(first[key]["environment"] != second[key]["environment"] for key in deltas if key in second):
         yield "The metrics of the two runs were computed by different package versions."
+
+
+def _degraded(run: Samples) -> str:
+    return (
+        f"{run.name} is degraded: a model was loaded with less than full quality, or left out, so that it fits "
+        f"({', '.join(run.side.degraded)}). Do not rank it against runs that were not."
+    )
 
 
 def _validity(samples: Samples) -> str | None:

@@ -36,6 +36,11 @@ def side_of(summary: RunSummary) -> Side:
         measurement=summary.measurement,
         is_interrupted=summary.performance.is_no_measure,
         is_stopped=summary.is_stopped,
+        degraded=tuple(
+            f"{step.get('rung')} ({step.get('before')} → {step.get('after')})"
+            for step in summary.fallbacks
+            if step.get("is_lossy") is True
+        ),
     )
 
 

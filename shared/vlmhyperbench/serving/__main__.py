@@ -12,6 +12,7 @@ import uvicorn
 
 from vlmhyperbench.serving.app import ServedApp
 from vlmhyperbench.serving.plan import KEY_VARIABLE, ServedPipeline
+from vlmhyperbench.serving.switching import ModelSwitch
 from vlmhyperbench.serving.upstreams import Upstreams
 from vlmhyperbench_sdk.errors import VlmHyperBenchError
 
@@ -33,8 +34,8 @@ def main() -> int:
 
 
 async def _serve(plan: ServedPipeline, host: str, port: int, *, key: str) -> None:
-    upstreams = Upstreams(key)
-    app = ServedApp(plan, upstreams)
+    upstreams, switch = Upstreams(key), ModelSwitch(key)
+    app = ServedApp(plan, upstreams, switch)
     config = uvicorn.Config(
         app,
         host=host,
@@ -52,6 +53,7 @@ async def _serve(plan: ServedPipeline, host: str, port: int, *, key: str) -> Non
         await uvicorn.Server(config).serve()
     finally:
         await upstreams.close()
+        await switch.close()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from vlmhyperbench.serving.asking import Answer, Asking, Tell, Told
 from vlmhyperbench.serving.plan import ServedPipeline
 from vlmhyperbench.serving.questions import Question, fitted, read_question
 from vlmhyperbench.serving.replies import Head, problem_of, refusal, written
-from vlmhyperbench.serving.upstreams import CHAT_PATH, Upstreams
+from vlmhyperbench.serving.switching import ModelSwitch, NotLoaded
+from vlmhyperbench.serving.upstreams import CHAT_PATH, Upstreams, failed
 from vlmhyperbench_sdk.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import Prompt
@@ -39,13 +40,13 @@ class Left(Exception):
 class ServedApp:
     """An ASGI application that answers for a pipeline."""
 
-    def __init__(self, plan: ServedPipeline, upstreams: Upstreams) -> None:
+    def __init__(self, plan: ServedPipeline, upstreams: Upstreams, switch: ModelSwitch) -> None:
         """Open the pipeline.
 
         Raises:
             NotFound, InvalidInput, Conflict, PluginFailure: an aggregation cannot be opened.
         """
-        self._plan, self._upstreams = plan, upstreams
+        self._plan, self._upstreams, self._switch = plan, upstreams, switch
         self._opened: dict[str, tuple[PipelineTarget, Combiner]] = {}
         self._asked = {asked.key: asked for asked in asked_models(plan.target) if plan.model(asked) is not None}
         self._started_at = int(time.time())
@@ -122,7 +123,11 @@ class ServedApp:
                 decoding=served.decoding(question.decoding),
                 response_format=format_of_sample(asked.stage.response_format, {}, key=""),
             )
-            return await self._upstreams.ask(served.url, body, tell)
+            try:
+                async with self._switch.using(served):
+                    return await self._upstreams.ask(served.url, body, tell)
+            except NotLoaded as error:
+                return failed("not_loaded", str(error))
 
         return await Asking(pipeline, combiner, asked=self._asked, ask=ask, tell=tell).answer(question.prompt)
 

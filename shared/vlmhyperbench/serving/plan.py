@@ -24,6 +24,10 @@ class ServedModel(Spec):
     name: str
     url: str
     """Its gateway, without `/v1`."""
+    load: dict[str, JsonValue] | None = None
+    """How its gateway loads it, where models are loaded one after the other; None: it stays loaded."""
+    held_bytes: int = 0
+    """Memory that it is estimated to hold."""
     own: dict[str, JsonValue] = Field(default_factory=dict)
     """Sampling parameters that the pipeline states, which replace those of a request."""
 

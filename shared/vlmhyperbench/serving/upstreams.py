@@ -47,12 +47,12 @@ class Upstreams:
             ) as response:
                 if response.status_code != 200:
                     text = (await response.aread()).decode("utf-8", "replace")
-                    return _failed(f"http_{response.status_code}", _message(text), http_status=response.status_code)
+                    return failed(f"http_{response.status_code}", _message(text), http_status=response.status_code)
                 return await _read(response.aiter_lines(), begun_ns, tell)
         except httpx2.HTTPError as error:
-            return _failed("connection", f"the gateway does not answer: {error!r}")
+            return failed("connection", f"the gateway does not answer: {error!r}")
         except BadAnswer as error:
-            return _failed(CODE, str(error))
+            return failed(CODE, str(error))
 
 
 async def _read(lines: AsyncIterator[str], begun_ns: int, tell: Tell) -> Told:
@@ -66,7 +66,7 @@ async def _read(lines: AsyncIterator[str], begun_ns: int, tell: Tell) -> Told:
             continue  # the end of the body is read too, so that the connection can be used again
         chunk, _ = parse_document(payload.encode())
         if chunk.get("error"):
-            return _failed("stream", _message(payload))
+            return failed("stream", _message(payload))
         for content in choice.take(chunk).values():
             if content.bears_tokens:
                 last_ns = time.monotonic_ns()
@@ -84,7 +84,8 @@ async def _read(lines: AsyncIterator[str], begun_ns: int, tell: Tell) -> Told:
     return Told(reply=reply, finish_reason=choice.finish_reasons.get(0, "stop"))
 
 
-def _failed(code: str, message: str, *, http_status: int | None = None) -> Told:
+def failed(code: str, message: str, *, http_status: int | None = None) -> Told:
+    """Return the answer of a model that has none."""
     error = f"{code}: {message}"
     read = read_failure(status="error", http_status=http_status, error=error)
     return Told(reply=Reply(error=error, failure=failure_of(read) if read is not None else "infrastructure"))

@@ -10,7 +10,7 @@ from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.recipes import RecipeFields
 from vlmhyperbench.domain.spec_values import name_of, values_of
 from vlmhyperbench.domain.specs import ModelTarget, PluginRef, RunSpec
-from vlmhyperbench.domain.steps import asks_the_run
+from vlmhyperbench.domain.steps import answers_for_the_run, asks_the_run
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -21,7 +21,9 @@ _ENGINE = (
 )
 FALLBACKS = "fallbacks"
 """Key of an asking claim's environment: what was given up so that the model fits, in order."""
-_APART = frozenset({"certificate", FALLBACKS})
+EXECUTION = "execution"
+"""Key of the same: how the models of a pipeline were loaded, and why."""
+_APART = frozenset({"certificate", FALLBACKS, EXECUTION})
 METRICS = "metrics"
 """Key of a scoring claim's environment: label of a metric → packages of its own environment, with versions."""
 UNKNOWN = "not recorded"
@@ -68,7 +70,7 @@ def manifest_of(
         "target": _target(spec),
         "weights": _weights(spec, asking),
         "recipe": _recipe(spec),
-        "engines": _engines(asking),
+        "engines": _engines([claim for claim in claims if answers_for_the_run(claim.job)]),
         "workers": _workers(claims),
         "retunes": [dict(change) for change in retunes],
         "plugins": _plugins(spec, claims),
@@ -153,6 +155,7 @@ def _engines(asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
             "environment": {name: item for name, item in environment.items() if name not in _APART} or None,
             "certificate": environment.get("certificate"),
             "fallbacks": [dict(step) for step in fallbacks_of(environment)],
+            "execution": environment.get(EXECUTION),
             "machine": claim.machine,
             "host": claim.host,
             "measured_at": claim.measured_at,

@@ -9,8 +9,9 @@ from vlmhyperbench.domain.failure_groups import FailureGroup
 from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, variables_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.domain.steps import asks_the_run
+from vlmhyperbench.domain.steps import answers_for_the_run, asks_the_run
 from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
+from vlmhyperbench.summaries.manifest import fallbacks_of
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench.summaries.scores import Crossing, MetricIdentity, Score
 from vlmhyperbench.summaries.speeds import Performance
@@ -113,6 +114,18 @@ class RunSummary:
     def generating(self) -> tuple[ClaimEvidence, ...]:
         """Claims that sent requests of the run."""
         return tuple(claim for claim in self.claims if asks_the_run(claim.job))
+
+    @property
+    def fallbacks(self) -> tuple[JsonObject, ...]:
+        """What was given up so that its models fit, each step once; also by the models of a pipeline."""
+        loading = (claim for claim in self.claims if answers_for_the_run(claim.job))
+        steps = {repr(sorted(step.items())): step for claim in loading for step in fallbacks_of(claim.environment)}
+        return tuple(steps.values())
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether a model was loaded with less than full quality, or left out, so that it fits."""
+        return any(step.get("is_lossy") is True for step in self.fallbacks)
 
     @property
     def measurement(self) -> Measurement:

@@ -22,6 +22,8 @@ class UsedEngine(Output):
     """The certificate of exactly this environment on this machine, if it had one."""
     fallbacks: list[dict[str, JsonValue]] = Field(default_factory=list)
     """What was given up so that the model fits, in order: `rung`, `before`, `after`, and whether it `is_lossy`."""
+    execution: dict[str, JsonValue] | None = None
+    """How the models of a pipeline were loaded: `asked`, `mode`, `why`, `need_bytes`, `have_bytes`, `dropped`."""
     machine: dict[str, JsonValue]
     """Processor, memory, accelerators, driver, CUDA, distribution and kernel."""
     host: str

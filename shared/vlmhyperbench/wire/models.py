@@ -30,6 +30,8 @@ class ModelStatus(Output):
     need_bytes: int | None = None
     """Memory on accelerators and host together."""
     estimate_source: str | None = None
+    measured_bytes: int | None = None
+    """Most memory that it has used on a device with the parameters of its entry; it replaces the estimate."""
 
 
 class ModelLoad(Input):

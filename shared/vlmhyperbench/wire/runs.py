@@ -18,6 +18,7 @@ from vlmhyperbench.registry.choices import EvaluationChoices, name_tag
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.base import Input, Label, Output
 from vlmhyperbench.wire.live import Progress
+from vlmhyperbench.wire.shortages import MemoryShortage
 from vlmhyperbench.wire.summaries import Performance, QualityScore
 
 Origins = Annotated[
@@ -234,8 +235,12 @@ class RunDetail(Run):
     """Every metric with its groups, from the stored summary; empty until a report exists."""
     performance: Performance | None = None
     """From the stored summary; None until a report exists."""
+    is_degraded: bool = False
+    """Whether a model was loaded with less than full quality, or left out, so that it fits; from the stored summary."""
     errors: list[RequestError] = Field(default_factory=list)
     """Errors of its requests, most frequent first; at most 100."""
+    shortages: list[MemoryShortage] = Field(default_factory=list)
+    """Models that were not loaded, because they need more memory than there was."""
     progress: Progress | None = None
     in_flight: int
     """Requests that are kept in flight in each shard: of the scenario, or of the last retune."""

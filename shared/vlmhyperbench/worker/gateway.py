@@ -151,6 +151,19 @@ class GatewayClient:
         except (httpx2.HTTPError, ValueError) as error:
             raise Unavailable(f"The gateway no longer answers: {error!r}.") from error
 
+    async def unload(self) -> None:
+        """Unload the model; the gateway stays, and may load again.
+
+        Raises:
+            Unavailable: the gateway does not answer.
+        """
+        try:
+            with counted("gateway_requests_total", call="unload"):
+                answer = await self._http.post("/v1/model/unload")
+            answer.raise_for_status()
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"The gateway did not unload its model: {error!r}.") from error
+
     async def close(self) -> None:
         """Unload the model and end the process; after an interruption it may be called again."""
         if self.is_running and not self._http.is_closed:

@@ -69,6 +69,18 @@ def rungs(result: Fitted | NoFit) -> list[str]:
     return [step.rung for step in result.steps]
 
 
+def test_fewer_image_tokens_make_the_context_shorter_that_images_need() -> None:
+    limits = replace(LIMITS, images=2, min_image_tokens=64)
+    assert limits.least_context(WANTED) == 3072
+    result = fit(replace(WANTED, gpu_layers=0, resident=()), MachineMemory(devices=(), host=0), limits, needs)
+    assert result.settings.context_tokens == limits.least_context(WANTED)
+    lossy = fit(
+        replace(WANTED, gpu_layers=0, resident=()), MachineMemory(devices=(), host=0), limits, needs, allow_lossy=True
+    )
+    assert lossy.settings.image_tokens == 64
+    assert lossy.settings.context_tokens == 1280
+
+
 def test_what_fits_is_left_as_it_is() -> None:
     result = fit(WANTED, gpu(80), LIMITS, needs, allow_lossy=True)
     assert isinstance(result, Fitted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,13 @@ from vlmhyperbench.registry.origins import (
     written_in_entry,
     written_in_submission,
 )
-from vlmhyperbench.registry.resolution import replaced_data, resolve_experiment, resolve_rescoring, resolve_run
+from vlmhyperbench.registry.resolution import (
+    left_out,
+    replaced_data,
+    resolve_experiment,
+    resolve_rescoring,
+    resolve_run,
+)
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.sessions import resolve_session
 from vlmhyperbench.scoring.extraction import open_extractor
@@ -151,12 +157,15 @@ def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[
     ]
 
 
-def warnings_of(submission: Submission[RunCreate] | Submission[ExperimentCreate]) -> list[str]:
-    """Return a warning for each task of the entry that is run on another dataset than its own."""
+def warnings_of(
+    submission: Submission[RunCreate] | Submission[ExperimentCreate], specs: Iterable[RunSpec]
+) -> list[str]:
+    """Return a warning for each task of the entry that has another dataset than its own, and each model left out."""
     body = submission.body
     kind, wanted = ("runs", body.run) if isinstance(body, RunCreate) else ("experiments", body.experiment)
     entry = submission.catalogue.of(kind).get(wanted) if isinstance(wanted, str) else wanted
-    return replaced_data(submission.catalogue, entry) if isinstance(entry, RunEntry | ExperimentEntry) else []
+    replaced = replaced_data(submission.catalogue, entry) if isinstance(entry, RunEntry | ExperimentEntry) else []
+    return [*replaced, *dict.fromkeys(warning for spec in specs for warning in left_out(spec))]
 
 
 @contextmanager

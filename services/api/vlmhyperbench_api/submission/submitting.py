@@ -14,7 +14,7 @@ from vlmhyperbench.db import memory, runs, tallies
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.planning import plan_run
-from vlmhyperbench.domain.specs import Target
+from vlmhyperbench.domain.specs import RunSpec, Target
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.monitoring.recording import count
 from vlmhyperbench.monitoring.trace_context import incoming, owner_context
@@ -63,7 +63,7 @@ async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
         return _write_fresh(submission, pinned), targets_of([pinned.spec])
 
     created = await _submit_run(submission, resolve)
-    return created.model_copy(update={"warnings": warnings_of(submission)})
+    return created.model_copy(update={"warnings": warnings_of(submission, [created.spec])})
 
 
 async def submit_import(submission: Submission[RunImport], answer_files: AnswerFiles) -> RunDetail:
@@ -170,9 +170,11 @@ async def submit_experiment(submission: Submission[ExperimentCreate]) -> Experim
         InvalidInput: names are unknown or incompatible; lists all errors.
         Conflict: the key was used with another body.
     """
+    specs: list[RunSpec] = []
 
     async def resolve() -> tuple[Write, Sequence[Target]]:
         name, pinned = await asyncio.to_thread(pin_experiment, submission)
+        specs.extend(run.spec for run in pinned)
 
         async def write(session: AsyncSession, experiment_id: UUID) -> None:
             await add_experiment(session, submission, pinned, experiment_id=experiment_id, name=name)
@@ -184,7 +186,7 @@ async def submit_experiment(submission: Submission[ExperimentCreate]) -> Experim
     if not is_new:
         return result
     await publish_all(submission.runtime, result)
-    return result.model_copy(update={"warnings": warnings_of(submission)})
+    return result.model_copy(update={"warnings": warnings_of(submission, specs)})
 
 
 async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:

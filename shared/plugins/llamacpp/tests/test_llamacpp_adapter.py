@@ -50,6 +50,8 @@ def test_every_parameter_that_varies_is_on_the_command_line(weights: Path) -> No
         "--flash-attn": "on",
         "--cache-type-k": "f16",
         "--cache-type-v": "f16",
+        "--mmproj-offload": "on",
+        "--image-max-tokens": "0",
     }
 
 

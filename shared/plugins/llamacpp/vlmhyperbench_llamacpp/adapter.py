@@ -10,7 +10,8 @@ from typing import Literal
 from vlmhyperbench_llamacpp.compute import estimate_compute
 from vlmhyperbench_llamacpp.dry_run import dry_run
 from vlmhyperbench_llamacpp.formats import constrain
-from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory
+from vlmhyperbench_llamacpp.image_tokens import ImageTokens, image_tokens_of
+from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory, is_projector_on_device
 from vlmhyperbench_sdk.chat import FORMATS, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -34,8 +35,12 @@ PARAMS: EngineParams = {
     "flash_attn": Choice(("on", "off")),
     "cache_type_k": Choice(("f16", "f32", "bf16", "q8_0", "q4_0")),
     "cache_type_v": Choice(("f16", "f32", "bf16", "q8_0", "q4_0")),
+    "mmproj_offload": Choice(("on", "off")),
+    "image_max_tokens": Integer(default=0, minimum=0, maximum=1_000_000),
 }
-"""`n_ctx` is the context of a slot, in tokens; 0 threads: half of the cores.
+"""`n_ctx` is the context of a slot, in tokens; 0 threads: half of the cores; 0 `image_max_tokens`: the model's own.
+
+`mmproj_offload` puts the image projector on the accelerator if any layer is there.
 
 Threads of llama.cpp wait for each other by spinning: on cores that other processes use too, a thread per core is six
 times slower than half as many (measured: 0.8 against 5 answers/s on two busy cores).
@@ -59,6 +64,8 @@ LOAD_KNOBS = {
     "ubatch": ("n_ubatch",),
     "gpu_layers": ("n_gpu_layers",),
     "cache_type": ("cache_type_k", "cache_type_v"),
+    "projector_on_device": ("mmproj_offload",),
+    "image_tokens": ("image_max_tokens",),
 }
 """What a parameter means to the memory of a load."""
 
@@ -146,8 +153,17 @@ class LlamaCpp:
         """
         if "weights" not in load.files:
             return None
-        layers = read_header(_file(load, "weights")).whole("block_count") or 0
-        return LoadKnobs(names=LOAD_KNOBS, values=_effective(load.engine_params), layers=layers)
+        params = _effective(load.engine_params)
+        has_projector = "mmproj" in load.files
+        tokens = image_tokens_of(read_header(_file(load, "mmproj")), params) if has_projector else ImageTokens()
+        return LoadKnobs(
+            names=LOAD_KNOBS,
+            values=params,
+            layers=read_header(_file(load, "weights")).whole("block_count") or 0,
+            image_tokens=tokens.max_tokens,
+            min_image_tokens=tokens.min_limit,
+            projector_on_device=has_projector and is_projector_on_device(params),
+        )
 
     def estimate_whole(self, load: LoadRequest) -> MemoryEstimate | None:
         """Estimate with compute buffers, which lie on the accelerator if any layer does.
@@ -183,7 +199,7 @@ class LlamaCpp:
         return dry_run(
             (*argv, "--dry-run"),
             mmproj=_file(load, "mmproj") if "mmproj" in load.files else None,
-            is_on_device=_effective(load.engine_params)["n_gpu_layers"] != 0,
+            is_on_device=is_projector_on_device(_effective(load.engine_params)),
             process_bytes=PROCESS_BYTES,
             knobs=KNOBS,
         )

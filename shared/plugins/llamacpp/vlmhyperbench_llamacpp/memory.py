@@ -84,12 +84,17 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
         size for name, size in header.tensor_bytes.items() if _place(name, layers) < first_on_device
     )
     return LlamaMemory(
-        device_weights=on_device + (projector if wanted else 0),
-        host_weights=embeddings_and_rest + (0 if wanted else projector),
+        device_weights=on_device + (projector if is_projector_on_device(params) else 0),
+        host_weights=embeddings_and_rest + (0 if is_projector_on_device(params) else projector),
         device_cache=sum(cache[first_on_device:]),
         host_cache=sum(cache[:first_on_device]),
         projector=projector,
     )
+
+
+def is_projector_on_device(params: Mapping[str, int | float | str]) -> bool:
+    """Return whether an image projector is loaded on an accelerator."""
+    return params["n_gpu_layers"] != 0 and params.get("mmproj_offload", "on") == "on"
 
 
 def _place(tensor: str, layers: int) -> int:

@@ -36,9 +36,9 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("host", "model", "alias", "flash-attn", "cache-type-k", "cache-type-v"):
+    for name in ("host", "model", "alias", "flash-attn", "cache-type-k", "cache-type-v", "mmproj-offload"):
         parser.add_argument(f"--{name}", required=True)
-    for name in ("port", "n-ctx", "parallel", "threads", "n-batch", "n-ubatch", "n-gpu-layers"):
+    for name in ("port", "n-ctx", "parallel", "threads", "n-batch", "n-ubatch", "n-gpu-layers", "image-max-tokens"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--mmproj")
     parser.add_argument("--dry-run", action="store_true", help="print what a load would take; the caller ends it then")
@@ -51,7 +51,9 @@ def _params(args: argparse.Namespace) -> xllamacpp.CommonParams:
     params.model_alias = {args.alias}
     if args.mmproj:
         params.mmproj.path = args.mmproj
-        params.mmproj_use_gpu = args.n_gpu_layers != 0
+        params.mmproj_use_gpu = args.n_gpu_layers != 0 and args.mmproj_offload == "on"
+        if args.image_max_tokens:
+            params.image_max_tokens = args.image_max_tokens
     params.hostnames = [args.host]
     params.port = args.port
 

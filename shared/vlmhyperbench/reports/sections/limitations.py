@@ -14,7 +14,6 @@ from vlmhyperbench.reports.sections.quality import digits_of
 from vlmhyperbench.reports.sections.stopping import STOPPED
 from vlmhyperbench.reports.sections.times import INTERRUPTED, PARTIAL, RETUNED
 from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural, upper_first
-from vlmhyperbench.summaries.manifest import fallbacks_of
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench.summaries.spans import are_one_after_another
 from vlmhyperbench.summaries.summary import RunSummary
@@ -41,6 +40,8 @@ CRITICAL_PATH = (
     "the latency of a pipeline's answer is the time of its models on the critical path: the sum over stages of the "
     "slowest member, and of what merges. It has no waiting and no loading, and no user has waited for it."
 )
+
+LEFT_OUT = "the stage {stage} went on without the optional model {name}: {reason}."
 
 LOADED_SMALLER = "the model was loaded smaller than configured, so that it fits: {steps}."
 
@@ -110,7 +111,11 @@ def _of_run(run: RunSummary) -> list[str]:
 
 
 def _of_the_pipeline(run: RunSummary) -> list[str]:
-    return [CRITICAL_PATH] if isinstance(run.spec.target, PipelineTarget) else []
+    target = run.spec.target
+    if not isinstance(target, PipelineTarget):
+        return []
+    dropped = [(stage.id, each) for stage in target.stages for each in stage.dropped]
+    return [CRITICAL_PATH, *(LEFT_OUT.format(stage=stage, **each.model_dump()) for stage, each in dropped)]
 
 
 def _of_the_devices(run: RunSummary) -> list[str]:
@@ -221,8 +226,7 @@ def _of_fallbacks(run: RunSummary) -> list[str]:
     """Name what was given up so that the model fits; a smaller cache may have cost quality."""
     steps = {
         (str(step.get("rung")), f"{step.get('before')} → {step.get('after')}", bool(step.get("is_lossy")))
-        for claim in run.generating
-        for step in fallbacks_of(claim.environment)
+        for step in run.fallbacks
     }
     items = []
     for is_lossy, text in ((False, LOADED_SMALLER), (True, DEGRADED)):

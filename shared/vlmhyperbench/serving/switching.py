@@ -1,0 +1,107 @@
+"""Load the models of a pipeline one after the other: whoever asks another model waits until the loaded one is free."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+
+from vlmhyperbench.serving.plan import ServedModel
+from vlmhyperbench_sdk.free_memory import free_memory
+
+BACK_S: Final = 5.0
+BACK_SHARE: Final = 0.75
+POLL_S: Final = 0.25
+MARGIN_S: Final = 30.0
+"""How much longer than the load itself its answer may take."""
+
+
+class NotLoaded(Exception):
+    """A model could not be loaded; the message says why."""
+
+
+class ModelSwitch:
+    """At most one loaded model, in the order in which they are asked for."""
+
+    def __init__(self, key: str, *, free: Callable[[], int] | None = None) -> None:
+        """Begin with no model; `key` is what every gateway takes, `free` returns the bytes that are free."""
+        self._http = httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=MARGIN_S, trust_env=False)
+        self._free = free or _free
+        self._turn = asyncio.Lock()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._users = 0
+        self._loaded: ServedModel | None = None
+
+    async def close(self) -> None:
+        """Close the connections; whoever has started the gateways unloads the models."""
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def using(self, model: ServedModel) -> AsyncIterator[None]:
+        """Hold a model loaded; where all models are loaded, do nothing.
+
+        Raises:
+            NotLoaded: it cannot be loaded.
+        """
+        if model.load is None:
+            yield
+            return
+        async with self._turn:
+            if self._loaded is None or self._loaded.url != model.url:
+                await self._is_idle.wait()
+                await _whole(self._switch(model))
+            self._users += 1
+            self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._is_idle.set()
+
+    async def _switch(self, model: ServedModel) -> None:
+        if self._loaded is not None:
+            unloaded, self._loaded = self._loaded, None
+            await self._unload(unloaded)
+        load = model.load or {}
+        timeout = float(str(load.get("load_timeout_s", 0))) + MARGIN_S
+        try:
+            answer = await self._http.post(f"{model.url}/v1/model/load", json=load, timeout=timeout)
+        except httpx2.HTTPError as error:
+            raise NotLoaded(f"The gateway of {model.name} does not answer: {error!r}.") from error
+        if answer.status_code != 200 or answer.json().get("state") != "ready":
+            raise NotLoaded(f"The model {model.name} was not loaded: {answer.text[:2000]}")
+        self._loaded = model
+
+    async def _unload(self, model: ServedModel) -> None:
+        before = await asyncio.to_thread(self._free)
+        try:
+            await self._http.post(f"{model.url}/v1/model/unload")
+        except httpx2.HTTPError as error:
+            raise NotLoaded(f"The model {model.name} was not unloaded: {error!r}.") from error
+        end, back = time.monotonic() + BACK_S, 0
+        while back < BACK_SHARE * model.held_bytes and time.monotonic() < end:
+            await asyncio.sleep(POLL_S)
+            back = await asyncio.to_thread(self._free) - before
+        print(f"unloaded {model.name}: {back} of {model.held_bytes} bytes are free again", file=sys.stderr, flush=True)
+
+
+async def _whole(switching: Coroutine[None, None, None]) -> None:
+    """Let a switch end even if who asked for it leaves: half of it would leave a gateway in between."""
+    task = asyncio.create_task(switching)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def _free() -> int:
+    memory = free_memory()
+    return memory.device_bytes if memory.device_bytes is not None else memory.host_bytes or 0

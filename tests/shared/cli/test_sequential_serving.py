@@ -1,0 +1,81 @@
+"""A pipeline whose models do not fit together is served one model after the other, unless it states `persistent`."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.shared.cli.test_serve import serving
+from vlmhyperbench.cli.pipeline_serving import serve
+from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.pipeline_memory import execution_of
+from vlmhyperbench.errors import DoesNotFit
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.served_pipelines import pin_served
+
+READERS = ("tiny-doc-vlm-0.2-q8", "tiny-doc-vlm-0.2-q4")
+HUGE = {"n_ctx": 8_000_000, "parallel": 64}
+"""A cache of terabytes, which nobody allocates here."""
+
+
+def home(folder: Path, mode: str, **engine_params: int) -> Path:
+    models = [{"model": name, "engine_params": engine_params} for name in READERS]
+    stage = {"id": "read", "type": "multi", "models": models, "aggregation": {"type": "concat"}}
+    path = folder / "registries" / "pipelines" / "p.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"description": "For tests.", "execution_mode": mode, "stages": [stage]}))
+    return folder
+
+
+def engines(pid: int) -> list[str]:
+    """Return the weights of the engines that run below a process."""
+    lines = [child.cmdline() for child in psutil.Process(pid).children(recursive=True) if child.is_running()]
+    return [line[line.index("--model") + 1] for line in lines if "--mmproj-offload" in line]
+
+
+def test_a_sequential_pipeline_has_one_model_loaded_at_a_time_and_answers_every_question(tmp_path: Path) -> None:
+    body = {"model": "p", "messages": [{"role": "user", "content": "total?"}], "max_tokens": 8}
+    with serving(home(tmp_path, "sequential"), "p", command=("pipeline", "serve")) as served:
+        key = served.data["key"]
+        assert engines(served.process.pid) == []
+        with ThreadPoolExecutor(max_workers=3) as pool:
+            answers: list[tuple[int, Any]] = list(
+                pool.map(lambda _: served.ask("POST", "/chat/completions", key, body), range(3))
+            )
+        assert [status for status, _ in answers] == [200, 200, 200]
+        for _, answer in answers:
+            assert [part["name"] for part in answer["usage"]["members"]] == [*READERS]
+            models = answer["vlmhyperbench"]["stages"][0]["models"]
+            assert not any(model.get("error") for model in models)
+        assert len(engines(served.process.pid)) == 1
+
+
+def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path / "small", "auto")))
+    cache = ModelCache(tmp_path / "models", max_bytes=2**30)
+    small = pin_served(open_catalogue(), InstalledPlugins(), "p").target
+    chosen, needs = execution_of(small, cache)
+    assert (chosen.asked, chosen.mode, chosen.steps) == ("auto", "persistent", ())
+    assert chosen.need_bytes == sum(need or 0 for need in needs.values()) < chosen.have_bytes
+    monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path / "huge", "auto", **HUGE)))
+    huge = pin_served(open_catalogue(), InstalledPlugins(), "p").target
+    chosen, _ = execution_of(huge, cache)
+    assert (chosen.mode, [step.rung for step in chosen.steps]) == ("sequential", ["sequential mode"])
+
+
+def test_persistent_that_does_not_fit_is_refused_with_need_and_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path, "persistent", **HUGE)))
+    with pytest.raises(DoesNotFit) as refused:
+        serve("p")
+    facts: Any = refused.value.facts
+    assert facts["model"] == "p"
+    assert facts["rows"][0]["shortfall_bytes"] > 0
+    assert facts["knobs"][0] == {"name": "execution_mode", "to": "auto or sequential", "fixes": True}
