@@ -33,13 +33,14 @@ from vlmhyperbench.cli.serve import (
 from vlmhyperbench.data.sending import send_model
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.pipelines import AskedModel, asked_models
+from vlmhyperbench.domain.pipelines import AskedModel, asked_models, is_dispensable
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.registry.pipeline_targets import PinnedPipeline
 from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench.registry.served_pipelines import PinnedPipeline, pin_served
+from vlmhyperbench.registry.served_pipelines import pin_served
 from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
@@ -169,7 +170,7 @@ def _is_optional(pinned: PinnedPipeline, digest: str) -> bool:
     asked: Sequence[AskedModel] = [
         each for each in asked_models(pinned.target) if digest_of(each.model.target.model_dump(mode="json")) == digest
     ]
-    return all(each.role == "member" and each.model.is_optional for each in asked)
+    return all(is_dispensable(pinned.target, each) for each in asked)
 
 
 @asynccontextmanager

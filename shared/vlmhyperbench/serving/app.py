@@ -12,6 +12,7 @@ from typing import Any, Final
 from vlmhyperbench.domain.chat_bodies import chat_body
 from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_models
 from vlmhyperbench.domain.response_formats import format_of_sample
+from vlmhyperbench.domain.targets import ModelTarget
 from vlmhyperbench.scoring.combining import Combiner
 from vlmhyperbench.serving.asking import Answer, Asking, Tell, Told
 from vlmhyperbench.serving.plan import ServedPipeline
@@ -115,12 +116,15 @@ class ServedApp:
             served = self._plan.model(asked)
             if served is None:
                 raise LookupError(f"The model {asked.model.name} is not loaded.")
+            target = asked.model.target
             body = chat_body(
-                model=asked.model.target.served_name,
+                model=target.served_name,
                 prompt=prompt,
                 images=question.images if asked.model.sees_images else (),
                 decoding=served.decoding(question.decoding),
                 response_format=format_of_sample(asked.stage.response_format, {}, key=""),
+                style=target.request_style if isinstance(target, ModelTarget) else "openai_chat",
+                languages=asked.stage.languages,
             )
             return await self._upstreams.ask(served.url, body, tell)
 
