@@ -276,9 +276,8 @@ class _Pinning:
                 message = f"it asks more than {MAX_ASKED} models, those of the pipelines in it counted."
                 self._references.say(self._path, message, "Leave some out.")
             return None
-        model = ModelChoice(model=choice.name, backend=choice.backend, engine_params=choice.engine_params)
         target = resolve_target(
-            self._references, model, self._task, self._path, is_told_languages=how.languages is not None
+            self._references, _target_of(choice), self._task, self._path, is_told_languages=how.languages is not None
         )
         if target is None:
             return None
@@ -304,7 +303,7 @@ class _Pinning:
             return None
         if merger is not None:
             models = self._references.catalogue.models
-            is_blind = merger.name in models and is_text_only(models[merger.name])
+            is_blind = merger.model in models and is_text_only(models[merger.model])
             pinned = self._member(merger, merger.name, how, role="merge", sees_images=how.sees_images and not is_blind)
             if pinned is None:
                 return None
@@ -317,6 +316,13 @@ class _Pinning:
             merger=pinned,
             is_repaired=pinned is not None and hasattr(discovery.load("aggregations", choice.type), "repair"),
         )
+
+
+def _target_of(choice: MemberChoice) -> ModelChoice | EndpointChoice:
+    if choice.endpoint is not None:
+        name = choice.model_name or ""
+        return EndpointChoice(endpoint=choice.endpoint, model_name=name, engine_params=choice.engine_params)
+    return ModelChoice(model=choice.name, backend=choice.backend, engine_params=choice.engine_params)
 
 
 def _named_apart(choices: Sequence[MemberChoice]) -> list[str]:

@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final
 
-from vlmhyperbench.domain.chat_bodies import chat_body
+from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
 from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_models
 from vlmhyperbench.domain.response_formats import format_of_sample
-from vlmhyperbench.domain.targets import ModelTarget
+from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.scoring.combining import Combiner
 from vlmhyperbench.serving.asking import Answer, Asking, Tell, Told
 from vlmhyperbench.serving.plan import ServedPipeline
 from vlmhyperbench.serving.questions import Question, fitted, read_question
 from vlmhyperbench.serving.replies import Head, problem_of, refusal, written
 from vlmhyperbench.serving.upstreams import CHAT_PATH, Upstreams
+from vlmhyperbench_sdk.endpoint import read_options
 from vlmhyperbench_sdk.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import Prompt
@@ -125,6 +126,7 @@ class ServedApp:
                 response_format=format_of_sample(asked.stage.response_format, {}, key=""),
                 style=target.request_style if isinstance(target, ModelTarget) else "openai_chat",
                 languages=asked.stage.languages,
+                options=read_options(target.engine_params) if isinstance(target, EndpointTarget) else USUAL,
             )
             return await self._upstreams.ask(served.url, body, tell)
 
