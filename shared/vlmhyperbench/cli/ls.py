@@ -23,7 +23,7 @@ from vlmhyperbench.wire.runs import Experiment, Run
 from vlmhyperbench.wire.sessions import Session
 from vlmhyperbench.wire.workers import Worker
 
-Item = TypeVar("Item", Run, Experiment, Worker, Artifact)
+Item = TypeVar("Item", Run, Experiment, Session, Worker, Artifact)
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Columns and rows."""
 

@@ -136,8 +136,9 @@ def _environment(spec: RunSpec) -> dict[str, JsonValue]:
 def _style(spec: RunSpec) -> dict[str, JsonValue]:
     """Return how the messages of a model are written; nothing where they are OpenAI's, so that ids do not change."""
     target = spec.target
-    is_usual = not isinstance(target, ModelTarget) or target.request_style == "openai_chat"
-    return {} if is_usual else {"request_style": target.request_style}
+    if not isinstance(target, ModelTarget) or target.request_style == "openai_chat":
+        return {}
+    return {"request_style": target.request_style}
 
 
 def _without_costs(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -265,7 +265,10 @@ class _Pinning:
 
     def _can_all_see(self, stage: PipelineStage) -> bool:
         models = self._references.catalogue.models
-        return not any(member.model in models and is_text_only(models[member.model]) for member in stage.members)
+        asked = [
+            models[member.model] for member in stage.members if member.model is not None and member.model in models
+        ]
+        return not any(map(is_text_only, asked))
 
     def _member(
         self, choice: MemberChoice, name: str, how: _Stage, *, role: Role, **changes: bool
@@ -303,7 +306,7 @@ class _Pinning:
             return None
         if merger is not None:
             models = self._references.catalogue.models
-            is_blind = merger.model in models and is_text_only(models[merger.model])
+            is_blind = merger.model is not None and merger.model in models and is_text_only(models[merger.model])
             pinned = self._member(merger, merger.name, how, role="merge", sees_images=how.sees_images and not is_blind)
             if pinned is None:
                 return None

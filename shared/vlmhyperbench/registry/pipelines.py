@@ -184,6 +184,6 @@ def blocked_by(
     for member, stage in models_of(pipeline):
         inner = pipelines.get(member.pipeline or "")
         why = [] if inner is None else blocked_by(inner, unusable, pipelines)[0]
-        why += [unusable[member.model]] if member.model in unusable else []
+        why += [unusable[member.model]] if member.model is not None and member.model in unusable else []
         (warnings if member.optional else reasons).extend(f"{stage} asks {member.name}: {reason}" for reason in why)
     return reasons, warnings

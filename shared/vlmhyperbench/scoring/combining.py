@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -129,9 +130,12 @@ class Combiner:
             for stage in pipeline.stages
             for path in map(stage.path_of, stage.inner)
         }
-        self._aggregations = {
+        opened = {
             stage.id: _open(stage.id, stage.aggregation) for stage in pipeline.stages if stage.aggregation is not None
         }
+        # Told apart here, because isinstance of a protocol takes longer than many an aggregation.
+        self._merging = {stage_id: merging for stage_id, merging in opened.items() if isinstance(merging, Merging)}
+        self._plain = {stage_id: plain for stage_id, plain in opened.items() if not isinstance(plain, Merging)}
 
     def prompt_of(self, asked: AskedModel, sample: Asked) -> Prompt | str:
         """Return what a model after the first stage is asked about a sample; a text says why it is not asked."""
@@ -140,10 +144,10 @@ class Combiner:
         if asked.role == "member":
             return self._forwarded(stage, sample, answers)
         members, context = self._members(stage, sample, answers), self._context(stage, sample, answers)
-        aggregation = self._aggregations[stage.id]
-        if not isinstance(aggregation, Merging):
-            rendered = aggregation.aggregate(members, context)
+        if stage.id in self._plain:
+            rendered = self._plain[stage.id].aggregate(members, context)
             return NOTHING_TO_MERGE if rendered.value is None else Prompt(user=rendered.value)
+        aggregation = self._merging[stage.id]
         request = aggregation.ask(members, context)
         if isinstance(request, Aggregated):
             return NOTHING_TO_MERGE
@@ -184,13 +188,13 @@ class Combiner:
         if stage.aggregation is None:
             return self._single(stage, sample, earlier)
         members, context = self._members(stage, sample, earlier), self._context(stage, sample, earlier)
-        aggregation, merger = self._aggregations[stage.id], stage.aggregation.merger
-        if isinstance(aggregation, Merging) and merger is not None:
-            aggregated = _merged(aggregation, stage, merger, sample, members, context)
-        elif isinstance(aggregation, Merging):
+        merger, merging = stage.aggregation.merger, self._merging.get(stage.id)
+        if merging is not None and merger is not None:
+            aggregated = _merged(merging, stage, merger, sample, members, context)
+        elif merging is not None:
             raise LookupError(f"The stage {stage.id} has no model that merges.")
         else:
-            aggregated = aggregation.aggregate(members, context)
+            aggregated = self._plain[stage.id].aggregate(members, context)
             if merger is not None and aggregated.value is not None:
                 reply = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
                 return _of_reply(_own(merger, reply), aggregated)
@@ -223,9 +227,9 @@ class Combiner:
 
     def _context(self, stage: StageSpec, sample: Asked, earlier: Mapping[str, StageAnswer]) -> AggregationContext:
         steps = {
-            stage_id: earlier[full_id].value
+            stage_id: value
             for stage_id, full_id in self._siblings[stage.within].items()
-            if full_id in earlier and earlier[full_id].value is not None
+            if full_id in earlier and (value := earlier[full_id].value) is not None
         }
         question = self.question(stage, sample, earlier)
         return AggregationContext(question=question, steps=steps, schema=_schema(stage, sample))
@@ -334,5 +338,12 @@ def _schema(stage: StageSpec, sample: Asked) -> JsonObject | None:
     wanted = format_of_sample(stage.response_format, dict(sample.metadata), key=sample.key)
     wrapper = wanted.get("json_schema") if wanted is not None else None
     schema = wrapper.get("schema") if isinstance(wrapper, dict) else None
-    read: JsonValue = json.loads(schema) if isinstance(schema, str) else schema
+    read = _parsed(schema) if isinstance(schema, str) else schema
     return read if isinstance(read, dict) else None
+
+
+@lru_cache(maxsize=1)
+def _parsed(schema: str) -> JsonValue:
+    """Parse a schema, which most samples of a run share."""
+    parsed: JsonValue = json.loads(schema)
+    return parsed

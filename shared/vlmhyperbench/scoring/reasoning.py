@@ -15,6 +15,8 @@ def without_reasoning(text: str, marks: Sequence[ReasoningMarks] = ()) -> str:
 
     `marks` are what a model writes around its reasoning beside the tags.
     """
+    if not marks and "<" not in text:
+        return text
     answer = text
     for mark in marks:
         if mark.begin:
