@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.shared.serving.members import Member
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench_gateway.app import make_app
 from vlmhyperbench_gateway.settings import GatewaySettings
@@ -70,8 +71,8 @@ def _request(url: str | None = None, **more: JsonValue) -> dict[str, JsonValue]:
     return {"model": "sim", "messages": [{"role": "user", "content": content}], **more}
 
 
-def _open_stream(gateway: GatewayProcess) -> socket.socket:
-    body = json.dumps(_request(stream=True)).encode()
+def _open_stream(gateway: GatewayProcess, *, is_streamed: bool = True) -> socket.socket:
+    body = json.dumps(_request(stream=is_streamed)).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"
     link = socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE_S)
     link.sendall(head.encode() + body)
@@ -164,6 +165,17 @@ def test_the_request_of_a_client_that_disconnects_is_no_longer_in_flight(gateway
             break
     else:
         raise AssertionError("a client that went away is still counted")
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_client_that_leaves_before_its_answer_has_begun_ends_the_request_of_the_engine(is_streamed: bool) -> None:
+    engine = Member(is_silent=True)
+    with engine.serving() as url, GatewayProcess("--allow-loopback") as gateway:
+        loaded = gateway.load(LoadRequest(model="sim", backend_class="openai", engine_params={"url": url}))
+        assert loaded.status == 200, loaded.body
+        with _open_stream(gateway, is_streamed=is_streamed):
+            assert engine.was_asked.wait(PATIENCE_S)
+        assert engine.was_left.wait(PATIENCE_S)
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(gateway: GatewayProcess) -> None:

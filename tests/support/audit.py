@@ -23,7 +23,8 @@ INVARIANTS = {
         SELECT j.id, j.done, count(f.ordinal) FROM job j
         LEFT JOIN f ON f.run_id = j.run_id AND f.phase = j.phase
             AND f.ordinal >= j.range_start AND f.ordinal < j.range_end
-        WHERE j.kind IN ('GENERATE', 'IMPORT', 'JUDGE') GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
+        WHERE j.kind IN ('GENERATE', 'IMPORT', 'MEMBER', 'COMBINE', 'JUDGE')
+        GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
     "V3 nothing is reserved for a job that does not run": """
         SELECT r.attempt_id FROM reservation r JOIN job j ON j.id = r.job_id
         WHERE j.state NOT IN ('ASSIGNED', 'RUNNING') OR j.attempt_id <> r.attempt_id""",

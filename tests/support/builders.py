@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -102,17 +103,21 @@ async def add_shard(
     start: int = 0,
     end: int = 100,
     state: JobState = JobState.RUNNING,
+    step: StepKind = StepKind.GENERATE,
+    params: Mapping[str, str] | None = None,
 ) -> Shard:
     """Add a shard that a worker has claimed; the phase is opened where it does not exist."""
     owner = run or await add_run(session)
     if await phases.get(session, owner.id, phase) is None:
-        await phases.add(session, run_id=owner.id, no=phase, step=1, kind=kind, counts=True, params={}, count=end)
+        await phases.add(
+            session, run_id=owner.id, no=phase, step=1, kind=kind, counts=True, params=dict(params or {}), count=end
+        )
     worker_id = await add_worker(session)
     job_id, claim_id = uuid4(), uuid4()
     await session.execute(
         insert(table_of(JobRow)).values(
             id=job_id,
-            kind=StepKind.GENERATE.value,
+            kind=step.value,
             step=1,
             counts=True,
             scope="run",
@@ -124,7 +129,7 @@ async def add_shard(
             phase=phase,
             range_start=start,
             range_end=end,
-            params={},
+            params=dict(params or {}),
             priority=0,
             attempt_id=uuid4(),
             attempts=1,

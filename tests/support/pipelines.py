@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec
+from vlmhyperbench.domain.pipelines import AggregationSpec, InnerMember, MemberSpec, PipelineTarget, StageSpec
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.scoring.combining import Asked, Reply
 
@@ -34,6 +34,11 @@ def stage(
     )
     asked = tuple(each if isinstance(each, MemberSpec) else member(each) for each in members)
     return StageSpec(id=name, members=asked, aggregation=how, **changes)
+
+
+def inner(name: str, last: str, **changes: Any) -> InnerMember:
+    """Make a pipeline that answers in a stage, after its models; its last stage is `last`."""
+    return InnerMember(name=name, stage=last, **{"position": 99, **changes})
 
 
 def pipeline(*stages: StageSpec) -> PipelineTarget:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import Field
 
 from vlmhyperbench.db import runs as rows
 from vlmhyperbench.wire.base import Page
@@ -31,6 +32,10 @@ from vlmhyperbench_api.submission import ChildSubmission, Submission, submit_ses
 router = APIRouter(prefix="/pipelines/sessions", tags=["pipelines"], route_class=StrictRoute)
 
 Reader = Annotated[Principal, requires("run:read")]
+Known = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=1024)], ...],
+    Query(max_length=1024, description="Positions of steps that are left out, since the client has them already."),
+]
 Writer = Annotated[Principal, requires("run:write")]
 
 
@@ -82,6 +87,6 @@ async def list_sessions(
 
 
 @router.get("/{run_id}")
-async def get_session(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> SessionDetail:
+async def get_session(run_id: RunId, principal: Reader, runtime: RuntimeOf, without: Known = ()) -> SessionDetail:
     """Return a session with what each step answered so far."""
-    return await read_session(runtime, run_id, project_id=principal.project_id)
+    return await read_session(runtime, run_id, project_id=principal.project_id, without=without)

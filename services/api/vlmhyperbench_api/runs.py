@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header
@@ -121,10 +121,11 @@ async def list_runs(
     runtime: RuntimeOf,
     experiment_id: MaybeExperimentId,
     state: Annotated[RunState | None, any_case(*RunState)] = None,
+    kind: Literal["run", "session"] | None = None,
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Run]:
-    """List runs, newest first."""
+    """List runs, newest first; sessions, which are questions to pipelines, are among them unless `kind` says `run`."""
     after = read_cursor(cursor, After)
     page = await rows.page(
         session,
@@ -133,6 +134,7 @@ async def list_runs(
         limit=limit,
         state=state,
         experiment_id=experiment_id,
+        is_session=None if kind is None else kind == "session",
     )
     counts = await tallies.of_runs(session, [run.id for run in page])
     waiting = await waits.of_runs(session, page, runtime.settings)

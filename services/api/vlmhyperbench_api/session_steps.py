@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from vlmhyperbench.db import phases, runs
-from vlmhyperbench.db.views import RunView
+from vlmhyperbench.db import evidence, phases, runs
+from vlmhyperbench.db.evidence import ClaimOfJob
+from vlmhyperbench.db.views import PhaseView, RunView
 from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
-from vlmhyperbench.domain.pipelines import AskedModel, asked_model, asked_models
+from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model, asked_models
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionStep
+from vlmhyperbench.summaries.manifest import fallbacks_of
+from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionLoad, SessionStep
 
 Row = Mapping[str, Any]
 
 
-async def read_session(runtime: Runtime, run_id: UUID, *, project_id: str) -> SessionDetail:
-    """Read a session of a project.
+async def read_session(
+    runtime: Runtime, run_id: UUID, *, project_id: str, without: Collection[int] = ()
+) -> SessionDetail:
+    """Read a session of a project; the steps at the positions `without` are neither read nor returned.
 
     Raises:
         NotFound: there is no such session.
@@ -32,13 +36,15 @@ async def read_session(runtime: Runtime, run_id: UUID, *, project_id: str) -> Se
     async with runtime.database.transaction() as session:
         run = await runs.get(session, run_id, project_id=project_id)
         own = await phases.of_run(session, run_id)
+        measured = await evidence.of_run(session, run_id)
     if run is None or not run.pinned_spec().is_session:
         raise NotFound(f"There is no session {run_id}.", cure="List the sessions to see which there are.")
     pipeline = pipeline_of(run.pinned_spec())
+    wanted = {asked.key: (no, asked) for no, asked in enumerate(asked_models(pipeline)) if no not in without}
     keys = {
-        phase.no: asked_model(pipeline, phase.params).key if phase.kind == PHASE_KIND else None
+        phase.no: key
         for phase in own
-        if phase.kind in {PHASE_KIND, "accuracy"}
+        if phase.kind in {PHASE_KIND, "accuracy"} and ((key := _key(pipeline, phase)) is None or key in wanted)
     }
     failed = {keys[phase.no] for phase in own if phase.state is PhaseState.VOID and phase.no in keys}
     facts = await read_facts(runtime.database, runtime.storage, run_id, phases=list(keys), payload=PAYLOAD)
@@ -50,9 +56,10 @@ async def read_session(runtime: Runtime, run_id: UUID, *, project_id: str) -> Se
         question=any_row.get("question") if any_row is not None else None,
         images=[image["sha256"] for image in images],
         steps=[
-            _step(asked, rows.get(asked.key), has_failed=asked.key in failed, is_over=run.state.is_terminal)
-            for asked in asked_models(pipeline)
+            _step(no, asked, rows.get(asked.key), has_failed=asked.key in failed, is_over=run.state.is_terminal)
+            for no, asked in wanted.values()
         ],
+        loads=_loads(pipeline, measured),
         answer=result["text"] if result is not None and result["status"] == "ok" else None,
         error=(result["error"] if result is not None and result["status"] != "ok" else None) or run.reason,
         latency_s=(run.finished_at - (run.started_at or run.created_at)).total_seconds() if run.finished_at else None,
@@ -73,14 +80,29 @@ def session_of(run: RunView) -> Session:
     )
 
 
-def _step(asked: AskedModel, row: Row | None, *, has_failed: bool, is_over: bool) -> SessionStep:
+def _key(pipeline: PipelineTarget, phase: PhaseView) -> Key | None:
+    """Return whose answers a phase has; None: those of the pipeline."""
+    return asked_model(pipeline, phase.params).key if phase.kind == PHASE_KIND else None
+
+
+def _loads(pipeline: PipelineTarget, measured: Sequence[ClaimOfJob]) -> list[SessionLoad]:
+    return [
+        SessionLoad(stage=stage, role=role, model=model, fallbacks=[dict(step) for step in fallbacks])
+        for claimed in measured
+        if (fallbacks := fallbacks_of(claimed.claim.environment))
+        for stage, role, model in (asked_model(pipeline, claimed.job.params).key,)
+    ]
+
+
+def _step(no: int, asked: AskedModel, row: Row | None, *, has_failed: bool, is_over: bool) -> SessionStep:
     who = {"stage": asked.stage.id, "role": asked.role, "model": asked.model.name}
     if row is None:
-        return SessionStep(**who, state="failed" if has_failed or is_over else "waiting")
+        return SessionStep(no=no, **who, state="failed" if has_failed or is_over else "waiting")
     if row["error_code"] == UNREADABLE_SAMPLE:
-        return SessionStep(**who, state="skipped", error=row["error"])
+        return SessionStep(no=no, **who, state="skipped", error=row["error"])
     is_ok = row["status"] == "ok"
     return SessionStep(
+        no=no,
         **who,
         state="done" if is_ok else "failed",
         prompt=row["user_prompt"],

@@ -95,12 +95,12 @@ def _row(
         **blank,
         **failed,
         "text": last.value,
-        "user_prompt": sample.question,
+        "user_prompt": combiner.question(pipeline.stages[-1], sample, answers),
         "prompt_tokens": tokens_of(reply.prompt_tokens for _, reply in replies),
         "completion_tokens": tokens_of(reply.completion_tokens for _, reply in replies),
         "token_source": "usage" if any(reply.completion_tokens is not None for _, reply in replies) else None,
         "trace": json.dumps(trace_of(pipeline, sample, answers), ensure_ascii=False),
-        "latency_ns": critical_path_ns(sample),
+        "latency_ns": critical_path_ns(pipeline, sample),
     }
 
 

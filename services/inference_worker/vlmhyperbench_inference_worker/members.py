@@ -33,7 +33,7 @@ async def read_member(job: ClaimedJob) -> Work:
     work = await read_work(job, with_all=False)
     pipeline = pipeline_of(work.spec)
     asked = asked_model(pipeline, job.job.params)
-    work = replace(work, spec=member_spec(work.spec, asked), pipeline=pipeline)
+    work = replace(work, spec=member_spec(work.spec, asked), pipeline=pipeline, languages=asked.stage.languages)
     if not asked.model.sees_images:
         work = replace(work, samples=[replace(sample, images=()) for sample in work.samples])
     needed = needed_by(pipeline, asked)

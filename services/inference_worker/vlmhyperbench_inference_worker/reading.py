@@ -15,7 +15,14 @@ from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.rendering import render_prompts
-from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, options_of, request_digest
+from vlmhyperbench_inference_worker.requests import (
+    ImageRef,
+    PlannedRequest,
+    chat_request,
+    options_of,
+    request_digest,
+    style_of,
+)
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import Prompt
 
@@ -102,6 +109,8 @@ def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
         repeat=repeat,
         response_format=format_of_sample(spec.response_format, sample.metadata, key=sample.key),
         options=options_of(spec.target),
+        style=style_of(spec.target),
+        languages=work.languages,
     )
     return PlannedRequest(
         ordinal=ordinal,

@@ -13,8 +13,9 @@ from pydantic import JsonValue
 
 from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.request_styles import Languages, RequestStyle
 from vlmhyperbench.domain.response_formats import pinned_format
-from vlmhyperbench.domain.specs import Decoding, EndpointTarget, Target
+from vlmhyperbench.domain.specs import Decoding, EndpointTarget, ModelTarget, Target
 from vlmhyperbench_sdk.endpoint import EndpointOptions, read_options
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
@@ -68,6 +69,8 @@ def chat_request(
     repeat: int,
     response_format: dict[str, JsonValue] | None,
     options: EndpointOptions = USUAL,
+    style: RequestStyle = "openai_chat",
+    languages: Languages | None = None,
 ) -> dict[str, JsonValue]:
     """Return the chat request of a sample, whose images are named by their hashes."""
     parts = [image.part for image in images]
@@ -79,7 +82,14 @@ def chat_request(
         repeat=repeat,
         response_format=response_format,
         options=options,
+        style=style,
+        languages=languages,
     )
+
+
+def style_of(target: Target) -> RequestStyle:
+    """Return how the messages of requests to a target are written; only models have a style of their own."""
+    return target.request_style if isinstance(target, ModelTarget) else "openai_chat"
 
 
 def options_of(target: Target) -> EndpointOptions:

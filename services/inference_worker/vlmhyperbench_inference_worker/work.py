@@ -11,6 +11,7 @@ from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
 from vlmhyperbench.domain.fallbacks import TaskTokens
 from vlmhyperbench.domain.pipelines import PipelineTarget
+from vlmhyperbench.domain.request_styles import Languages
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_inference_worker.conversations import converse
@@ -44,6 +45,8 @@ class Work:
     """Ordinal → what is asked, where that is made of other answers; None: the prompt of the spec is rendered."""
     shape: Callable[[Prompt], Prompt] | None = None
     """What a stage of a pipeline adds to a rendered prompt."""
+    languages: Languages | None = None
+    """What the requests of a stage that translates name."""
     manifest_size: int | None = None
     """Number of samples of the run where `samples` has one for each repeat; None: as many as `samples`."""
     pipeline: PipelineTarget | None = None

@@ -4,8 +4,9 @@ VlmHyperBenchError
 ├── Unavailable
 │   ├── LoadFailed            the engine did not become ready; nothing is left of the attempt
 │   └── EngineFailed          the engine does not answer, or not by the protocol
-└── NotReady
-    └── Busy                  the maximum of requests is in flight
+├── NotReady
+│   └── Busy                  the maximum of requests is in flight
+└── ClientLeft                the client has closed its connection before its answer was whole
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ class Busy(NotReady):
     code = "busy"
 
 
+class ClientLeft(VlmHyperBenchError):
+    """The client has closed its connection before its answer was whole; nobody reads this error."""
+
+    code = "client_left"
+
+
 class TooLarge(InvalidInput):
     """The body exceeds the limit."""
 
@@ -64,6 +71,7 @@ _STATUS: tuple[tuple[type[VlmHyperBenchError], int], ...] = (
     (OutOfMemory, 507),
     (Unavailable, 502),
     (PluginFailure, 500),
+    (ClientLeft, 499),
     (VlmHyperBenchError, 500),
 )
 

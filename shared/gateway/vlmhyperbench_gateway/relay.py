@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack
 
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from vlmhyperbench.errors import NotFound, OutOfMemory
 from vlmhyperbench.logs import process_masker
 from vlmhyperbench_gateway.adapters import to_bytes, write_json
 from vlmhyperbench_gateway.counters import Counters
-from vlmhyperbench_gateway.errors import Busy, EngineFailed, TooLarge
+from vlmhyperbench_gateway.errors import Busy, ClientLeft, EngineFailed, TooLarge
 from vlmhyperbench_gateway.host import EngineHost, Serving
 from vlmhyperbench_gateway.images import inline_images
 from vlmhyperbench_gateway.settings import GatewaySettings
@@ -50,6 +50,7 @@ class Relay:
             NotFound: it names another model than the loaded one.
             EngineFailed: the engine does not answer.
             OutOfMemory: the engine ran out of memory.
+            ClientLeft: the client left before the answer had begun, or, where it is one body, before it was whole.
         """
         meter = Meter(received_ns=time.monotonic_ns())
         serving = self._host.serving()
@@ -67,12 +68,15 @@ class Relay:
             body = to_bytes(serving.adapter, inline_images(parsed, self._settings.data_root))
             asked = asked_choices(parsed)
             meter.sent_ns = time.monotonic_ns()
-            answer = await self._send(serving, body, stack)
-            if answer.status != 200:
-                return await self._refusal(answer)
-            if "text/event-stream" in answer.headers.get("content-type", ""):
-                return _StreamedAnswer(self, serving, answer, meter, asked, stack.pop_all())
-            return await self._whole(serving, answer, meter, asked)
+            return await _unless_left(request.receive, self._answer(serving, body, meter, asked, stack))
+
+    async def _answer(self, serving: Serving, body: bytes, meter: Meter, asked: int, stack: AsyncExitStack) -> Response:
+        answer = await self._send(serving, body, stack)
+        if answer.status != 200:
+            return await self._refusal(answer)
+        if "text/event-stream" in answer.headers.get("content-type", ""):
+            return _StreamedAnswer(self, serving, answer, meter, asked, stack.pop_all())
+        return await self._whole(serving, answer, meter, asked)
 
     async def _send(self, serving: Serving, body: bytes, stack: AsyncExitStack) -> EngineResponse:
         try:
@@ -208,6 +212,25 @@ async def read_body(request: Request, limit: int) -> bytes:
         if len(body) > limit:
             raise TooLarge(f"A body has at most {limit} bytes.")
     return bytes(body)
+
+
+async def _unless_left(receive: Receive, answering: Coroutine[object, object, Response]) -> Response:
+    """Return the answer; if the client leaves before, cancel it, which closes the connection to the engine.
+
+    Raises:
+        ClientLeft: the client has left.
+    """
+    answer = asyncio.ensure_future(answering)
+    leaving = asyncio.ensure_future(_wait_disconnect(receive))
+    try:
+        await asyncio.wait([answer, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientLeft("The client has left.")
+        return await answer
+    finally:
+        answer.cancel()
+        leaving.cancel()
+        await asyncio.wait([answer, leaving])
 
 
 async def _wait_disconnect(receive: Receive) -> None:

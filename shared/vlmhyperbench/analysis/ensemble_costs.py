@@ -106,8 +106,10 @@ def critical_path(steps: Sequence[StepTimes]) -> FloatArray:
     return longest
 
 
-def _needs(step: StepTimes, ended: Collection[str]) -> tuple[str, ...]:
-    return (step.stage, *step.after) if step.merges and step.stage in ended else step.after
+def _needs(step: StepTimes, ended: Collection[str]) -> list[str]:
+    """Return the stages for which a step waits; one in which only pipelines answer has no steps of its own."""
+    needed = (step.stage, *step.after) if step.merges else step.after
+    return [stage for stage in needed if stage in ended]
 
 
 def _ratio(uplift: float, extra: float | None) -> float | None:

@@ -77,7 +77,7 @@ def _run(
     is_kept: bool,
     output: OutputFlags,
 ) -> int:
-    with Client(home.api_url(), home.api_key()) as client:
+    with Client(home.api_url(), home.api_key(), has_ended=lambda: not control.is_up(home)) as client:
         created = _resume_or_create(client, experiment, is_fresh=is_fresh, output=output)
         if output.json:
             emit("launch", created)

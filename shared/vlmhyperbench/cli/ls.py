@@ -20,15 +20,16 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import Experiment, Run
+from vlmhyperbench.wire.sessions import Session
 from vlmhyperbench.wire.workers import Worker
 
-Item = TypeVar("Item", Run, Experiment, Worker, Artifact)
+Item = TypeVar("Item", Run, Experiment, Session, Worker, Artifact)
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Columns and rows."""
 
 
 def ls(
-    what: Literal["runs", "experiments", "workers", "artifacts"] = "runs",
+    what: Literal["runs", "experiments", "sessions", "workers", "artifacts"] = "runs",
     /,
     *,
     state: Annotated[str | None, Parameter(group=SELECTION)] = None,
@@ -37,7 +38,9 @@ def ls(
     cursor: Annotated[str | None, Parameter(group=SELECTION)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
-    """List runs, experiments, workers or artifacts, newest first.
+    """List runs, experiments, sessions, workers or artifacts, newest first.
+
+    A session is a question to a pipeline (`vlmhyperbench pipeline ask`); the list of runs has none.
 
     Args:
         what: What to list.
@@ -51,11 +54,14 @@ def ls(
     with Client() as client:
         match what:
             case "runs":
-                page = client.runs.list(state=state, experiment_id=of, limit=limit, cursor=cursor)
+                page = client.runs.list(state=state, experiment_id=of, kind="run", limit=limit, cursor=cursor)
                 _print(what, page, run_table, output)
             case "experiments":
                 experiments = client.experiments.list(state=state, limit=limit, cursor=cursor)
                 _print(what, experiments, _rows(["id", "name", "state", "runs", "created"], _experiment), output)
+            case "sessions":
+                sessions = client.sessions.list(limit=limit, cursor=cursor)
+                _print(what, sessions, session_table, output)
             case "workers":
                 columns = ["name", "kind", "state", "host", "slots", "seen"]
                 _print(what, client.workers(), _rows(columns, _worker), output)
@@ -71,7 +77,12 @@ def _check_flags(what: str, **flags: str | None) -> None:
     Raises:
         InvalidInput: there is one.
     """
-    useful = {"runs": {"state", "of", "cursor"}, "experiments": {"state", "cursor"}, "artifacts": {"of", "cursor"}}
+    useful = {
+        "runs": {"state", "of", "cursor"},
+        "experiments": {"state", "cursor"},
+        "sessions": {"cursor"},
+        "artifacts": {"of", "cursor"},
+    }
     for name, value in flags.items():
         if value is not None and name not in useful.get(what, set()):
             raise InvalidInput(
@@ -89,6 +100,15 @@ def run_table(runs: Sequence[Run]) -> Table:
     waits = any(run.waits_for for run in runs)
     rows = [(*_run(run), *([run.waits_for.message if run.waits_for else None] if waits else [])) for run in runs]
     return [*columns, *(["waiting"] if waits else [])], rows
+
+
+def session_table(sessions: Sequence[Session]) -> Table:
+    """Return the columns and rows of sessions."""
+    rows = [
+        (short(session.id), session.pipeline, session.state.lower(), session.name, f"{session.created_at:%F %T}")
+        for session in sessions
+    ]
+    return ["id", "pipeline", "state", "name", "asked"], rows
 
 
 def _rows(columns: Sequence[str], row: Callable[[Item], Sequence[object]]) -> Callable[[Sequence[Item]], Table]:

@@ -70,7 +70,8 @@ def _in_folder(folder: Path) -> Iterator[GgufStatus]:
 
 def _blocked(unusable: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the pipelines that cannot start, with each reason."""
-    reasons = {name: blocked_by(entry, unusable)[0] for name, entry in sorted(open_catalogue().pipelines.items())}
+    pipelines = open_catalogue().pipelines
+    reasons = {name: blocked_by(entry, unusable, pipelines)[0] for name, entry in sorted(pipelines.items())}
     return {name: why for name, why in reasons.items() if why}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,19 +12,21 @@ from cyclopts import App, Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import detaching
 from vlmhyperbench.cli.groups import SELECTION, SOURCE
+from vlmhyperbench.cli.ls import session_table
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.cli.session_export import export_session
 from vlmhyperbench.client import Client, RunHandle
-from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.exchange.pictures import data_url
+from vlmhyperbench.wire.live import Live, LiveEvent, Snapshot
 from vlmhyperbench.wire.sessions import SessionCreate, SessionDetail, SessionRerun
 
 app = App(name="pipeline", help="Ask a pipeline of models a question; list, continue and export sessions; serve it.")
 app.command(serve)
+_ENDS_OF_STEPS = frozenset({"job.done", "job.failed"})
 _UNANSWERED = "it is asked"
 """Reason for which the file of a question has no answer."""
 
@@ -84,11 +87,7 @@ def history(*, limit: Annotated[int, Parameter(group=SELECTION)] = 20, output: O
     if output.json:
         emit("sessions", sessions)
     else:
-        rows = [
-            [short(session.id), session.pipeline, session.state.lower(), session.name, f"{session.created_at:%F %T}"]
-            for session in sessions
-        ]
-        table(["id", "pipeline", "state", "name", "asked"], rows)
+        table(*session_table(sessions))
     return exits.OK
 
 
@@ -164,11 +163,11 @@ def _follow(client: Client, created: RunHandle, output: OutputFlags) -> int:
     """Print the answers of the steps as they come, then the pipeline's; return the exit code."""
     if not output.json:
         note(f"{created.name}: asked as {created.id}", output)
-    shown: set[tuple[str, str, str]] = set()
+    shown: set[int] = set()
     with detaching(created):
-        for _ in created.live():
-            if not output.json:
-                _print_steps(client.sessions.get(created.id), shown)
+        for message in created.live():
+            if not output.json and _ends_a_step(message):
+                _print_steps(client.sessions.get(created.id, without=shown), shown)
     ended = client.sessions.get(created.id)
     if output.json:
         emit("session", ended)
@@ -178,12 +177,22 @@ def _follow(client: Client, created: RunHandle, output: OutputFlags) -> int:
     return exits.OK if ended.answer is not None else exits.RUN_FAILED
 
 
-def _print_steps(session: SessionDetail, shown: set[tuple[str, str, str]]) -> None:
+def _ends_a_step(message: Live) -> bool:
+    """Return whether a message of the live feed says that a model has been asked."""
+    if isinstance(message, Snapshot):
+        return True
+    event = message.event if isinstance(message, LiveEvent) else None
+    return isinstance(event, Mapping) and event.get("type") in _ENDS_OF_STEPS
+
+
+def _print_steps(session: SessionDetail, shown: set[int]) -> None:
+    """Print what was not shown yet, and add it to what was."""
     for step in session.steps:
-        key = (step.stage, step.role, step.model)
-        if key in shown or step.state in {"waiting", "skipped"}:
+        if step.no in shown or step.state == "waiting":
             continue
-        shown.add(key)
+        shown.add(step.no)
+        if step.state == "skipped":
+            continue
         who = f"{step.stage}: {step.model}" + ("" if step.role == "member" else f" ({step.role})")
         time = "" if step.latency_s is None else f" ({step.latency_s:.2f} s{', reused' if step.is_reused else ''})"
         answer = step.text if step.state == "done" else f"failed: {step.error or 'no answer'}"

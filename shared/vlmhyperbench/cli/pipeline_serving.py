@@ -38,9 +38,11 @@ from vlmhyperbench.domain.pipelines import AskedModel, asked_models, can_do_with
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
-from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
+from vlmhyperbench.registry.pipeline_targets import PinnedPipeline
 from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench.registry.served_pipelines import PinnedPipeline, pin_served
+from vlmhyperbench.registry.served_pipelines import pin_served
+from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
@@ -152,7 +154,7 @@ async def _start(
         if digest in started and asked.role != "repair":
             model = _served_model(pinned, asked, started[digest].base_url)
             if starting.is_sequential:
-                load = await asyncio.to_thread(_load_of, asked, starting)
+                load = await asyncio.to_thread(_load_of, asked.model.target, starting)
                 model = model.model_copy(update={"load": asdict(load), "held_bytes": held.get(digest) or 0})
             models.append(model)
     plan = ServedPipeline(target=pinned.target, models=tuple(models))
@@ -179,24 +181,27 @@ def _served_model(pinned: PinnedPipeline, asked: AskedModel, url: str) -> Served
 
 @asynccontextmanager
 async def _model(asked: AskedModel, starting: _Starting, *, no: int) -> AsyncIterator[GatewayClient]:
-    """Start the gateway of a model in the environments of its target, and load it."""
-    target, settings, output = _model_target(asked), starting.settings, starting.output
+    """Start the gateway of a model in the environments of its target, or that of an endpoint, and load it."""
+    target, settings, output = asked.model.target, starting.settings, starting.output
+    files = target.files if isinstance(target, ModelTarget) else ()
     async with AsyncExitStack() as held:
-        held.enter_context(open_cache().in_use(cached_files(target.files)))
-        request = await asyncio.to_thread(_load_of, asked, starting)
+        held.enter_context(open_cache().in_use(cached_files(files)))
+        request = await asyncio.to_thread(_load_of, target, starting)
+        tell = teller(output, target.backend_class)
         ready = await held.enter_async_context(
-            prepared_target(
-                target, settings.engine_environment, Workshop.of(settings), tell=teller(output, target.backend)
-            )
+            prepared_target(target, settings.engine_environment, Workshop.of(settings), tell=tell)
         )
-        await send_model(ready.rented, target.files, request.files, settings, sent=byte_teller(output, target.backend))
+        sent = byte_teller(output, target.backend_class)
+        await send_model(ready.rented, files, request.files, settings, sent=sent)
         options = GatewayOptions(
             environment=ready.environment,
             log=settings.logs_dir / f"serve-model-{no}.log",
+            policy=replace(settings.url_policy, allow_loopback=True),  # whoever serves may reach their own machine
             engine_log=settings.logs_dir / f"serve-model-{no}-engine.log",
+            lock_fds=ready.lock_fds,
         )
-        note(f"Loading {target.model} …", output)
-        gateway = await GatewayClient.start(replace(options, lock_fds=ready.lock_fds), key=starting.key)
+        note(f"Loading {target.served_name} …", output)
+        gateway = await GatewayClient.start(options, key=starting.key)
         held.push_async_callback(gateway.close)
         await gateway.load(request)
         if starting.is_sequential:
@@ -204,14 +209,19 @@ async def _model(asked: AskedModel, starting: _Starting, *, no: int) -> AsyncIte
         yield gateway
 
 
-def _load_of(asked: AskedModel, starting: _Starting) -> LoadRequest:
-    return load_request(_model_target(asked), open_cache(), starting.load_timeout_s)
+def _load_of(target: ModelTarget | EndpointTarget, starting: _Starting) -> LoadRequest:
+    """Return the request that loads a model, or says where an endpoint is and by which secrets it is asked.
 
-
-def _model_target(asked: AskedModel) -> ModelTarget:
-    match asked.model.target:
-        case ModelTarget() as target:
-            return target
-        case EndpointTarget() as endpoint:
-            message = f"The stage {asked.stage.id} asks the endpoint {endpoint.endpoint}, and only models are served."
-            raise InvalidInput(message, cure="Write a model into the entry of the pipeline.")
+    Raises:
+        NotFound: a file or a secret does not exist.
+        Conflict: a file does not match its registered hash.
+    """
+    if isinstance(target, ModelTarget):
+        return load_request(target, open_cache(), starting.load_timeout_s)
+    return LoadRequest(
+        model=target.model_name,
+        backend_class=target.backend_class,
+        engine_params={**target.engine_params, "url": target.endpoint},
+        env=read_secrets(starting.settings.secrets_dir, target.secret_names),
+        load_timeout_s=starting.load_timeout_s,
+    )

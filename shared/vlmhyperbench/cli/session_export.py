@@ -75,7 +75,7 @@ def _write(folder: Path, chain: Sequence[tuple[SessionDetail, RunDetail]]) -> No
             "pipeline": last.pipeline,
             "started_at": last.created_at.isoformat(),
             "finished_at": last.finished_at.isoformat() if last.finished_at else None,
-            "fallbacks": [],
+            "fallbacks": [load.model_dump(mode="json") for session, _ in chain for load in session.loads],
             "sessions": [str(session.id) for session, _ in chain],
         },
     )

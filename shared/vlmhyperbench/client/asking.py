@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.client.call import Call, Id, get_call, id_text, page_call, post_call
+from collections.abc import Collection
+
+from vlmhyperbench.client.call import Call, Id, id_text, page_call, post_call
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench.wire.sessions import Session, SessionCreate, SessionDetail, SessionRerun
@@ -23,6 +25,6 @@ def list_sessions(*, limit: int = 50, cursor: str | None = None) -> Call[Page[Se
     return page_call("/pipelines/sessions", Page[Session], limit=limit, cursor=cursor)
 
 
-def get_session(run_id: Id) -> Call[SessionDetail]:
-    """Return a session with what each step answered so far."""
-    return get_call(f"/pipelines/sessions/{id_text(run_id)}", SessionDetail)
+def get_session(run_id: Id, *, without: Collection[int] = ()) -> Call[SessionDetail]:
+    """Return a session with what each step answered so far; `without` are positions of steps that are not wanted."""
+    return page_call(f"/pipelines/sessions/{id_text(run_id)}", SessionDetail, without=sorted(without))

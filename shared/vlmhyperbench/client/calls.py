@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 from urllib.parse import quote
 
 from pydantic import JsonValue, TypeAdapter
@@ -127,11 +128,16 @@ def get_manifest(run_id: Id) -> Call[RunManifest]:
 
 
 def list_runs(
-    *, state: str | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
+    *,
+    state: str | None = None,
+    experiment_id: Id | None = None,
+    kind: Literal["run", "session"] | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
 ) -> Call[Page[Run]]:
-    """List runs, newest first."""
+    """List runs, newest first; with the kind `run` without sessions, which are questions to pipelines."""
     experiment = id_text(experiment_id) if experiment_id is not None else None
-    return page_call("/runs", Page[Run], state=state, experiment_id=experiment, limit=limit, cursor=cursor)
+    return page_call("/runs", Page[Run], state=state, experiment_id=experiment, kind=kind, limit=limit, cursor=cursor)
 
 
 def cancel_run(run_id: Id) -> Call[RunDetail]:

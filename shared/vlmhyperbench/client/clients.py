@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -24,6 +24,7 @@ from vlmhyperbench.client.live import (
     Deadline,
     fatal_of,
     given_up,
+    stack_ended,
 )
 from vlmhyperbench.client.resources import (
     Api,
@@ -67,8 +68,22 @@ class Client(Api):
         *,
         timeout_s: float = 30.0,
         transport: httpx2.BaseTransport | None = None,
+        has_ended: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Resolve the connection.
+
+        Args:
+            url: Address of the API.
+            api_key: Key of the API.
+            timeout_s: Longest time for one call.
+            transport: What sends the calls.
+            has_ended: Says whether the stack has ended for good, so that nobody waits for it to answer again.
+
+        Raises:
+            Unavailable, InvalidInput: as `resolve`.
+        """
         super().__init__(self)
+        self._has_ended = has_ended
         self.connection = resolve(url, api_key)
         self._http = httpx2.Client(timeout=timeout_s, transport=transport, **_options(self.connection))
         self.runs = Runs(self)
@@ -109,7 +124,7 @@ class Client(Api):
         `details` names what else is sent of runs while they go on: their newest `samples`, `resources`, and `logs`.
 
         Raises:
-            Unavailable: the feed could not be reached for `give_up_s` seconds.
+            Unavailable: the feed could not be reached for `give_up_s` seconds, or the stack has ended.
             NotReady: some streams have not ended after `timeout_s` seconds.
             Denied: the API refused the key.
         """
@@ -137,6 +152,8 @@ class Client(Api):
                 deadline.left_s()
                 if (fatal := fatal_of(error)) is not None:
                     raise fatal from error
+                if self._has_ended():
+                    raise stack_ended(error) from error
                 failing_since = failing_since or time.monotonic()
                 if time.monotonic() - failing_since > give_up_s:
                     raise given_up(error, give_up_s) from error

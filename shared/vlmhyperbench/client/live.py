@@ -132,3 +132,10 @@ def given_up(error: Exception, give_up_s: float) -> Unavailable:
     """Return the error for a feed that could not be reached again."""
     message = f"The live feed has not answered for {give_up_s:.0f} s: {error}"
     return Unavailable(message, cure="Check the stack: vlmhyperbench status. Runs continue without this command.")
+
+
+def stack_ended(error: Exception) -> Unavailable:
+    """Return the error for a stack that will not answer again, since it has ended."""
+    message = f"The stack has ended while its runs were followed: {error or type(error).__name__}"
+    cure = "Read logs/supervisor.log in VLMHB_HOME. The same command, given again, starts a stack and continues."
+    return Unavailable(message, cure=cure, code="stack_ended")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, not_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events, listings
@@ -90,11 +90,11 @@ async def page(
     state: RunState | None = None,
     experiment_id: UUID | None = None,
     parent_run_id: UUID | None = None,
-    is_session: bool = False,
+    is_session: bool | None = None,
 ) -> list[RunView]:
     """Read a page of a project's runs, newest first; the next page begins after the key of the last row.
 
-    With `is_session` they are questions that were asked of pipelines; other lists have these too.
+    With `is_session` they are questions that were asked of pipelines, with False only other runs.
     """
     statement = select(_RUN).where(_RUN.c.project_id == project_id)
     if state is not None:
@@ -103,8 +103,9 @@ async def page(
         statement = statement.where(_RUN.c.experiment_id == experiment_id)
     if parent_run_id is not None:
         statement = statement.where(_RUN.c.parent_run_id == parent_run_id)
-    if is_session:
-        statement = statement.where(_RUN.c.spec.contains({"is_session": True}))
+    if is_session is not None:
+        asked = _RUN.c.spec.contains({"is_session": True})
+        statement = statement.where(asked if is_session else not_(asked))
     follows = after_key(_RUN.c.created_at, _RUN.c.id, after)
     if follows is not None:
         statement = statement.where(follows)

@@ -8,6 +8,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.decoding import Decoding
+from vlmhyperbench.domain.request_styles import Languages, RequestStyle, messages_of, template_values
 from vlmhyperbench_sdk.endpoint import EndpointOptions
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
@@ -23,21 +24,21 @@ def chat_body(
     repeat: int = 0,
     response_format: dict[str, JsonValue] | None,
     options: EndpointOptions = USUAL,
+    style: RequestStyle = "openai_chat",
+    languages: Languages | None = None,
 ) -> dict[str, JsonValue]:
     """Return an OpenAI chat request that streams and reports usage, in the form that its endpoint wants.
 
     `images` are parts of a message, which stand before its text. The repeat is added to the seed, so that repeats of
     one sample differ and a rerun sends the same seeds.
     """
-    parts = cast("list[JsonValue]", [*images, {"type": "text", "text": prompt.user}])
-    messages: list[JsonValue] = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    messages.append({"role": "user", "content": parts if images else prompt.user})
     request: dict[str, JsonValue] = {
         "model": model,
-        "messages": messages,
+        "messages": messages_of(prompt, images, style),
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": decoding.max_tokens,
+        **template_values(languages, style),
     }
     sampling: dict[str, JsonValue] = {
         "temperature": decoding.temperature,

@@ -96,6 +96,7 @@ def identify(
             "adapter": None if isinstance(spec.target, ImportTarget | PipelineTarget) else _label(spec.target.adapter),
             "params": spec.target.engine_params,
             **_environment(spec),
+            **_style(spec),
         },
         "prompt": None if is_imported else spec.prompt.model_dump(mode="json"),
         "dataset": {
@@ -130,6 +131,14 @@ def _environment(spec: RunSpec) -> dict[str, JsonValue]:
         return {}
     environments = {name: getattr(spec.target, name) for name in ("environment", "adapter_environment")}
     return {name: pinned.model_dump(mode="json") for name, pinned in environments.items() if pinned is not None}
+
+
+def _style(spec: RunSpec) -> dict[str, JsonValue]:
+    """Return how the messages of a model are written; nothing where they are OpenAI's, so that ids do not change."""
+    target = spec.target
+    if not isinstance(target, ModelTarget) or target.request_style == "openai_chat":
+        return {}
+    return {"request_style": target.request_style}
 
 
 def _without_costs(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

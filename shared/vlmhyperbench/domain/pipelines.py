@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
-from vlmhyperbench.domain.base import Name, Spec
+from vlmhyperbench.domain.base import Name, Refused, Spec
 from vlmhyperbench.domain.decoding import Decoding
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.request_styles import Languages
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget, PluginRef
 
 STAGE: Final = "stage"
@@ -25,6 +26,8 @@ ROLE: Final = "role"
 """Parameter of the same: what it does there, a `Role`."""
 BACKEND: Final = "pipeline"
 
+StageId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+"""Id of a stage; in a pipeline within a stage, after that stage and the pipeline's name: `read/readers-vote/first`."""
 Role: TypeAlias = Literal["member", "merge", "repair"]
 """`member` answers; `merge` makes one answer of those; `repair` corrects an invalid answer of `merge`."""
 Key: TypeAlias = tuple[str, Role, str]
@@ -47,6 +50,20 @@ class MemberSpec(Spec):
     """Whether its requests have the images of the sample."""
     smaller: tuple[ModelTarget, ...] = Field(default=(), exclude_if=lambda targets: not targets)
     """Smaller quantisations of the model that may stand for it, the largest first; only by `limits.allow_lossy`."""
+
+
+class InnerMember(Spec):
+    """A pipeline that answers in a stage of another one; its stages stand before that stage."""
+
+    name: Name
+    """Unique within the stage."""
+    stage: StageId
+    """Its last stage, whose answer is its own."""
+    position: int
+    """Number of members that answer before it in the stage."""
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    is_optional: bool = False
+    """Whether the stage answers without it where one of its models that it needs cannot be asked."""
 
 
 class AggregationSpec(Spec):
@@ -72,20 +89,45 @@ class DroppedMember(Spec):
 class StageSpec(Spec):
     """A stage: the models that it asks about the answers of earlier stages, or the first one about the sample."""
 
-    id: Name
-    inputs: tuple[Name, ...] = ()
+    id: StageId
+    within: StageId | None = Field(default=None, exclude_if=lambda within: within is None)
+    """The pipeline within this one that it is a stage of: the stage where that answers, and its name there."""
+    inputs: tuple[StageId, ...] = ()
     """Earlier stages whose answers it gets; none: it gets the prompt of the task."""
     output_mode: Literal["answer_only", "question_and_answer"] = "answer_only"
     """What later stages get of it."""
     system_prompt: str | None = None
     instructions: str | None = None
     """Text before what it gets."""
+    languages: Languages | None = Field(default=None, exclude_if=lambda languages: languages is None)
+    """What its requests name, where its model is told the languages by its template; left out otherwise."""
     response_format: dict[str, JsonValue] | None = None
-    members: Annotated[tuple[MemberSpec, ...], Field(min_length=1)]
+    members: tuple[MemberSpec, ...] = ()
+    """The models that answer in it."""
+    inner: tuple[InnerMember, ...] = Field(default=(), exclude_if=lambda inner: not inner)
+    """The pipelines that answer in it; left out where there are none, so that digests did not change."""
     aggregation: AggregationSpec | None = None
     """None: it has one member, whose answer is that of the stage."""
     dropped: tuple[DroppedMember, ...] = Field(default=(), exclude_if=lambda dropped: not dropped)
     """Optional models that were left out; not written where there are none, so that digests did not change."""
+
+    @model_validator(mode="after")
+    def _has_a_member(self) -> StageSpec:
+        if not self.members and not self.inner:
+            raise Refused("nothing answers in the stage", cure="Give it a member.")
+        return self
+
+    @property
+    def answering(self) -> tuple[MemberSpec | InnerMember, ...]:
+        """The models and pipelines that answer in it, in their order."""
+        members: list[MemberSpec | InnerMember] = list(self.members)
+        for inner in self.inner:
+            members.insert(inner.position, inner)
+        return tuple(members)
+
+    def path_of(self, inner: InnerMember) -> str:
+        """Return what the stages of a pipeline that answers in it are within."""
+        return f"{self.id}/{inner.name}"
 
 
 class PipelineTarget(Spec):
@@ -173,7 +215,7 @@ def asked_models(pipeline: PipelineTarget) -> Iterator[AskedModel]:
 def can_do_without(pipeline: PipelineTarget, digest: str) -> bool:
     """Whether every place where the model with this digest is asked can do without it."""
     asked = [each for each in asked_models(pipeline) if digest_of(each.model.target) == digest]
-    return all(each.role == "member" and each.model.is_optional for each in asked)
+    return all(is_dispensable(pipeline, each) for each in asked)
 
 
 def asked_model(pipeline: PipelineTarget, params: Mapping[str, object]) -> AskedModel:
@@ -191,13 +233,10 @@ def asked_model(pipeline: PipelineTarget, params: Mapping[str, object]) -> Asked
 
 def needed_by(pipeline: PipelineTarget, asked: AskedModel) -> list[AskedModel]:
     """Return the models whose answers a request to this one is made of, those of earlier stages included."""
-    wanted = {asked.stage.id} if asked.role != "member" else set[str]()
-    reached = list(asked.stage.inputs)
-    while reached:
-        stage_id = reached.pop()
-        if stage_id not in wanted:
-            wanted.add(stage_id)
-            reached += pipeline.stage(stage_id).inputs
+    is_member = asked.role == "member"
+    wanted = needed_stages(pipeline, asked.stage, with_inner=not is_member)
+    if not is_member:
+        wanted.add(asked.stage.id)
     if wanted:
         wanted.add(pipeline.stages[0].id)  # knows the question
     return [
@@ -206,3 +245,46 @@ def needed_by(pipeline: PipelineTarget, asked: AskedModel) -> list[AskedModel]:
         if other.stage.id in wanted
         and (other.stage.id != asked.stage.id or ROLES.index(other.role) < ROLES.index(asked.role))
     ]
+
+
+def needed_stages(pipeline: PipelineTarget, stage: StageSpec, *, with_inner: bool) -> set[str]:
+    """Return the stages whose answers a stage is made of; `with_inner`, those of the pipelines in it too."""
+    wanted = set[str]()
+    reached = [*stage.inputs, *(inner.stage for inner in stage.inner if with_inner)]
+    while reached:
+        stage_id = reached.pop()
+        if stage_id not in wanted:
+            wanted.add(stage_id)
+            needed = pipeline.stage(stage_id)
+            reached += [*needed.inputs, *(inner.stage for inner in needed.inner)]
+    return wanted
+
+
+def is_dispensable(pipeline: PipelineTarget, asked: AskedModel) -> bool:
+    """Return whether the pipeline answers without a model: it is optional, or a pipeline around it is."""
+    return (asked.model.is_optional and asked.role == "member") or any(
+        inner.is_optional for inner in _around(pipeline, asked.stage)
+    )
+
+
+def models_within(pipeline: PipelineTarget, path: str) -> Iterator[AskedModel]:
+    """Yield the models that a pipeline within this one cannot do without."""
+    for asked in asked_models(pipeline):
+        inside = asked.stage.within or ""
+        if (inside == path or inside.startswith(f"{path}/")) and not (
+            asked.model.is_optional and asked.role == "member"
+        ):
+            between = _around(pipeline, asked.stage, until=path)
+            if not any(inner.is_optional for inner in between):
+                yield asked
+
+
+def _around(pipeline: PipelineTarget, stage: StageSpec, *, until: str | None = None) -> Iterator[InnerMember]:
+    """Yield the pipelines of which a stage is a part, the innermost first, up to the one `until`, which is left out."""
+    within = stage.within
+    while within is not None and within != until:
+        outer, inner = next(
+            (outer, inner) for outer in pipeline.stages for inner in outer.inner if outer.path_of(inner) == within
+        )
+        yield inner
+        within = outer.within

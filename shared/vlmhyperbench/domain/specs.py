@@ -14,7 +14,7 @@ from vlmhyperbench.domain.base import Name, Refused, Spec
 from vlmhyperbench.domain.decoding import Decoding
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
-from vlmhyperbench.domain.pipelines import PipelineTarget
+from vlmhyperbench.domain.pipelines import PipelineTarget, StageId
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.scenarios import ScenarioSpec
@@ -249,7 +249,7 @@ class RunSpec(Spec):
     change."""
     is_session: bool = Field(default=False, exclude_if=lambda is_session: not is_session)
     """Whether it is a question that somebody asked a pipeline, and no benchmark; left out otherwise."""
-    asks_again: tuple[Name, ...] = Field(default=(), exclude_if=lambda stages: not stages)
+    asks_again: tuple[StageId, ...] = Field(default=(), exclude_if=lambda stages: not stages)
     """Stages of a pipeline whose models are asked although the parent has their answers; left out without any."""
     smaller: tuple[ModelTarget, ...] = Field(default=(), exclude_if=lambda targets: not targets)
     """Smaller quantisations of the target that may stand for it, the largest first; only by `limits.allow_lossy`."""

@@ -10,6 +10,7 @@ from vlmhyperbench.domain.base import Name, Sha256, Spec
 from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.packages import PackageSpec
 from vlmhyperbench.domain.recipes import ModelFile, RecipeSpec
+from vlmhyperbench.domain.request_styles import ReasoningMarks, RequestStyle
 from vlmhyperbench_sdk.gateway import named_secrets
 
 
@@ -56,6 +57,12 @@ class ModelTarget(Spec):
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
     quantization: str | None = None
     license: str | None = None
+    request_style: RequestStyle = Field(default="openai_chat", exclude_if=lambda style: style == "openai_chat")
+    """How its messages are written; left out where it is OpenAI's, as the next two, so that digests did not change."""
+    strip_reasoning: bool = Field(default=False, exclude_if=lambda strips: not strips)
+    """Whether a pipeline takes the reasoning away wherever it uses an answer of it, as its own answer too."""
+    reasoning_marks: tuple[ReasoningMarks, ...] = Field(default=(), exclude_if=lambda marks: not marks)
+    """What it writes around its reasoning, beside the usual tags."""
     environment: EnvironmentSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
     """Where the engine runs; None is the platform's own interpreter, and left out, so that digests did not change."""
     recipe: RecipeSpec | None = Field(default=None, exclude_if=lambda recipe: recipe is None)

@@ -14,7 +14,7 @@ from vlmhyperbench.db import phases
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import PhaseView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
-from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model
+from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model, is_dispensable
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.facts.read import read_facts
@@ -76,7 +76,7 @@ def _phases(
             continue
         if phase.state is not PhaseState.VOID:
             numbers[phase.no] = asked.key
-        elif asked.model.is_optional and asked.role == "member":
+        elif is_dispensable(pipeline, asked):
             dropped.append(asked.label)
         else:
             message = f"The model {asked.model.name} gave no answers in the stage {asked.stage.id}, which needs it."

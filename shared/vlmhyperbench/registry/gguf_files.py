@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue
 
+from vlmhyperbench.domain.request_styles import ReasoningMarks, RequestStyle
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding_models import add_model
 from vlmhyperbench.registry.documents import read_document
@@ -22,7 +23,9 @@ BASE: Final = "base"
 """Name of the entry that the base pipeline becomes."""
 _ENGINE: Final = ("n_ctx", "n_gpu_layers", "threads")
 _SAMPLING: Final = ("temperature", "top_p", "max_tokens")
-_WITHOUT_EFFECT: Final = ("request_style", "strip_reasoning", "roles", "pin")
+_ASKING: Final = ("request_style", "strip_reasoning", "reasoning_marks")
+"""How the model is asked and its answers are read, as an entry of `models` has it."""
+_WITHOUT_EFFECT: Final = ("roles", "pin")
 """Keys that no run uses yet; an import says so."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -50,9 +53,10 @@ class GgufModel(Strict):
     release_date: str | None = None
     parameters_b: Annotated[float, Field(gt=0)] | None = None
     quantization: str | None = None
-    request_style: Literal["openai_chat", "instruct", "translategemma"] = "openai_chat"
+    request_style: RequestStyle = "openai_chat"
     required_for_base: bool = False
     strip_reasoning: bool = False
+    reasoning_marks: Annotated[tuple[ReasoningMarks, ...], Field(max_length=10)] = ()
     roles: tuple[str, ...] = ()
     pin: bool = False
     overrides: GgufDefaults = GgufDefaults()
@@ -130,6 +134,7 @@ def _add(shelf: Shelf, name: str, model: GgufModel, file: ModelsFile, folder: Pa
     warnings += [f"{name}: no run uses {key} yet." for key in _WITHOUT_EFFECT if key in model.model_fields_set]
     params = _chosen(file.defaults, _ENGINE) | _chosen(model.overrides, _ENGINE)
     values: dict[str, JsonValue] = {"engine_params": params, "quantization": header.quantization}
+    values |= model.model_dump(mode="json", include={*_ASKING}, exclude_defaults=True)
     if model.description:
         values["description"] = model.description
     if model.parameters_b is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 
-from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.pipelines import (
     MAX_DEPTH,
@@ -19,6 +19,8 @@ from vlmhyperbench.registry.pipelines import (
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import ModelEntry
 from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.endpoint import problems_with
+from vlmhyperbench_sdk.net import parse_url
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 MERGING = "synthesis"
@@ -76,7 +78,7 @@ def _members(stage: PipelineStage, no: int) -> Iterator[tuple[MemberChoice, Path
 
 def _located(member: str | MemberChoice, path: Path) -> Iterator[tuple[MemberChoice, Path]]:
     choice = written_out(member)
-    key = "model" if choice.model is not None else "pipeline"
+    key = "model" if choice.model is not None else "pipeline" if choice.pipeline is not None else "endpoint"
     yield choice, path if isinstance(member, str) else (*path, key)
 
 
@@ -84,6 +86,9 @@ def _member(references: References, name: str, member: MemberChoice, path: Path,
     catalogue = references.catalogue
     if member.pipeline is not None:
         _nested(references, name, member.pipeline, path)
+        return
+    if member.endpoint is not None:
+        _endpoint(references, member, member.endpoint, path)
         return
     model = references.find(catalogue.models, "models", member.name, path)
     if model is None:
@@ -94,6 +99,15 @@ def _member(references: References, name: str, member: MemberChoice, path: Path,
     if needs_images and is_text_only(model):
         message = f"{member.name} has no image projector, so it cannot see the images that the stage asks for."
         references.say(path, message, "Choose a model with mmproj, or write images: false.")
+
+
+def _endpoint(references: References, member: MemberChoice, endpoint: str, path: Path) -> None:
+    try:
+        parse_url(endpoint)
+    except InvalidInput as error:
+        references.say(path, error.message, error.cure)
+    for problem in problems_with(member.engine_params):
+        references.say((*path[:-1], "engine_params", *problem.path), problem.message, problem.cure)
 
 
 def is_text_only(model: ModelEntry) -> bool:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.decoding import Decoding
-from vlmhyperbench.domain.pipelines import AggregationSpec, DroppedMember, MemberSpec, PipelineTarget, StageSpec
+from vlmhyperbench.domain.pipelines import (
+    AggregationSpec,
+    DroppedMember,
+    InnerMember,
+    Key,
+    MemberSpec,
+    PipelineTarget,
+    Role,
+    StageSpec,
+)
+from vlmhyperbench.domain.request_styles import TRANSLATES, Languages, is_language_code
 from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
@@ -19,13 +29,21 @@ from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.model_files import missing_files
 from vlmhyperbench.registry.pins import merge_decoding
 from vlmhyperbench.registry.pipeline_checks import is_text_only
-from vlmhyperbench.registry.pipelines import MemberChoice, PipelineStage
+from vlmhyperbench.registry.pipelines import (
+    MAX_DEPTH,
+    AggregationChoice,
+    MemberChoice,
+    PipelineFields,
+    PipelineStage,
+)
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import RunEntry, TaskEntry
 from vlmhyperbench.registry.smaller import smaller_models
 from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench_sdk import discovery
 
+MAX_ASKED: Final = 256
+"""Most models that a pipeline asks, those of the pipelines in it counted."""
 TRANSLATE: Final = "Translate the text from {source} to {target}. Write the translation only."
 
 
@@ -49,21 +67,34 @@ def pin_target(
     """Pin the target of a run, or report its problems."""
     if not isinstance(choice, PipelineChoice):
         return resolve_target(references, choice, task, path)
-    at = (*path, "pipeline")
-    entry = references.find(references.catalogue.pipelines, "pipelines", choice.pipeline, at)
+    pinned = pin_pipeline(references, choice.pipeline, task, asking, (*path, "pipeline"))
+    return None if pinned is None else pinned.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedPipeline:
+    """A pipeline, and the sampling parameters that its entry states for each model."""
+
+    target: PipelineTarget
+    own: dict[Key, Decoding]
+    """Only the fields that are set replace those of a request."""
+
+
+def pin_pipeline(
+    references: References, name: str, task: TaskEntry | None, asking: Asking, path: Path
+) -> PinnedPipeline | None:
+    """Pin a pipeline with the pipelines in it, or report its problems."""
+    entry = references.find(references.catalogue.pipelines, "pipelines", name, path)
     if entry is None:
         return None
-    pinning = _Pinning(references, task, at, allow_lossy=asking.allow_lossy)
-    stages = [
-        pinning.stage(stage, asking, is_first=no == 0, is_last=no == len(entry.stages) - 1)
-        for no, stage in enumerate(entry.stages)
-    ]
-    pinned = [stage for stage in stages if stage is not None]
-    if len(pinned) < len(stages):
+    pinning = _Pinning(references, task, path)
+    stages = pinning.stages(entry, asking, _Around(names=(name,)))
+    if stages is None:
         return None
-    return PipelineTarget(
-        pipeline=choice.pipeline, version=entry.version, execution_mode=entry.execution_mode, stages=tuple(pinned)
+    target = PipelineTarget(
+        pipeline=name, version=entry.version, execution_mode=entry.execution_mode, stages=tuple(stages)
     )
+    return PinnedPipeline(target=target, own=pinning.own)
 
 
 def check_scenario(
@@ -80,48 +111,181 @@ def check_scenario(
         references.say(where(("stop",)), message, "Leave stop out.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What the stages of a pipeline get of the stage in which it answers; the default: it answers in none."""
+
+    names: tuple[str, ...]
+    """Its name, after those of the pipelines around it."""
+    within: str | None = None
+    inputs: tuple[str, ...] = ()
+    system_prompt: str | None = None
+    instructions: str | None = None
+    sees_images: bool = True
+    own: Decoding = field(default_factory=Decoding)
+    """Sampling parameters that the pipelines around it state."""
+
+    def id_of(self, stage_id: str) -> str:
+        """Return the id of one of its stages in the outermost pipeline."""
+        return stage_id if self.within is None else f"{self.within}/{stage_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """How a stage asks what answers in it."""
+
+    written: PipelineStage
+    asking: Asking
+    """How the run asks; `decoding` and `response_format` are already those of the stage."""
+    id: str
+    around: _Around
+    inputs: tuple[str, ...]
+    system_prompt: str | None
+    instructions: str | None
+    languages: Languages | None
+    response_format: dict[str, JsonValue] | None
+    decoding: Decoding
+    own: Decoding
+    sees_images: bool
+
+
 class _Pinning:
-    def __init__(self, references: References, task: TaskEntry | None, path: Path, *, allow_lossy: bool) -> None:
+    def __init__(self, references: References, task: TaskEntry | None, path: Path) -> None:
         self._references = references
-        self._allow_lossy = allow_lossy
         self._task = task
         self._path = path
+        self._count = 0
+        self.own: dict[Key, Decoding] = {}
 
-    def stage(self, stage: PipelineStage, asking: Asking, *, is_first: bool, is_last: bool) -> StageSpec | None:
-        """Pin a stage, or report its problems."""
-        decoding = merge_decoding(asking.decoding, stage.generation)
-        sees = stage.images if stage.images is not None else is_first and self._can_all_see(stage)
-        missing = {no: why for no, choice in enumerate(stage.members) if (why := self._missing(choice)) is not None}
-        members = [
-            self._member(choice, decoding, sees_images=sees)
-            for no, choice in enumerate(stage.members)
-            if no not in missing
-        ]
-        aggregation, is_whole = None, None not in members
-        if stage.aggregation is not None:
-            aggregation = self._aggregation(stage, decoding, sees_images=sees)
-            is_whole = is_whole and aggregation is not None
-        own = asking.response_format if is_last and stage.response_format is None else None
+    def stages(self, entry: PipelineFields, asking: Asking, around: _Around) -> list[StageSpec] | None:
+        """Pin the stages of a pipeline, each after those of the pipelines in it; or report their problems."""
+        if len(around.names) > MAX_DEPTH or around.names[-1] in around.names[:-1]:
+            message = f"the pipelines {' → '.join(around.names)} are nested more than {MAX_DEPTH} deep, or in a circle."
+            self._references.say(self._path, message, "Write the inner stages out.")
+            return None
+        pinned: list[StageSpec] = []
+        is_whole = True
+        for no, stage in enumerate(entry.stages):
+            is_last = no == len(entry.stages) - 1
+            made = self._stage(self._how(stage, asking, around, is_first=no == 0, is_last=is_last))
+            is_whole = is_whole and made is not None
+            pinned += made or []
+        return pinned if is_whole else None
+
+    def _how(self, stage: PipelineStage, asking: Asking, around: _Around, *, is_first: bool, is_last: bool) -> _Stage:
         instructions = stage.instructions
-        if stage.type == "translate" and instructions is None:
+        languages = self._languages(stage)
+        if stage.type == "translate" and instructions is None and languages is None:
             instructions = TRANSLATE.format(source=stage.source_language, target=stage.target_language)
+        system = stage.system_prompt
+        if is_first:
+            instructions = "\n\n".join(filter(None, (instructions, around.instructions))) or None
+            system = system if system is not None else around.system_prompt
+        if languages is not None and (instructions is not None or system is not None):
+            message = f"the model of the stage {stage.id} would translate instructions and system_prompt too."
+            self._references.say(self._path, message, "Leave them out.")
+        formats = asking.response_format if is_last and stage.response_format is None else None
+        sees = is_first and around.sees_images and self._can_all_see(stage)
+        return _Stage(
+            written=stage,
+            asking=asking,
+            id=around.id_of(stage.id),
+            around=around,
+            inputs=tuple(map(around.id_of, stage.inputs)) or around.inputs,
+            system_prompt=system,
+            instructions=instructions,
+            languages=languages,
+            response_format=pinned_format(stage.response_format) if stage.response_format is not None else formats,
+            decoding=merge_decoding(asking.decoding, stage.generation),
+            own=merge_decoding(around.own, stage.generation),
+            sees_images=stage.images if stage.images is not None else sees,
+        )
+
+    def _stage(self, how: _Stage) -> list[StageSpec] | None:
+        """Pin a stage after those of the pipelines in it, or report its problems."""
+        before: list[StageSpec] = []
+        members: list[MemberSpec] = []
+        inner: list[InnerMember] = []
+        dropped: list[DroppedMember] = []
+        stage, is_whole = how.written, True
+        for choice, name in zip(stage.members, _named_apart(stage.members), strict=True):
+            if (why := self._missing(choice)) is not None:
+                dropped.append(DroppedMember(name=choice.name, reason=why))
+                continue
+            if choice.pipeline is None:
+                member = self._member(choice, name, how, role="member")
+                members += [] if member is None else [member]
+                is_whole = is_whole and member is not None
+                continue
+            stages = self._inner(choice.pipeline, name, how)
+            is_whole = is_whole and stages is not None
+            if stages is not None:
+                before += stages
+                given = InnerMember(
+                    name=name,
+                    stage=stages[-1].id,
+                    position=len(members) + len(inner),
+                    weight=choice.weight,
+                    is_optional=choice.optional,
+                )
+                inner.append(given)
+        aggregation = None
+        if stage.aggregation is not None:
+            aggregation = self._aggregation(stage.aggregation, how)
+            is_whole = is_whole and aggregation is not None
+        if is_whole and not members and not inner:
+            message = f"every member of the stage {stage.id} is optional and missing: {dropped[0].reason}."
+            self._references.say(self._path, message, "Fetch one of its models.")
+            is_whole = False
         if not is_whole:
             return None
-        return StageSpec(
-            id=stage.id,
-            inputs=stage.inputs,
+        own = StageSpec(
+            id=how.id,
+            within=how.around.within,
+            inputs=how.inputs,
             output_mode=stage.output_mode,
-            system_prompt=stage.system_prompt,
-            instructions=instructions,
-            response_format=pinned_format(stage.response_format) if stage.response_format is not None else own,
-            members=_named_apart([member for member in members if member is not None]),
+            system_prompt=how.system_prompt,
+            instructions=how.instructions,
+            languages=how.languages,
+            response_format=how.response_format,
+            members=tuple(members),
+            inner=tuple(inner),
             aggregation=aggregation,
-            dropped=tuple(DroppedMember(name=stage.members[no].name, reason=why) for no, why in missing.items()),
+            dropped=tuple(dropped),
         )
+        return [*before, own]
+
+    def _inner(self, pipeline: str, name: str, how: _Stage) -> list[StageSpec] | None:
+        entry = self._references.find(self._references.catalogue.pipelines, "pipelines", pipeline, self._path)
+        if entry is None:
+            return None
+        around = _Around(
+            names=(*how.around.names, pipeline),
+            within=f"{how.id}/{name}",
+            inputs=how.inputs,
+            system_prompt=how.system_prompt,
+            instructions=how.instructions,
+            sees_images=how.sees_images,
+            own=how.own,
+        )
+        asking = replace(how.asking, decoding=how.decoding, response_format=how.response_format)
+        return self.stages(entry, asking, around)
+
+    def _languages(self, stage: PipelineStage) -> Languages | None:
+        """Return what the requests of a stage name; None where its model is not told languages by its template."""
+        model = self._references.catalogue.models.get(stage.members[0].model or "")
+        if stage.type != "translate" or model is None or model.request_style != TRANSLATES:
+            return None
+        languages = Languages(source=stage.source_language or "", target=stage.target_language or "")
+        for name in (languages.source, languages.target):
+            if not is_language_code(name):
+                message = f"{name!r} is no code of a language, which {stage.members[0].name} takes."
+                self._references.say(self._path, message, "Write codes such as de, or de-AT.")
+        return languages
 
     def _missing(self, choice: MemberChoice) -> str | None:
         """Return why the files of an optional model cannot be used now; None if they may be, or it is required."""
-        entry = self._references.catalogue.models.get(choice.name)
+        entry = self._references.catalogue.models.get(choice.model or "")
         if not choice.optional or entry is None:
             return None
         if entry.is_unpinned:
@@ -132,40 +296,52 @@ class _Pinning:
 
     def _can_all_see(self, stage: PipelineStage) -> bool:
         models = self._references.catalogue.models
-        return not any(member.name in models and is_text_only(models[member.name]) for member in stage.members)
+        asked = [
+            models[member.model] for member in stage.members if member.model is not None and member.model in models
+        ]
+        return not any(map(is_text_only, asked))
 
-    def _member(self, choice: MemberChoice, decoding: Decoding, *, sees_images: bool) -> MemberSpec | None:
-        if choice.pipeline is not None:
-            message = f"the pipeline {choice.pipeline!r} is a member of it, and only models can be asked yet."
-            self._references.say(self._path, message, "Write the stages of the inner pipeline out.")
+    def _member(
+        self, choice: MemberChoice, name: str, how: _Stage, *, role: Role, **changes: bool
+    ) -> MemberSpec | None:
+        self._count += 1
+        if self._count > MAX_ASKED:
+            if self._count == MAX_ASKED + 1:
+                message = f"it asks more than {MAX_ASKED} models, those of the pipelines in it counted."
+                self._references.say(self._path, message, "Leave some out.")
             return None
-        model = ModelChoice(model=choice.name, backend=choice.backend, engine_params=choice.engine_params)
-        target = resolve_target(self._references, model, self._task, self._path)
+        target = resolve_target(
+            self._references, _target_of(choice), self._task, self._path, is_told_languages=how.languages is not None
+        )
         if target is None:
             return None
+        self.own[how.id, role, name] = merge_decoding(how.own, choice.generation)
         return MemberSpec(
-            name=choice.name,
+            name=name,
             target=target,
-            decoding=merge_decoding(decoding, choice.generation),
+            decoding=merge_decoding(how.decoding, choice.generation),
             weight=choice.weight,
             is_optional=choice.optional,
-            sees_images=sees_images,
+            sees_images=how.sees_images,
             smaller=smaller_models(self._references, target)
-            if self._allow_lossy and isinstance(target, ModelTarget)
+            if how.asking.allow_lossy and isinstance(target, ModelTarget)
             else (),
-        )
+        ).model_copy(update=changes)
 
-    def _aggregation(self, stage: PipelineStage, decoding: Decoding, *, sees_images: bool) -> AggregationSpec | None:
-        choice = stage.aggregation
-        if choice is None:
-            return None
+    def _aggregation(self, choice: AggregationChoice, how: _Stage) -> AggregationSpec | None:
         plugin = self._references.plugin("aggregations", choice.type, None, self._path)
-        merger = stage.merger
+        merger = how.written.merger
         pinned = None
+        if merger is not None and merger.pipeline is not None:
+            message = (
+                f"the pipeline {merger.pipeline!r} cannot merge answers, since only a model obeys the merge's prompt."
+            )
+            self._references.say(self._path, message, "Name a model.")
+            return None
         if merger is not None:
             models = self._references.catalogue.models
-            is_blind = merger.name in models and is_text_only(models[merger.name])
-            pinned = self._member(merger, decoding, sees_images=sees_images and not is_blind)
+            is_blind = merger.model is not None and merger.model in models and is_text_only(models[merger.model])
+            pinned = self._member(merger, merger.name, how, role="merge", sees_images=how.sees_images and not is_blind)
             if pinned is None:
                 return None
         if plugin is None:
@@ -179,12 +355,18 @@ class _Pinning:
         )
 
 
-def _named_apart(members: list[MemberSpec]) -> tuple[MemberSpec, ...]:
-    """Number the members of one model, so that each has a name of its own."""
-    total, seen = Counter(member.name for member in members), Counter[str]()
-    named: list[MemberSpec] = []
-    for member in members:
-        seen[member.name] += 1
-        name = f"{member.name} #{seen[member.name]}" if total[member.name] > 1 else member.name
-        named.append(member.model_copy(update={"name": name}))
-    return tuple(named)
+def _target_of(choice: MemberChoice) -> ModelChoice | EndpointChoice:
+    if choice.endpoint is not None:
+        name = choice.model_name or ""
+        return EndpointChoice(endpoint=choice.endpoint, model_name=name, engine_params=choice.engine_params)
+    return ModelChoice(model=choice.name, backend=choice.backend, engine_params=choice.engine_params)
+
+
+def _named_apart(choices: Sequence[MemberChoice]) -> list[str]:
+    """Return a name of its own for each member: those of one name are numbered."""
+    total, seen = Counter(choice.name for choice in choices), Counter[str]()
+    names: list[str] = []
+    for choice in choices:
+        seen[choice.name] += 1
+        names.append(f"{choice.name} #{seen[choice.name]}" if total[choice.name] > 1 else choice.name)
+    return names

@@ -21,9 +21,13 @@ Text = Annotated[str, Field(max_length=20_000)]
 
 
 class MemberChoice(Strict):
-    """A model, or another pipeline, that answers in a stage."""
+    """A model, an endpoint or another pipeline that answers in a stage."""
 
     model: Slug | None = None
+    endpoint: Annotated[str, Field(max_length=2000)] | None = None
+    """URL of an OpenAI-compatible endpoint that runs elsewhere."""
+    model_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Name of the model at the endpoint."""
     pipeline: Slug | None = None
     backend: Slug | None = None
     engine_params: Params = Field(default_factory=dict)
@@ -36,12 +40,17 @@ class MemberChoice(Strict):
     @property
     def name(self) -> str:
         """The name in errors, results and traces."""
-        return self.model or self.pipeline or ""
+        return self.model or self.pipeline or self.model_name or ""
 
     @model_validator(mode="after")
-    def _is_a_model_or_a_pipeline(self) -> MemberChoice:
-        if (self.model is None) == (self.pipeline is None):
-            raise Refused("a member is either a model or a pipeline", cure="Write one of model and pipeline.")
+    def _is_one_thing(self) -> MemberChoice:
+        if sum(named is not None for named in (self.model, self.endpoint, self.pipeline)) != 1:
+            message = "a member is a model, an endpoint or a pipeline"
+            raise Refused(message, cure="Write one of model, endpoint and pipeline.")
+        if (self.endpoint is None) != (self.model_name is None):
+            raise Refused("an endpoint has a model_name, and others have none", cure="Add it, or leave it out.")
+        if self.endpoint is not None and self.backend is not None:
+            raise Refused("an endpoint has no backend", cure="Leave backend out.")
         if self.pipeline is not None and (self.backend is not None or self.engine_params or self.generation):
             message = "a pipeline states its own backends, engine_params and generation"
             raise Refused(message, cure="Leave them out, or write them in that pipeline.")
@@ -157,12 +166,24 @@ def models_of(pipeline: PipelineFields) -> Iterator[tuple[MemberChoice, str]]:
             yield member, stage.id
 
 
-def blocked_by(pipeline: PipelineFields, unusable: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return why it cannot start, and what it goes on without; `unusable` has the reason of each model."""
+_NONE: Final[Mapping[str, PipelineFields]] = {}
+
+
+def blocked_by(
+    pipeline: PipelineFields, unusable: Mapping[str, str], pipelines: Mapping[str, PipelineFields] = _NONE
+) -> tuple[list[str], list[str]]:
+    """Return why it cannot start, and what it goes on without.
+
+    Args:
+        pipeline: The pipeline.
+        unusable: Model that cannot be used → why.
+        pipelines: The registered pipelines, in which those that it asks are looked up.
+    """
     reasons = [f"it requires {name}: {unusable[name]}" for name in pipeline.requires if name in unusable]
     warnings: list[str] = []
     for member, stage in models_of(pipeline):
-        if member.name in unusable:
-            text = f"{stage} asks {member.name}: {unusable[member.name]}"
-            (warnings if member.optional else reasons).append(text)
+        inner = pipelines.get(member.pipeline or "")
+        why = [] if inner is None else blocked_by(inner, unusable, pipelines)[0]
+        why += [unusable[member.model]] if member.model is not None and member.model in unusable else []
+        (warnings if member.optional else reasons).extend(f"{stage} asks {member.name}: {reason}" for reason in why)
     return reasons, warnings

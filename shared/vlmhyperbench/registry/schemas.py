@@ -13,6 +13,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.packages import Extra
+from vlmhyperbench.domain.request_styles import ReasoningMarks, RequestStyle
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.errors import NotFound
@@ -88,6 +89,13 @@ class ModelEntry(FilesOfModel, Entry, Certified):
     verified: tuple[VerifiedRun, ...] = ()
     """Where it was run; empty says that the entry holds facts of others only."""
     engine_params: Params = Field(default_factory=dict)
+    request_style: RequestStyle = "openai_chat"
+    """How its messages are written: `instruct` puts the system prompt before the question, for templates without a
+    system role; `translategemma` sends the text alone, and the codes of the languages as values of the template."""
+    strip_reasoning: bool = False
+    """Whether its reasoning is left out of a pipeline's own answer too, not only of what is forwarded."""
+    reasoning_marks: Annotated[tuple[ReasoningMarks, ...], Field(max_length=10)] = ()
+    """What it writes around its reasoning, beside tags such as `<think>`; without `begin`, that begins its answer."""
     prices: PricesChoice | None = None
     backend_class: PluginName | None = None
     adapter_package: Slug | None = None

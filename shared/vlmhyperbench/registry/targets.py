@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.domain.request_styles import TRANSLATES
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, PipelineChoice
@@ -22,14 +23,26 @@ from vlmhyperbench_sdk.suggestions import did_you_mean
 
 
 def resolve_target(
-    references: References, choice: ModelChoice | EndpointChoice, task: TaskEntry | None, path: Path
+    references: References,
+    choice: ModelChoice | EndpointChoice,
+    task: TaskEntry | None,
+    path: Path,
+    *,
+    is_told_languages: bool = False,
 ) -> ModelTarget | EndpointTarget | None:
-    """Pin a target, or report its problems."""
+    """Pin a target, or report its problems; `is_told_languages`: a stage that translates asks it."""
     if isinstance(choice, EndpointChoice):
         return _endpoint(references, choice, task, path)
     catalogue = references.catalogue
     model = references.find(catalogue.models, "models", choice.model, (*path, "model"))
     if model is None:
+        return None
+    if model.request_style == TRANSLATES and not is_told_languages:
+        cure = "Ask it in a stage of the type translate of a pipeline."
+        message = (
+            f"{choice.model!r} is told the languages with each request, and only a stage that translates has them."
+        )
+        references.say((*path, "model"), message, cure)
         return None
     name = choice.backend or model.backends[0]
     if not _runs_on(model, name, catalogue.backends):
@@ -62,6 +75,9 @@ def resolve_target(
         engine_params={**backend.engine_params, **model.engine_params, **choice.engine_params},
         quantization=model.quantization,
         license=model.license,
+        request_style=model.request_style,
+        strip_reasoning=model.strip_reasoning,
+        reasoning_marks=model.reasoning_marks,
         environment=environment,
         adapter_environment=adapter_environment,
         requires_certificate=required_checks(model, backend),

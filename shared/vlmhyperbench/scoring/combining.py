@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from vlmhyperbench.domain.pipelines import AggregationSpec, AskedModel, Key, MemberSpec, PipelineTarget, StageSpec
+from vlmhyperbench.domain.pipelines import (
+    AggregationSpec,
+    AskedModel,
+    InnerMember,
+    Key,
+    MemberSpec,
+    PipelineTarget,
+    StageSpec,
+    models_within,
+    needed_stages,
+)
+from vlmhyperbench.domain.request_styles import ReasoningMarks
 from vlmhyperbench.domain.response_formats import format_of_sample
+from vlmhyperbench.domain.targets import ModelTarget
 from vlmhyperbench.scoring.reasoning import without_reasoning
 from vlmhyperbench.sources import require_source
 from vlmhyperbench_sdk import discovery
@@ -105,57 +118,92 @@ class Combiner:
                 refuses its params.
         """
         self._pipeline = pipeline
-        self._aggregations = {
+        self._first_of = {stage.within: stage for stage in reversed(pipeline.stages)}
+        """Path of a pipeline within this one → its first stage; None: the first one of this pipeline."""
+        self._siblings: dict[str | None, dict[str, str]] = {}
+        """Path of a pipeline within this one → ids of its stages, as it has them and as this one has them."""
+        for stage in pipeline.stages:
+            own_id = stage.id if stage.within is None else stage.id.removeprefix(f"{stage.within}/")
+            self._siblings.setdefault(stage.within, {})[own_id] = stage.id
+        self._needed_by = {
+            path: frozenset(asked.key for asked in models_within(pipeline, path))
+            for stage in pipeline.stages
+            for path in map(stage.path_of, stage.inner)
+        }
+        opened = {
             stage.id: _open(stage.id, stage.aggregation) for stage in pipeline.stages if stage.aggregation is not None
         }
+        # Told apart here, because isinstance of a protocol takes longer than many an aggregation.
+        self._merging = {stage_id: merging for stage_id, merging in opened.items() if isinstance(merging, Merging)}
+        self._plain = {stage_id: plain for stage_id, plain in opened.items() if not isinstance(plain, Merging)}
 
     def prompt_of(self, asked: AskedModel, sample: Asked) -> Prompt | str:
         """Return what a model after the first stage is asked about a sample; a text says why it is not asked."""
         stage = asked.stage
-        answers = self.answers(sample, until=stage.id)
+        answers = self._answers(sample, self._sources(asked))
         if asked.role == "member":
             return self._forwarded(stage, sample, answers)
-        members, context = _members(stage, sample), self._context(stage, sample, answers)
-        aggregation = self._aggregations[stage.id]
-        if not isinstance(aggregation, Merging):
-            rendered = aggregation.aggregate(members, context)
+        members, context = self._members(stage, sample, answers), self._context(stage, sample, answers)
+        if stage.id in self._plain:
+            rendered = self._plain[stage.id].aggregate(members, context)
             return NOTHING_TO_MERGE if rendered.value is None else Prompt(user=rendered.value)
+        aggregation = self._merging[stage.id]
         request = aggregation.ask(members, context)
         if isinstance(request, Aggregated):
             return NOTHING_TO_MERGE
         if asked.role == "merge":
             return request.prompt
         reply = _text_of(sample, (stage.id, "merge", asked.model.name))
+        reply = None if reply is None else without_reasoning(reply, marks_of(asked.model))
         problem = None if reply is None else aggregation.problem_with(reply, context)
         return NO_REPAIR if reply is None or problem is None else aggregation.repair(request, reply, problem)
 
-    def answers(self, sample: Asked, *, until: str | None = None) -> dict[str, StageAnswer]:
-        """Return the answers of the stages, in their order, or of those before the stage `until`."""
+    def answers(self, sample: Asked) -> dict[str, StageAnswer]:
+        """Return the answers of the stages, in their order."""
+        return self._answers(sample, self._pipeline.stages)
+
+    def _answers(self, sample: Asked, stages: Sequence[StageSpec]) -> dict[str, StageAnswer]:
         answers: dict[str, StageAnswer] = {}
-        for stage in self._pipeline.stages:
-            if stage.id == until:
-                break
+        for stage in stages:
             answers[stage.id] = self._answer(stage, sample, answers)
         return answers
 
+    def _sources(self, asked: AskedModel) -> list[StageSpec]:
+        """Return the stages of whose answers the prompt of a model is made, in their order."""
+        wanted = needed_stages(self._pipeline, asked.stage, with_inner=asked.role != "member")
+        return [stage for stage in self._pipeline.stages if stage.id in wanted]
+
+    def question(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> str:
+        """Return what the pipeline that a stage is a part of was asked: the text of its first stage."""
+        first = self._first_of[stage.within]
+        if first is self._pipeline.stages[0]:
+            return sample.question
+        if first.inputs:
+            forwarded = self._forwarded(first, sample, answers)
+            return forwarded.user if isinstance(forwarded, Prompt) else ""
+        asked = unshaped(self._pipeline.stages[0], sample.question)
+        return shaped(first, Prompt(user=asked)).user
+
     def _answer(self, stage: StageSpec, sample: Asked, earlier: Mapping[str, StageAnswer]) -> StageAnswer:
         if stage.aggregation is None:
-            return _single(stage, sample)
-        members, context = _members(stage, sample), self._context(stage, sample, earlier)
-        aggregation, merger = self._aggregations[stage.id], stage.aggregation.merger
-        if isinstance(aggregation, Merging) and merger is not None:
-            aggregated = _merged(aggregation, stage, merger, sample, members, context)
-        elif isinstance(aggregation, Merging):
+            return self._single(stage, sample, earlier)
+        members, context = self._members(stage, sample, earlier), self._context(stage, sample, earlier)
+        merger, merging = stage.aggregation.merger, self._merging.get(stage.id)
+        if merging is not None and merger is not None:
+            aggregated = _merged(merging, stage, merger, sample, members, context)
+        elif merging is not None:
             raise LookupError(f"The stage {stage.id} has no model that merges.")
         else:
-            aggregated = aggregation.aggregate(members, context)
+            aggregated = self._plain[stage.id].aggregate(members, context)
             if merger is not None and aggregated.value is not None:
                 reply = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
-                return _of_reply(reply, aggregated)
+                return _of_reply(_own(merger, reply), aggregated)
         if aggregated.value is not None:
             return StageAnswer(value=aggregated.value, aggregated=aggregated)
-        replies = [sample.replies.get((stage.id, "member", member.name)) for member in stage.members]
-        is_ours = all(reply is None or (reply.text is None and reply.failure == "infrastructure") for reply in replies)
+        given = [self._given(stage, member, sample, earlier) for member in stage.answering]
+        is_ours = all(
+            answer is None or (answer.value is None and answer.failure == "infrastructure") for answer in given
+        )
         return StageAnswer(
             value=None,
             reason=f"the aggregation ended with {aggregated.status}",
@@ -170,20 +218,70 @@ class Combiner:
             answer = answers[source]
             if answer.value is None:
                 return NO_ANSWER_OF.format(stage=source, reason=answer.reason)
-            text = without_reasoning(answer.value)
-            is_whole = self._pipeline.stage(source).output_mode == "question_and_answer"
-            parts.append(f"Question:\n{sample.question}\n\nAnswer:\n{text}" if is_whole else text)
+            asked = self._pipeline.stage(source)
+            text = without_reasoning(answer.value, self._marks_of(asked))
+            is_whole = asked.output_mode == "question_and_answer"
+            question = self.question(asked, sample, answers) if is_whole else ""
+            parts.append(f"Question:\n{question}\n\nAnswer:\n{text}" if is_whole else text)
         return shaped(stage, Prompt(user="\n\n".join(parts)))
 
     def _context(self, stage: StageSpec, sample: Asked, earlier: Mapping[str, StageAnswer]) -> AggregationContext:
-        steps = {stage_id: answer.value for stage_id, answer in earlier.items() if answer.value is not None}
-        return AggregationContext(question=sample.question, steps=steps, schema=_schema(stage, sample))
+        steps = {
+            stage_id: value
+            for stage_id, full_id in self._siblings[stage.within].items()
+            if full_id in earlier and (value := earlier[full_id].value) is not None
+        }
+        question = self.question(stage, sample, earlier)
+        return AggregationContext(question=question, steps=steps, schema=_schema(stage, sample))
+
+    def _members(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> list[MemberAnswer]:
+        """Return the answers of a stage's members in their order, without those whose step failed."""
+        return [
+            MemberAnswer(
+                name=member.name,
+                text=None if answer.value is None else without_reasoning(answer.value, self._marks(member)),
+                error=(answer.reason or "no answer") if answer.value is None else None,
+                weight=member.weight,
+            )
+            for member in stage.answering
+            if (answer := self._given(stage, member, sample, answers)) is not None
+        ]
+
+    def _single(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> StageAnswer:
+        answer = self._given(stage, stage.answering[0], sample, answers)
+        return _of_reply(Reply(error="was not asked")) if answer is None else replace(answer, aggregated=None)
+
+    def _given(
+        self, stage: StageSpec, member: MemberSpec | InnerMember, sample: Asked, answers: Mapping[str, StageAnswer]
+    ) -> StageAnswer | None:
+        """Return what a member answered; None if its step failed, or that of a model which it needs."""
+        if isinstance(member, InnerMember):
+            needed = self._needed_by[stage.path_of(member)]
+            return answers[member.stage] if needed <= sample.replies.keys() else None
+        reply = sample.replies.get((stage.id, "member", member.name))
+        return None if reply is None else _of_reply(_own(member, reply))
+
+    def _marks(self, member: MemberSpec | InnerMember) -> tuple[ReasoningMarks, ...]:
+        if isinstance(member, InnerMember):
+            return self._marks_of(self._pipeline.stage(member.stage))
+        return marks_of(member)
+
+    def _marks_of(self, stage: StageSpec) -> tuple[ReasoningMarks, ...]:
+        """Return what stands around the reasoning in the answer of a stage, beside the usual tags."""
+        if stage.aggregation is None:
+            return self._marks(stage.answering[0])
+        return () if stage.aggregation.merger is None else marks_of(stage.aggregation.merger)
 
 
 def shaped(stage: StageSpec, prompt: Prompt) -> Prompt:
     """Return a prompt with the instructions and the system prompt of a stage, where it has them."""
     user = prompt.user if stage.instructions is None else f"{stage.instructions}\n\n{prompt.user}"
     return Prompt(user=user, system=prompt.system if stage.system_prompt is None else stage.system_prompt)
+
+
+def unshaped(stage: StageSpec, user: str) -> str:
+    """Return the text of a prompt without what `shaped` has put before it."""
+    return user if stage.instructions is None else user.removeprefix(f"{stage.instructions}\n\n")
 
 
 def _open(stage_id: str, spec: AggregationSpec) -> Aggregation | Merging:
@@ -195,23 +293,17 @@ def _open(stage_id: str, spec: AggregationSpec) -> Aggregation | Merging:
     raise PluginFailure(message, cure="Give it a method aggregate, as vlmhyperbench_sdk.protocols.Aggregation has it.")
 
 
-def _members(stage: StageSpec, sample: Asked) -> list[MemberAnswer]:
-    """Return the answers of a stage's members in their order, without those whose step failed."""
-    return [
-        MemberAnswer(
-            name=member.name,
-            text=None if reply.text is None else without_reasoning(reply.text),
-            error=(reply.error or "no answer") if reply.text is None else None,
-            weight=member.weight,
-        )
-        for member in stage.members
-        if (reply := sample.replies.get((stage.id, "member", member.name))) is not None
-    ]
+def marks_of(member: MemberSpec) -> tuple[ReasoningMarks, ...]:
+    """Return what a model writes around its reasoning, beside the usual tags."""
+    return member.target.reasoning_marks if isinstance(member.target, ModelTarget) else ()
 
 
-def _single(stage: StageSpec, sample: Asked) -> StageAnswer:
-    reply = sample.replies.get((stage.id, "member", stage.members[0].name), Reply(error="was not asked"))
-    return _of_reply(reply)
+def _own(member: MemberSpec, reply: Reply) -> Reply:
+    """Return a reply as the answer of its stage: without reasoning where its model says so."""
+    strips = isinstance(member.target, ModelTarget) and member.target.strip_reasoning
+    if reply.text is None or not strips:
+        return reply
+    return replace(reply, text=without_reasoning(reply.text, marks_of(member)))
 
 
 def _of_reply(reply: Reply, aggregated: Aggregated | None = None) -> StageAnswer:
@@ -233,7 +325,7 @@ def _merged(
     if isinstance(request, Aggregated):
         return request
     texts = [_text_of(sample, (stage.id, role, merger.name)) for role in ("merge", "repair")]
-    replies = [without_reasoning(text) for text in texts if text is not None]
+    replies = [without_reasoning(text, marks_of(merger)) for text in texts if text is not None]
     return aggregation.conclude(request, replies, members, context)
 
 
@@ -246,5 +338,12 @@ def _schema(stage: StageSpec, sample: Asked) -> JsonObject | None:
     wanted = format_of_sample(stage.response_format, dict(sample.metadata), key=sample.key)
     wrapper = wanted.get("json_schema") if wanted is not None else None
     schema = wrapper.get("schema") if isinstance(wrapper, dict) else None
-    read: JsonValue = json.loads(schema) if isinstance(schema, str) else schema
+    read = _parsed(schema) if isinstance(schema, str) else schema
     return read if isinstance(read, dict) else None
+
+
+@lru_cache(maxsize=1)
+def _parsed(schema: str) -> JsonValue:
+    """Parse a schema, which most samples of a run share."""
+    parsed: JsonValue = json.loads(schema)
+    return parsed

@@ -16,16 +16,29 @@ def trace_of(pipeline: PipelineTarget, sample: Asked, answers: Mapping[str, Stag
     the sum over stages of the longest answer of a member, and of what merges. It contains no waiting and no loading.
     """
     stages: list[JsonValue] = [_stage(pipeline, stage, sample, answers[stage.id]) for stage in pipeline.stages]
-    return {"critical_path_ns": critical_path_ns(sample), "stages": stages}
+    return {"critical_path_ns": critical_path_ns(pipeline, sample), "stages": stages}
 
 
-def critical_path_ns(sample: Asked) -> int | None:
+def critical_path_ns(pipeline: PipelineTarget, sample: Asked) -> int | None:
     """Return the time of the critical path of one answer; None if no model's time is known."""
-    longest: dict[tuple[str, str], int] = {}
-    for (stage, role, _), reply in sample.replies.items():
-        if reply.latency_ns is not None:
-            longest[stage, role] = max(reply.latency_ns, longest.get((stage, role), 0))
-    return sum(longest.values()) if longest else None
+    is_known = any(reply.latency_ns is not None for reply in sample.replies.values())
+    return _path_ns(pipeline, sample, None) if is_known else None
+
+
+def _path_ns(pipeline: PipelineTarget, sample: Asked, within: str | None) -> int:
+    """Return the time of the stages of a pipeline one after the other; pipelines in a stage are asked beside models."""
+    total = 0
+    for stage in pipeline.stages:
+        if stage.within != within:
+            continue
+        times: dict[str, int] = {}
+        for (stage_id, role, _), reply in sample.replies.items():
+            if stage_id == stage.id and reply.latency_ns is not None:
+                times[role] = max(reply.latency_ns, times.get(role, 0))
+        inner = [_path_ns(pipeline, sample, stage.path_of(member)) for member in stage.inner]
+        times["member"] = max([times.get("member", 0), *inner])
+        total += sum(times.values())
+    return total
 
 
 def tokens_of(replies: Iterable[int | None]) -> int | None:
@@ -41,6 +54,10 @@ def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: St
         if asked.stage.id == stage.id and not _is_needless(asked, sample)
     ]
     traced: dict[str, JsonValue] = {"id": stage.id, "status": answer.status, "models": models}
+    if stage.inner:
+        traced["pipelines"] = [
+            {"name": inner.name, "weight": inner.weight, "stage": inner.stage} for inner in stage.inner
+        ]
     if answer.value is None:
         traced["reason"] = answer.reason
     elif stage.id != pipeline.stages[-1].id:  # the last one's is the answer

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final
 
-from vlmhyperbench.domain.chat_bodies import chat_body
+from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
 from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_models
 from vlmhyperbench.domain.response_formats import format_of_sample
+from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.scoring.combining import Combiner
 from vlmhyperbench.serving.asking import Answer, Asking, Tell, Told
 from vlmhyperbench.serving.plan import ServedPipeline
@@ -19,6 +20,7 @@ from vlmhyperbench.serving.questions import Question, fitted, read_question
 from vlmhyperbench.serving.replies import Head, problem_of, refusal, written
 from vlmhyperbench.serving.switching import ModelSwitch, NotLoaded
 from vlmhyperbench.serving.upstreams import CHAT_PATH, Upstreams, failed
+from vlmhyperbench_sdk.endpoint import read_options
 from vlmhyperbench_sdk.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import Prompt
@@ -116,12 +118,16 @@ class ServedApp:
             served = self._plan.model(asked)
             if served is None:
                 raise LookupError(f"The model {asked.model.name} is not loaded.")
+            target = asked.model.target
             body = chat_body(
-                model=asked.model.target.served_name,
+                model=target.served_name,
                 prompt=prompt,
                 images=question.images if asked.model.sees_images else (),
                 decoding=served.decoding(question.decoding),
                 response_format=format_of_sample(asked.stage.response_format, {}, key=""),
+                style=target.request_style if isinstance(target, ModelTarget) else "openai_chat",
+                languages=asked.stage.languages,
+                options=read_options(target.engine_params) if isinstance(target, EndpointTarget) else USUAL,
             )
             try:
                 async with self._switch.using(served):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from vlmhyperbench.domain.pipelines import ROLES, AskedModel, Key, PipelineTarget, Role, StageSpec, asked_models
 from vlmhyperbench.scoring.combining import Asked, Combiner, Reply, StageAnswer, shaped
 from vlmhyperbench.serving.drafts import Draft
+from vlmhyperbench_sdk.errors import VlmHyperBenchError
 from vlmhyperbench_sdk.types import Prompt
 
 Tell = Callable[[str], Awaitable[None]]
@@ -72,14 +73,22 @@ class Asking:
         self._replies: dict[Key, Reply] = {}
         self._finish_reason = "stop"
         self._sent = ""
+        self._failure: VlmHyperBenchError | None = None
+        """Of an aggregation; nothing more is asked after it."""
 
     async def answer(self, prompt: Prompt) -> Answer:
-        """Return the pipeline's answer, all of which has been told if there is one."""
-        first = shaped(self._pipeline.stages[0], prompt)
-        sample = Asked(question=first.user, replies=self._replies)
-        for stage in self._pipeline.stages:
-            for role in ROLES:
-                await self._ask_all(stage, role, sample, first)
+        """Return the pipeline's answer, all of which has been told if there is one.
+
+        Raises:
+            PluginFailure: an aggregation broke its contract.
+        """
+        sample = Asked(question=shaped(self._pipeline.stages[0], prompt).user, replies=self._replies)
+        answered = {stage.id: asyncio.Event() for stage in self._pipeline.stages}
+        async with asyncio.TaskGroup() as group:
+            for stage in self._pipeline.stages:
+                group.create_task(self._ask_stage(stage, sample, prompt, answered))
+        if self._failure is not None:
+            raise self._failure
         answers = self._combiner.answers(sample)
         last = answers[self._pipeline.stages[-1].id]
         is_kept = last.value is not None and last.value.startswith(self._sent)
@@ -87,12 +96,28 @@ class Asking:
             await self._tell(last.value[len(self._sent) :])
         return Answer(last=last, stages=answers, sample=sample, finish_reason=self._finish_reason, is_kept=is_kept)
 
-    async def _ask_all(self, stage: StageSpec, role: Role, sample: Asked, first: Prompt) -> None:
+    async def _ask_stage(
+        self, stage: StageSpec, sample: Asked, question: Prompt, answered: Mapping[str, asyncio.Event]
+    ) -> None:
+        """Ask a stage's members once its inputs have answered, and what merges once the pipelines in it have."""
+        try:
+            for source in stage.inputs:
+                await answered[source].wait()
+            await self._ask_all(stage, "member", sample, question)
+            for inner in stage.inner:
+                await answered[inner.stage].wait()
+            for role in ROLES[1:]:
+                await self._ask_all(stage, role, sample, question)
+        except VlmHyperBenchError as error:
+            self._failure = self._failure or error
+        answered[stage.id].set()
+
+    async def _ask_all(self, stage: StageSpec, role: Role, sample: Asked, question: Prompt) -> None:
         models = [model for model in self._asked if model.stage.id == stage.id and model.role == role]
-        if not models:
+        if not models or self._failure is not None:
             return
         is_first = role == "member" and not stage.inputs
-        prompt = first if is_first else self._combiner.prompt_of(models[0], sample)  # the same for each of them
+        prompt = shaped(stage, question) if is_first else self._combiner.prompt_of(models[0], sample)  # of each of them
         if isinstance(prompt, str):
             self._replies.update({model.key: Reply(error=prompt, failure="model") for model in models})
             return

@@ -60,12 +60,19 @@ def fitted(pipeline: PipelineTarget, wanted: dict[str, JsonValue] | None) -> Pip
     Raises:
         InvalidInput: the last stage has another format of its own, or a stage needs a schema that is not there.
     """
-    last = pipeline.stages[-1].id
-    stages = tuple(_fit(stage, wanted, is_last=stage.id == last) for stage in pipeline.stages)
+    ends = {pipeline.stages[-1].id: True}
+    for stage in reversed(pipeline.stages):  # a pipeline stands before the stage in which it answers
+        if stage.id in ends and stage.response_format is None:
+            ends.update((inner.stage, False) for inner in stage.inner)
+    stages = tuple(_fit(stage, wanted, is_last=ends.get(stage.id)) for stage in pipeline.stages)
     return pipeline.model_copy(update={"stages": stages})
 
 
-def _fit(stage: StageSpec, wanted: dict[str, JsonValue] | None, *, is_last: bool) -> StageSpec:
+def _fit(stage: StageSpec, wanted: dict[str, JsonValue] | None, *, is_last: bool | None) -> StageSpec:
+    """Fit a stage; `is_last` is None where its answer is not the pipeline's, False in a pipeline within the last one.
+
+    The last stage of a pipeline within the last one may answer in a format of its own.
+    """
     own = stage.response_format
     if own is not None and own["type"] == "json_schema" and "json_schema" not in own:
         if wanted is None or wanted["type"] != "json_schema":
@@ -73,7 +80,9 @@ def _fit(stage: StageSpec, wanted: dict[str, JsonValue] | None, *, is_last: bool
             cure = "Send response_format with the type json_schema and a schema."
             raise InvalidInput(message, cure=cure, code="no_schema")
         return stage.model_copy(update={"response_format": wanted})
-    if not is_last or wanted is None or wanted == own:
+    if is_last is None or wanted is None or wanted == own:
+        return stage
+    if own is not None and not is_last:
         return stage
     if own is not None:
         message = f"The last stage of the pipeline, {stage.id}, answers in a format of its own: {own['type']}."

@@ -19,7 +19,7 @@ from vlmhyperbench.analysis.member_values import member_values
 from vlmhyperbench.analysis.stats import FloatArray
 from vlmhyperbench.analysis.worth import verdict
 from vlmhyperbench.domain.asking import pipeline_of
-from vlmhyperbench.domain.pipelines import PipelineTarget, needed_by
+from vlmhyperbench.domain.pipelines import PipelineTarget, needed_by, needed_stages
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.summaries.answers import answers_of
 from vlmhyperbench.summaries.ensemble_records import EnsembleSummary, MemberCost
@@ -34,7 +34,7 @@ def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
         return None
     pipeline, primary = pipeline_of(run.spec), run.primary
     ordinals = run.facts.select("ordinal")
-    steps = [_times(member, ordinals) for member in known.members]
+    steps = [_times(pipeline, member, ordinals) for member in known.members]
     path = sorted(critical_path(steps).tolist()) if steps else []
     plain = EnsembleSummary(
         pipeline=pipeline.pipeline,
@@ -130,15 +130,16 @@ def _calibration(rows: polars.DataFrame, confidences: polars.DataFrame, perfect:
     )
 
 
-def _times(member: MemberEvidence, ordinals: polars.DataFrame) -> StepTimes:
+def _times(pipeline: PipelineTarget, member: MemberEvidence, ordinals: polars.DataFrame) -> StepTimes:
+    is_member = member.asked.role == "member"
     joined = ordinals.join(member.rows, on="ordinal", how="left", maintain_order="left")
     seconds: FloatArray = joined["latency_ns"].cast(polars.Float64).fill_null(0.0).to_numpy() / NS_PER_S
     return StepTimes(
         stage=member.asked.stage.id,
         model=member.asked.model.name,
         seconds=seconds,
-        after=member.asked.stage.inputs,
-        merges=member.asked.role != "member",
+        after=tuple(sorted(needed_stages(pipeline, member.asked.stage, with_inner=not is_member))),
+        merges=not is_member,
     )
 
 

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from pydantic import JsonValue
+
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Input, Label, Output
@@ -47,6 +49,8 @@ class Session(Output):
 class SessionStep(Output):
     """One model that the pipeline asks in one role."""
 
+    no: int
+    """Its position among the steps of the session."""
     stage: str
     role: str
     model: str
@@ -60,6 +64,16 @@ class SessionStep(Output):
     """Whether the answer is that of the session before."""
 
 
+class SessionLoad(Output):
+    """A model that was loaded with less than its entry states, so that it fits."""
+
+    stage: str
+    role: str
+    model: str
+    fallbacks: list[dict[str, JsonValue]]
+    """What was given up, step by step, as the run manifest states it."""
+
+
 class SessionDetail(Session):
     """A session with everything that its steps answered so far."""
 
@@ -67,6 +81,9 @@ class SessionDetail(Session):
     images: list[str]
     """Content hashes."""
     steps: list[SessionStep]
+    """Without those that the request leaves out."""
+    loads: list[SessionLoad]
+    """The models that this session itself loaded with less than their entries state."""
     answer: str | None
     """Answer of the pipeline; None while it has none, or where it failed."""
     error: str | None

@@ -39,6 +39,11 @@ def test_the_critical_path_is_found_sample_by_sample() -> None:
     assert critical_path(STEPS).tolist() == [9, 5.5]
 
 
+def test_a_step_after_a_stage_in_which_only_pipelines_answer_waits_for_their_steps() -> None:
+    bars = waterfall([times("read/p/see", "a", [2]), times("write", "w", [1], "read", "read/p/see")])
+    assert [bar.start_s for bar in bars] == [0, 2]
+
+
 def test_a_step_without_a_sample_takes_no_time() -> None:
     (bar,) = waterfall([times("read", "m", [], merges=True)])
     assert (bar.start_s, bar.seconds) == (0, 0)

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from vlmhyperbench.cli import exits
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 
@@ -25,6 +26,13 @@ def _environment(home: Home) -> dict[str, str]:
 
 def _interrupted(home: Home, *arguments: str, after: str, number: signal.Signals) -> tuple[int, str]:
     """Run a command, send it a signal when it has printed `after`, and return its exit code and stderr."""
+    return _met_by(home, *arguments, after=after, what=lambda running: running.send_signal(number))
+
+
+def _met_by(
+    home: Home, *arguments: str, after: str, what: Callable[[subprocess.Popen[str]], object]
+) -> tuple[int, str]:
+    """Run a command, let something happen when it has printed `after`, and return its exit code and stderr."""
     # The process that started the tests may ignore the signal, and children inherit that.
     command = ["env", "--default-signal", sys.executable, "-m", "vlmhyperbench.cli.main", *arguments]
     with subprocess.Popen(
@@ -35,7 +43,7 @@ def _interrupted(home: Home, *arguments: str, after: str, number: signal.Signals
         for line in running.stderr:
             lines.append(line)
             if after in line:
-                running.send_signal(number)
+                what(running)
                 break
         lines += running.stderr.readlines()
         return running.wait(timeout=120), "".join(lines)
@@ -86,3 +94,15 @@ def test_ctrl_c_in_a_demo_that_is_starting_leaves_nothing_running(tmp_path: Path
     status, _ = _interrupted(home, "demo", after="starting valkey", number=signal.SIGINT)
     assert status == 130
     assert not control.is_up(home)
+
+
+@pytest.mark.parametrize("end", [control.kill, control.down])
+def test_a_demo_whose_stack_is_killed_or_stopped_ends_by_itself(tmp_path: Path, end: Callable[[Home], object]) -> None:
+    home = Home(tmp_path / "home")
+    control.up(home, host="127.0.0.1", port=0, services=("api", "scheduler"))
+    try:
+        status, stderr = _met_by(home, "demo", after="queued", what=lambda _: end(home))
+    finally:
+        control.kill(home)
+    assert status == exits.SETUP
+    assert home.log_of("supervisor").name in stderr

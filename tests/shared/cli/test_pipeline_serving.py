@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import io
 import json
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.shared.cli.test_serve import serving
+from tests.shared.serving.members import Member
 from tests.support.processes import PATIENCE_S, wait_until_ended
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
@@ -95,6 +98,34 @@ def test_a_model_that_cannot_be_loaded_ends_the_command_unless_it_is_optional(
         serve("p")
     assert failed.value.code == "load_failed"
     assert "broken" in failed.value.message
+
+
+def test_an_endpoint_is_asked_and_a_client_that_leaves_ends_its_request(tmp_path: Path) -> None:
+    elsewhere = Member("It is ", "blue")
+    silent = Member(is_silent=True)
+    with elsewhere.serving() as first, silent.serving() as second, ExitStack() as served_there:
+        read = {
+            "id": "read",
+            "type": "multi",
+            "models": ["right", {"endpoint": first, "model_name": "elsewhere", "engine_params": {"omit": ["seed"]}}],
+            "aggregation": {"type": "vote", "rule": "unanimous"},
+        }
+        wait = {"id": "wait", "type": "single", "model": {"endpoint": second, "model_name": "silent"}}
+        folder = home(tmp_path, [read], right=MODEL)
+        (folder / "registries" / "pipelines" / "q.yaml").write_text(json.dumps({"stages": [wait]}))
+        served = served_there.enter_context(serving(folder, "p", command=("pipeline", "serve")))
+        body = {"model": "p", "messages": [{"role": "user", "content": "?"}], "seed": 3}
+        status, answer = served.ask("POST", "/chat/completions", served.data["key"], body)
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "It is blue")
+        assert (elsewhere.asked[0]["model"], "seed" in elsewhere.asked[0]) == ("elsewhere", False)
+
+        hanging = served_there.enter_context(serving(folder, "q", command=("pipeline", "serve")))
+        connection = http.client.HTTPConnection(hanging.url.hostname or "", hanging.url.port, timeout=PATIENCE_S)
+        key = {"authorization": f"Bearer {hanging.data['key']}"}
+        connection.request("POST", "/v1/chat/completions", json.dumps({**body, "model": "q"}), key)
+        assert silent.was_asked.wait(PATIENCE_S)
+        connection.close()
+        assert silent.was_left.wait(PATIENCE_S)
 
 
 def test_a_pipeline_that_is_not_registered_is_refused_before_anything_starts() -> None:

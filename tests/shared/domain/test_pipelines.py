@@ -6,12 +6,20 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.builders import run_spec
-from tests.support.pipelines import member, model, pipeline, stage
+from tests.support.pipelines import inner, member, model, pipeline, stage
 from vlmhyperbench.domain.asking import asked_spec, pipeline_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.graph import answers_step, steps_of
 from vlmhyperbench.domain.identity import identify
-from vlmhyperbench.domain.pipelines import PipelineTarget, asked_model, asked_models, needed_by
+from vlmhyperbench.domain.pipelines import (
+    PipelineTarget,
+    StageSpec,
+    asked_model,
+    asked_models,
+    is_dispensable,
+    models_within,
+    needed_by,
+)
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, expand_run, plan_rescoring
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.run_plan import needs_of_run, requests_of
@@ -170,3 +178,47 @@ def test_its_identity_has_its_stages() -> None:
 def test_a_stage_asks_at_least_one_model() -> None:
     with pytest.raises(ValidationError):
         stage("read")
+
+
+NESTED = pipeline(
+    stage("ask", "m"),
+    stage("read/p/a/q/x", "m", inputs=("ask",), within="read/p/a/q"),
+    stage(
+        "read/p/a",
+        "m",
+        inputs=("ask",),
+        within="read/p",
+        inner=(inner("q", "read/p/a/q/x", is_optional=True),),
+        aggregation="vote",
+    ),
+    stage("read/p/b", "m", inputs=("read/p/a",), within="read/p"),
+    stage("read", "m", inputs=("ask",), inner=(inner("p", "read/p/b", position=0),), aggregation="vote", merger="j"),
+)
+
+
+def test_what_merges_needs_the_pipelines_in_its_stage_and_a_member_of_it_does_not() -> None:
+    by_key = {asked.key: asked for asked in asked_models(NESTED)}
+    member_needs = needed_by(NESTED, by_key["read", "member", "m"])
+    merge_needs = needed_by(NESTED, by_key["read", "merge", "j"])
+    assert [other.stage.id for other in member_needs] == ["ask"]
+    assert [other.stage.id for other in merge_needs] == [
+        "ask", "read/p/a/q/x", "read/p/a", "read/p/b", "read",
+    ]  # fmt: skip
+
+
+def test_a_stage_without_members_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        StageSpec(id="read")
+
+
+def test_the_members_of_a_stage_have_the_order_in_which_they_were_written() -> None:
+    assert [each.name for each in NESTED.stage("read").answering] == ["p", "m"]
+
+
+def test_a_model_in_an_optional_pipeline_is_dispensable_and_not_needed_by_the_pipelines_around_it() -> None:
+    dispensable = {asked.stage.id: is_dispensable(NESTED, asked) for asked in asked_models(NESTED)}
+    assert dispensable == {
+        "ask": False, "read/p/a/q/x": True, "read/p/a": False, "read/p/b": False, "read": False,
+    }  # fmt: skip
+    assert [asked.stage.id for asked in models_within(NESTED, "read/p")] == ["read/p/a", "read/p/b"]
+    assert [asked.stage.id for asked in models_within(NESTED, "read/p/a/q")] == ["read/p/a/q/x"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from tests.shared.registry.writing import SHA, Shelf, load
 from vlmhyperbench.domain.pipelines import PipelineTarget, StageSpec
 from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.pipeline_targets import MAX_ASKED
 from vlmhyperbench.registry.resolution import resolve_run
 from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.registry.served_pipelines import pin_served
 
 SMALL = f"backends: [engine]\npackage: weights-package\nfiles: {{weights: w.gguf}}\nsha256: {{weights: {SHA}}}\n"
 MIXED = """\
@@ -25,9 +28,30 @@ stages:
 """
 BLIND = "stages:\n  - {id: a, type: multi, models: [m, small], aggregation: {type: concat}}\n"
 
+MERGED_BY_A_PIPELINE = """\
+stages:
+  - {id: a, type: multi, models: [m, small], aggregation: {type: synthesis, model: {pipeline: inner}}}
+"""
+AROUND = """\
+stages:
+  - {id: ask, type: single, model: m, system_prompt: Be exact.}
+  - id: read
+    type: multi
+    input_from: ask
+    instructions: Look again.
+    generation: {max_tokens: 9}
+    models: [m, {pipeline: inner, weight: 2, optional: true}]
+    aggregation: {type: vote}
+"""
+INNER = """\
+stages:
+  - {id: first, type: single, model: small, instructions: First., generation: {temperature: 1}}
+  - {id: last, type: single, model: m, input_from: first}
+"""
+
 
 def pinned(folder: Path, text: str, **choices: object) -> tuple[StageSpec, ...]:
-    catalogue = load(folder, {"models/small.yaml": SMALL, "pipelines/p.yaml": text})
+    catalogue = load(folder, {"models/small.yaml": SMALL, "pipelines/p.yaml": text, "pipelines/inner.yaml": INNER})
     entry = RunEntry.model_validate({"target": {"pipeline": "p"}, "task": "t", **choices})
     spec = resolve_run(catalogue, entry, plugins=Shelf())
     assert isinstance(spec.target, PipelineTarget)
@@ -74,19 +98,107 @@ def test_the_response_format_of_the_run_is_that_of_the_last_stage_unless_it_has_
     assert stage.response_format == {"type": "json_object"}
 
 
+def test_the_stages_of_a_pipeline_in_a_stage_stand_before_it_and_get_what_it_gets(tmp_path: Path) -> None:
+    stages = pinned(tmp_path, AROUND, response_format={"type": "json_object"})
+    ask, first, last, read = stages
+    assert [(stage.id, stage.within, stage.inputs) for stage in stages] == [
+        ("ask", None, ()),
+        ("read/inner/first", "read/inner", ("ask",)),
+        ("read/inner/last", "read/inner", ("read/inner/first",)),
+        ("read", None, ("ask",)),
+    ]
+    assert (first.instructions, last.instructions) == ("First.\n\nLook again.", None)
+    [small] = first.members
+    assert (small.decoding.max_tokens, small.decoding.temperature, small.sees_images) == (9, 1, False)
+    assert [stage.response_format for stage in (ask, first, last, read)] == [
+        None,
+        None,
+        {"type": "json_object"},
+        {"type": "json_object"},
+    ]
+    [inner] = read.inner
+    assert (inner.name, inner.stage, inner.weight, inner.is_optional) == ("inner", "read/inner/last", 2.0, True)
+    assert [member.name for member in read.answering] == ["m", "inner"]
+
+
+def test_a_served_pipeline_states_the_sampling_of_the_pipelines_around_a_model(tmp_path: Path) -> None:
+    files = {"models/small.yaml": SMALL, "pipelines/p.yaml": AROUND, "pipelines/inner.yaml": INNER}
+    own = pin_served(load(tmp_path, files), Shelf(), "p").own
+    stated = {" ".join(key): decoding.model_dump(exclude_unset=True) for key, decoding in own.items()}
+    assert stated == {
+        "ask member m": {},
+        "read/inner/first member small": {"max_tokens": 9, "temperature": 1.0},
+        "read/inner/last member m": {"max_tokens": 9},
+        "read member m": {"max_tokens": 9},
+    }
+
+
+def test_no_more_models_are_asked_than_a_run_can_list(tmp_path: Path) -> None:
+    models = ", ".join(f"{{model: m, weight: {no}}}" for no in range(1, 17))
+    aggregation = "aggregation: {type: concat}"
+    wide = f"stages:\n  - {{id: a, type: multi, models: [{models}], {aggregation}}}\n"
+    pipelines = ", ".join(f"{{pipeline: wide, weight: {no}}}" for no in range(1, 17))
+    widest = f"stages:\n  - {{id: a, type: multi, models: [{pipelines}], {aggregation}}}\n"
+    more = "  - {id: b, type: single, model: m, input_from: a}\n"
+    load_with = {"models/small.yaml": SMALL, "pipelines/wide.yaml": wide}
+    whole = pin_served(load(tmp_path / "a", {**load_with, "pipelines/p.yaml": widest}), Shelf(), "p")
+    assert sum(len(stage.members) for stage in whole.target.stages) == MAX_ASKED
+    with pytest.raises(RegistryErrors) as raised:
+        pin_served(load(tmp_path / "b", {**load_with, "pipelines/p.yaml": widest + more}), Shelf(), "p")
+    assert [error.field for error in raised.value.errors] == ["pipeline"]
+
+
+def test_a_pipeline_that_contains_itself_is_refused_though_the_catalogue_was_not_checked(tmp_path: Path) -> None:
+    files = {"models/small.yaml": SMALL, "pipelines/p.yaml": AROUND, "pipelines/inner.yaml": INNER}
+    catalogue = load(tmp_path, files)
+    circle = replace(catalogue, pipelines={**catalogue.pipelines, "inner": catalogue.pipelines["p"]})
+    with pytest.raises(RegistryErrors) as raised:
+        pin_served(circle, Shelf(), "p")
+    assert [error.field for error in raised.value.errors] == ["pipeline"]
+
+
+TRANSLATING = """\
+stages:
+  - {id: turn, type: translate, model: gemma, source_language: SOURCE, target_language: de-AT}
+"""
+GEMMA = SMALL + "request_style: translategemma\nreasoning_marks: [{end: x}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (TRANSLATING.replace("SOURCE", "en"), 0),
+        (TRANSLATING.replace("SOURCE", "English"), 1),
+        (TRANSLATING.replace("SOURCE", "en, instructions: Be brief."), 1),
+        ("stages:\n  - {id: turn, type: single, model: gemma}\n", 1),
+    ],
+    ids=["codes", "a name of a language", "instructions", "no stage that translates"],
+)
+def test_a_model_that_is_told_languages_by_its_template_is_asked_with_their_codes(
+    tmp_path: Path, text: str, count: int
+) -> None:
+    catalogue = load(tmp_path, {"models/gemma.yaml": GEMMA, "pipelines/p.yaml": text})
+    if count:
+        with pytest.raises(RegistryErrors) as raised:
+            pin_served(catalogue, Shelf(), "p")
+        assert len(raised.value.errors) == count
+        return
+    [stage] = pin_served(catalogue, Shelf(), "p").target.stages
+    assert stage.languages is not None
+    assert (stage.languages.source, stage.languages.target, stage.instructions) == ("en", "de-AT", None)
+    [gemma] = stage.members
+    assert gemma.target.model_dump()["reasoning_marks"] == ({"begin": "", "end": "x"},)
+
+
 @pytest.mark.parametrize(
     ("text", "choices", "path"),
     [
         (BLIND, {"scenario": "single"}, "scenario"),
         (BLIND, {"stop": {"rule": "better"}}, "stop"),
         (BLIND, {"target": {"pipeline": "q"}}, "target.pipeline"),
-        (
-            "stages:\n  - {id: a, type: single, model: {pipeline: inner}}\n",
-            {},
-            "target.pipeline",
-        ),
+        (MERGED_BY_A_PIPELINE, {}, "target.pipeline"),
     ],
-    ids=["a timed scenario", "a stop rule", "an unknown one", "a pipeline in it"],
+    ids=["a timed scenario", "a stop rule", "an unknown one", "a pipeline that merges"],
 )
 def test_what_a_pipeline_cannot_do_is_refused(tmp_path: Path, text: str, choices: dict[str, object], path: str) -> None:
     files = {

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.pipelines import answered, member, pipeline, stage
-from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models
-from vlmhyperbench.scoring.combining import NO_REPAIR, NOTHING_TO_MERGE, Combiner, Reply, shaped
+from tests.support.pipelines import answered, inner, member, model, pipeline, stage
+from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec, asked_models
+from vlmhyperbench.scoring.combining import NO_REPAIR, NOTHING_TO_MERGE, Asked, Combiner, Reply, shaped
 from vlmhyperbench.scoring.reasoning import without_reasoning
 from vlmhyperbench.scoring.traces import critical_path_ns, tokens_of, trace_of
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
@@ -144,15 +144,56 @@ def test_a_text_without_tags_is_not_changed(text: str) -> None:
     assert without_reasoning(text.replace("<", "")) == text.replace("<", "")
 
 
+def thinker(name: str, **changes: object) -> MemberSpec:
+    marks = ({"begin": "[THINK]", "end": "[/THINK]"}, {"end": "So:"})
+    return MemberSpec(name=name, target=model(name, reasoning_marks=marks, **changes))
+
+
+def test_what_a_model_writes_around_its_reasoning_is_left_out_of_what_is_aggregated_and_forwarded() -> None:
+    target = pipeline(
+        stage("read", thinker("a"), "b", aggregation="vote"),
+        stage("check", thinker("c"), inputs=("read",)),
+        stage("write", thinker("d", strip_reasoning=True), inputs=("check",)),
+    )
+    sample = answered(
+        read__a="Hm. so: Blue", read__b="Hm. so: blue", check__c="[think]x[/Think]yes", write__d="[THINK]x[/THINK]no"
+    )
+    combiner = Combiner(target)
+    answers = combiner.answers(sample)
+    assert answers["read"].aggregated is not None
+    assert answers["read"].aggregated.n_valid == 2
+    assert answers["read"].aggregated.support == 1
+    assert (answers["check"].value, answers["write"].value) == ("[think]x[/Think]yes", "no")
+    assert combiner.prompt_of(asked_in(target, "write/d"), sample) == Prompt(user="yes")
+
+
+def test_reasoning_before_a_merged_answer_needs_no_repair() -> None:
+    merges = AggregationSpec(class_path="synthesis", is_repaired=True, merger=thinker("m", strip_reasoning=True))
+    target = pipeline(
+        stage("read/p/x", thinker("a"), within="read/p"),
+        StageSpec(
+            id="read", members=(member("b"),), inner=(inner("p", "read/p/x"),), aggregation=merges,
+            response_format=SCHEMA,
+        ),
+    )  # fmt: skip
+    given = {"read/p/x": "{}", "read": "{}"}
+    sample = in_stages(target, "Which?", **given)
+    sample.replies["read", "merge", "m"] = Reply(text="[THINK]{[/THINK]{}")
+    combiner = Combiner(target)
+    assert combiner.prompt_of(asked_in(target, "read/m (repair)"), sample) == NO_REPAIR
+    assert combiner.answers(sample)["read"].value == "{}"
+
+
 def test_the_critical_path_adds_the_slowest_of_each_stage_and_what_merges() -> None:
+    of = pipeline(stage("read", "a", "b", aggregation="synthesis", merger="m"), stage("write", "w", inputs=("read",)))
     sample = answered(
         read__a=Reply(text="x", latency_ns=3),
         read__b=Reply(text="x", latency_ns=5),
         read__merge__m=Reply(text="x", latency_ns=7),
         write__w=Reply(text="x", latency_ns=11),
     )
-    assert critical_path_ns(sample) == 23
-    assert critical_path_ns(answered(read__a="x")) is None
+    assert critical_path_ns(of, sample) == 23
+    assert critical_path_ns(of, answered(read__a="x")) is None
 
 
 def test_unknown_tokens_are_not_zero() -> None:
@@ -194,3 +235,77 @@ def test_a_trace_tells_votes_members_times_and_tokens() -> None:
     nothing = trace_of(target, answered(), Combiner(target).answers(answered()))
     assert nothing["stages"][0]["status"] == "no_valid"
     assert "reason" in nothing["stages"][1]
+
+
+ASKED = "See.\n\nRead.\n\nWhich?"
+NESTED = pipeline(
+    stage("read/p/see", "a", instructions="See.\n\nRead.", within="read/p"),
+    stage(
+        "read/p/say", "b", inputs=("read/p/see",), within="read/p", aggregation="concat",
+    ),
+    stage(
+        "read", "c", instructions="Read.", output_mode="question_and_answer",
+        inner=(inner("p", "read/p/say", position=0, weight=3),), aggregation="vote",
+    ),
+    stage("write", "w", inputs=("read",)),
+)  # fmt: skip
+
+
+def test_a_pipeline_in_a_stage_answers_like_a_model_of_it() -> None:
+    sample = in_stages(NESTED, ASKED, **{"read/p/see": "seen", "read/p/say": "blue", "read": "red"})
+    answers = Combiner(NESTED).answers(sample)
+    assert (answers["read/p/see"].value, answers["read/p/say"].value, answers["read"].value) == ("seen", "blue", "blue")
+    assert answers["read"].aggregated is not None
+    assert (answers["read"].aggregated.support, answers["read"].aggregated.dissent) == (3, ("c",))
+    trace = trace_of(NESTED, sample, answers)
+    assert trace["stages"][2]["pipelines"] == [{"name": "p", "weight": 3.0, "stage": "read/p/say"}]
+
+
+def test_a_stage_forwards_the_question_of_the_pipeline_that_it_is_a_stage_of() -> None:
+    sample = in_stages(NESTED, ASKED, **{"read/p/see": "seen", "read/p/say": "blue", "read": "blue"})
+    combiner = Combiner(NESTED)
+    write = next(asked for asked in asked_models(NESTED) if asked.stage.id == "write")
+    assert combiner.prompt_of(write, sample) == Prompt(user="Question:\nRead.\n\nWhich?\n\nAnswer:\nblue")
+    answers = combiner.answers(sample)
+    assert combiner.question(NESTED.stage("read/p/say"), sample, answers) == ASKED
+    assert combiner.question(NESTED.stage("write"), sample, answers) == "Read.\n\nWhich?"
+
+
+def test_a_pipeline_in_a_later_stage_was_asked_the_answers_before_it() -> None:
+    target = pipeline(
+        stage("ask", "a"),
+        stage("read/p/see", "b", inputs=("ask",), within="read/p"),
+        stage("read", inputs=("ask",), inner=(inner("p", "read/p/see"),)),
+    )
+    combiner, sample = Combiner(target), in_stages(target, "Which?", **{"ask": "blue", "read/p/see": "yes"})
+    answers = combiner.answers(sample)
+    assert combiner.question(target.stage("read/p/see"), sample, answers) == "blue"
+    assert answers["read"].value == "yes"
+    nothing = in_stages(target, "Which?", **{"ask": Reply(error="broken"), "read/p/see": Reply(error="not asked")})
+    answers = combiner.answers(nothing)
+    assert combiner.question(target.stage("read/p/see"), nothing, answers) == ""
+    assert (answers["read"].value, answers["read"].reason) == (None, "not asked")
+
+
+def test_a_pipeline_in_a_stage_is_dropped_with_a_model_that_it_needs() -> None:
+    sample = in_stages(NESTED, "Which?", **{"read/p/say": "blue", "read": "red"})
+    answer = Combiner(NESTED).answers(sample)["read"]
+    assert (answer.value, answer.aggregated and answer.aggregated.confidence) == ("red", 1.0)
+
+
+def test_pipelines_in_a_stage_are_asked_beside_its_models() -> None:
+    def took(ns: int) -> Reply:
+        return Reply(text="x", latency_ns=ns)
+
+    times = {"read/p/see": took(2), "read/p/say": took(3), "read": took(4), "write": took(7)}
+    assert critical_path_ns(NESTED, in_stages(NESTED, "Which?", **times)) == 12
+
+
+def in_stages(target: PipelineTarget, question: str, **given: str | Reply) -> Asked:
+    """Make a sample from what the one model of each stage answered."""
+    replies = {
+        asked.key: reply if isinstance(reply, Reply) else Reply(text=reply)
+        for asked in asked_models(target)
+        if (reply := given.get(asked.stage.id)) is not None
+    }
+    return Asked(question=question, replies=replies)

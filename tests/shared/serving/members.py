@@ -25,11 +25,15 @@ KEY = "the key of the members"
 class Member:
     """A model at a URL of its own; `says` is its pieces, or the status with which it refuses."""
 
-    def __init__(self, *says: str | int, hangs: bool = False) -> None:
+    def __init__(self, *says: str | int, hangs: bool = False, is_silent: bool = False) -> None:
         self.says = says
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.hangs = hangs
+        """Whether it never ends its answer."""
+        self.is_silent = is_silent
+        """Whether it never begins one."""
+        self.was_asked = threading.Event()
         self.was_left = threading.Event()
         """Set when a client has left in the middle."""
 
@@ -38,9 +42,18 @@ class Member:
         member = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
             def do_POST(self) -> None:
                 member.keys.append(self.headers["authorization"])
                 member.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                member.was_asked.set()
+                if member.is_silent:
+                    self._wait()
+                    return
                 refused = next((status for status in member.says if isinstance(status, int)), None)
                 self.send_response(refused or 200)
                 self.send_header("content-type", "text/event-stream" if refused is None else "application/json")
@@ -51,14 +64,17 @@ class Member:
                 for piece in member.says:
                     self._send({"choices": [{"index": 0, "delta": {"content": piece}}]})
                 if member.hangs:
-                    self.connection.settimeout(PATIENCE_S)
-                    if self.connection.recv(1) == b"":
-                        member.was_left.set()
+                    self._wait()
                     return
                 self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
                 usage = {"prompt_tokens": 10, "completion_tokens": len(member.says)}
                 self._send({"choices": [], "usage": usage})
                 self.wfile.write(b"data: [DONE]\n\n")
+
+            def _wait(self) -> None:
+                self.connection.settimeout(PATIENCE_S)
+                if self.connection.recv(1) == b"":
+                    member.was_left.set()
 
             def _send(self, chunk: dict[str, Any]) -> None:
                 self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")

@@ -135,7 +135,8 @@ def pin_session_rerun(submission: Submission[SessionRerun], parent: RunView) -> 
     if body.stage not in stages:
         message = f"The pipeline {spec.target.pipeline} has no stage {body.stage!r}."
         raise InvalidInput(message, cure=did_you_mean(body.stage, stages), code="no_stage")
-    again = spec.model_copy(update={"asks_again": (body.stage,), "reuse": "equal"})
+    asked = tuple(stage for stage in stages if stage == body.stage or stage.startswith(f"{body.stage}/"))
+    again = spec.model_copy(update={"asks_again": asked, "reuse": "equal"})
     return PinnedRun(name=body.name or f"{parent.name}, {body.stage} again", spec=again, origins=None)
 
 

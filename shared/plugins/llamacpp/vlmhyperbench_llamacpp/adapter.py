@@ -51,6 +51,7 @@ SAMPLING = (
     *("mirostat_eta", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
     *("dry_sequence_breakers", "dynatemp_range", "dynatemp_exponent", "xtc_probability", "xtc_threshold"),
     *("top_n_sigma", "min_keep", "n_probs", "grammar", "reasoning_format", "return_tokens", "timings_per_token"),
+    "chat_template_kwargs",
 )
 """Fields beyond OpenAI's that its server supports, in a request or its `model_params`."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from vlmhyperbench_pipeline.counting import Counting, count, required_quorum
-from vlmhyperbench_pipeline.json_votes import canonical, read_json
+from vlmhyperbench_pipeline.json_votes import canonical, read_json, read_whole
 from vlmhyperbench_pipeline.normalising import Normalise
 from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -51,7 +50,11 @@ class FieldVote:
 
         The object is validated as a whole; one that is not valid is given up, and whole answers are counted instead.
         """
-        parsed = [None if member.text is None else read_json(member.text) for member in members]
+        whole = [None if member.text is None else read_whole(member.text) for member in members]
+        parsed = [
+            read_json(member.text) if value is None and member.text is not None else value
+            for member, value in zip(members, whole, strict=True)
+        ]
         objects = [value[0] if value is not None and isinstance(value[0], dict) else None for value in parsed]
         n_valid = len(objects) - objects.count(None)
         if n_valid < max(1, required_quorum(self._counting.quorum, len(members))):
@@ -70,7 +73,7 @@ class FieldVote:
             return replace(whole, trace={**whole.trace, **trace, "fallback": problem})
         leaves = ballots.leaves.values() or [self._whole(members, objects)]
         return Aggregated(
-            value=next(_written(members, objects, text), text),
+            value=next(_written(members, whole, text), text),
             status="ok",
             n_valid=n_valid,
             key=text,
@@ -176,13 +179,11 @@ def _only(voices: Sequence[_Voice], kind: type) -> list[_Voice]:
     ]
 
 
-def _written(members: Sequence[MemberAnswer], objects: Sequence[JsonValue], text: str) -> Iterator[str]:
+def _written(members: Sequence[MemberAnswer], whole: Sequence[tuple[JsonValue] | None], text: str) -> Iterator[str]:
     """Yield the answers that are the voted object and nothing else: as they are written, with their order of keys."""
-    for member, value in zip(members, objects, strict=True):
-        if member.text is not None and value is not None and canonical(value) == text:
-            with suppress(InvalidInput):
-                parse_json(member.text)
-                yield member.text
+    for member, value in zip(members, whole, strict=True):
+        if member.text is not None and value is not None and canonical(value[0]) == text:
+            yield member.text
 
 
 def _names(voices: Iterable[_Voice]) -> Iterator[str]:

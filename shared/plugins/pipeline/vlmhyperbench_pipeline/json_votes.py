@@ -15,8 +15,17 @@ _MAX_EXPONENT: Final = 400
 
 def read_json(text: str) -> tuple[JsonValue] | None:
     """Return the JSON in an answer, numbers with all their digits, in a tuple since null is a value; None if none."""
+    return read_whole(text) or _read_repaired(text)
+
+
+def read_whole(text: str) -> tuple[JsonValue] | None:
+    """Return the JSON that an answer is as a whole, as `read_json` does; None if it is none."""
     with suppress(InvalidInput):
         return (parse_json(text, exact=True),)
+    return None
+
+
+def _read_repaired(text: str) -> tuple[JsonValue] | None:
     brackets = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     opening = text[min(brackets)] if brackets else "{"
     with suppress(InvalidInput):

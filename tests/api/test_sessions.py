@@ -1,0 +1,178 @@
+"""`/pipelines/sessions`: questions to pipelines over REST, by the asynchronous client and by hand."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import insert
+
+from tests.api.conftest import Served
+from tests.support.builders import add_shard, chunk_frame, new_fact, store_chunk
+from tests.support.wording import Wording
+from vlmhyperbench.client import AsyncClient
+from vlmhyperbench.db import jobs, runs
+from vlmhyperbench.db.appending import append
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import ClaimRow
+from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
+
+pytestmark = pytest.mark.anyio
+
+HEADER = {"schema": "vlmhb/answers/v1", "format": "question", "tool": None, "model": None, "task": None, "decoding": {}}
+QUESTION = {"key": "question", "question": "Which?", "references": [], "text": None, "error": "it is asked"}
+FILE = "".join(json.dumps(line) + "\n" for line in (HEADER, QUESTION)).encode()
+READERS = {
+    "name": "readers",
+    "stages": [
+        {
+            "id": "read",
+            "type": "multi",
+            "models": ["simulated-instant", {"model": "simulated-instant", "weight": 2}],
+            "aggregation": {"type": "vote"},
+        },
+        {"id": "write", "type": "single", "model": "simulated-instant", "input_from": "read"},
+    ],
+}
+NAMES = ["simulated-instant #1", "simulated-instant #2", "simulated-instant"]
+
+
+@pytest.fixture(autouse=True)
+async def project(api: Served) -> str:
+    """Make the test's requests those of a project of its own, which has the pipeline."""
+    name = f"p{secrets.token_hex(6)}"
+    api.http.headers["X-API-Key"] = await api.add_key(project=name)
+    made = await api.http.post("/registry/pipelines", json=READERS)
+    assert made.status_code == 201, made.text
+    return name
+
+
+@pytest.fixture
+async def client(api: Served) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(api.url, api.http.headers["X-API-Key"]) as opened:
+        yield opened
+
+
+async def ask(client: AsyncClient, pipeline: str = "readers", **changes: Any) -> UUID:
+    uploaded = await client.upload_answers(FILE)
+    created = await client.sessions.ask(SessionCreate(pipeline=pipeline, question=uploaded.sha256, **changes))
+    return created.id
+
+
+async def test_a_session_is_asked_listed_and_shows_each_step_that_waits(client: AsyncClient) -> None:
+    asked = await ask(client, name="mine")
+    session = await client.sessions.get(asked)
+    assert (session.pipeline, session.name, session.state) == ("readers", "mine", "QUEUED")
+    assert [(step.no, step.stage, step.model, step.state) for step in session.steps] == [
+        (0, "read", NAMES[0], "waiting"),
+        (1, "read", NAMES[1], "waiting"),
+        (2, "write", NAMES[2], "waiting"),
+    ]
+    assert (session.answer, session.loads) == (None, [])
+    assert [step.no for step in (await client.sessions.get(asked, without={0, 2})).steps] == [1]
+    assert [each.id for each in (await client.sessions.list()).items] == [asked]
+
+
+async def test_pages_of_sessions_are_newest_first(client: AsyncClient) -> None:
+    asked = [await ask(client) for _ in range(3)]
+    first = await client.sessions.list(limit=2)
+    second = await client.sessions.list(limit=2, cursor=first.next)
+    assert [each.id for page in (first, second) for each in page.items] == asked[::-1]
+
+
+async def test_sessions_are_in_a_list_of_runs_unless_it_is_of_one_kind(api: Served, client: AsyncClient) -> None:
+    session = await ask(client)
+    run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()["id"]
+    listed = {kind: {str(each.id) for each in (await client.runs.list(kind=kind)).items} for kind in ("run", "session")}
+    assert listed == {"run": {run}, "session": {str(session)}}
+    assert {str(each.id) for each in (await client.runs.list()).items} == {run, str(session)}
+    assert (await api.http.get("/runs", params={"kind": "judge"})).status_code == 422
+
+
+async def test_another_project_sees_no_session_and_may_not_ask(api: Served, client: AsyncClient) -> None:
+    asked = await ask(client)
+    async with AsyncClient(api.url, await api.add_key(project="other")) as stranger:
+        with pytest.raises(NotFound):
+            await stranger.sessions.get(asked)
+        assert (await stranger.sessions.list()).items == []
+    reader = {"X-API-Key": await api.add_key("run:read")}
+    body = {"pipeline": "readers", "question": "0" * 64}
+    assert (await api.http.post("/pipelines/sessions", json=body, headers=reader)).status_code == 403
+
+
+async def test_what_cannot_be_asked_is_refused(api: Served, client: AsyncClient) -> None:
+    with pytest.raises(InvalidInput):
+        await ask(client, "no-such")
+    never_sent = await api.http.post("/pipelines/sessions", json={"pipeline": "readers", "question": "0" * 64})
+    assert never_sent.status_code in {404, 422}, never_sent.text
+    for body in ({}, {"pipeline": "readers"}, {"pipeline": "readers", "question": "x"}):
+        assert (await api.http.post("/pipelines/sessions", json=body)).status_code == 422
+    unknown = await api.http.get(f"/pipelines/sessions/{uuid4()}")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()["id"]
+    assert (await api.http.get(f"/pipelines/sessions/{run}")).status_code == 404
+    assert (await api.http.get(f"/pipelines/sessions/{run}", params={"without": 5000})).status_code == 422
+
+
+async def test_a_stage_is_asked_again_only_of_a_session_that_has_ended(client: AsyncClient) -> None:
+    asked = await ask(client)
+    with pytest.raises(Conflict):
+        await client.sessions.ask_again(asked, SessionRerun(stage="read"))
+
+
+async def test_a_session_shows_what_its_models_answered_and_what_their_loads_gave_up(
+    api: Served, client: AsyncClient, tmp_path: Path
+) -> None:
+    asked = await ask(client)
+    params = {"stage": "read", "role": "member", "member": NAMES[0]}
+    step = {"rung": "parallel", "is_lossy": False}
+    async with api.database.transaction() as session:
+        run = await runs.get(session, asked)
+        shard = await add_shard(session, run=run, phase=1, kind="member", step=StepKind.MEMBER, params=params, end=1)
+        job = await jobs.get(session, shard.job_id)
+        assert job is not None
+        await session.execute(
+            insert(table_of(ClaimRow)).values(
+                id=shard.claim_id, job_id=shard.job_id, run_id=asked, attempt_id=job.attempt_id,
+                worker_id=job.worker_id, host="h", boot_id=uuid4(), machine={}, packages={},
+                environment={"fallbacks": [step]},
+            )
+        )  # fmt: skip
+        chunk = store_chunk(api.storage, tmp_path, chunk_frame(["blue"]), run_id=asked, claim_id=shard.claim_id, no=0)
+        await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=[new_fact(0)])
+    found = await client.sessions.get(asked)
+    assert [(each.state, each.text) for each in found.steps] == [("done", "blue"), ("waiting", None), ("waiting", None)]
+    [load] = found.loads
+    assert (load.stage, load.role, load.model, load.fallbacks) == ("read", "member", NAMES[0], [step])
+
+
+async def test_everything_that_is_wrong_with_a_pipeline_is_said_at_once(api: Served, wording: Wording) -> None:
+    stages = [
+        {"id": "read", "type": "multi", "models": ["no-such", "simulated-instant"], "aggregation": {"type": "vot"}},
+        {"id": "read", "type": "single", "model": {"pipeline": "nowhere"}, "input_from": "later"},
+        {"id": "turn", "type": "single", "model": "simulated-instant", "input_from": "turn"},
+        {"id": "last", "type": "single", "model": {"endpoint": "ftp://x", "model_name": "m"}, "input_from": "turn"},
+    ]
+    refused = await api.http.post("/registry/pipelines", json={"name": "wrong", "stages": stages})
+    assert refused.status_code == 422, refused.text
+    body = refused.json()
+    fields = [error["field"] for error in body["errors"]]
+    assert sorted(fields) == [
+        "stages.0.aggregation.type",
+        "stages.0.models.0",
+        "stages.1.id",
+        "stages.1.input_from",
+        "stages.1.model.pipeline",
+        "stages.2.input_from",
+        "stages.3.model.endpoint",
+    ]
+    assert (await api.http.get("/registry/pipelines/wrong")).status_code == 404
+    for error in sorted(body["errors"], key=lambda error: str(error["field"])):
+        wording(error["message"])
