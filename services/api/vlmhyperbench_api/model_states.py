@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
+from pathlib import Path
 from uuid import UUID
 
 from vlmhyperbench.data.estimating import estimate_memory
 from vlmhyperbench.data.fetching import open_cache
+from vlmhyperbench.data.gguf_status import GgufStatus
 from vlmhyperbench.data.registered_gguf import BACKEND, registered_status
 from vlmhyperbench.db import held_models, memory, workers
 from vlmhyperbench.db.views import HeldModelView
@@ -35,15 +37,7 @@ async def listed(runtime: Runtime, catalogue: Catalogue, project_id: str) -> lis
         held = {model.name: model for model in await held_models.of_project(session, project_id)}
         names = {worker.id: worker.name for worker in await workers.page(session, after=None, limit=500)}
     statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, open_cache(runtime.settings))))
-    known = ModelStatus.model_fields
-    return [
-        _with_held(
-            ModelStatus.model_validate({key: value for key, value in asdict(status).items() if key in known}),
-            held.get(status.name),
-            names,
-        )
-        for status in statuses
-    ]
+    return [_with_held(_by_files(status), held.get(status.name), names) for status in statuses]
 
 
 async def one(runtime: Runtime, catalogue: Catalogue, project_id: str, name: str) -> ModelStatus:
@@ -149,6 +143,11 @@ def _target(runtime: Runtime, catalogue: Catalogue, name: str) -> ModelTarget:
     if not isinstance(target, ModelTarget) or references.problems:
         raise RegistryErrors.of(tuple(references.problems))
     return target
+
+
+def _by_files(status: GgufStatus) -> ModelStatus:
+    values = asdict(status) | {"file": Path(status.path).name or None}
+    return ModelStatus.model_validate({key: value for key, value in values.items() if key in ModelStatus.model_fields})
 
 
 def _with_held(status: ModelStatus, held: HeldModelView | None, names: dict[UUID, str]) -> ModelStatus:

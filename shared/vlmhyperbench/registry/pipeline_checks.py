@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue
 
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.registry.errors import Path
@@ -17,7 +20,8 @@ from vlmhyperbench.registry.pipelines import (
     written_out,
 )
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import ModelEntry
+from vlmhyperbench.registry.schemas import ModelEntry, PipelineEntry
+from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
@@ -32,15 +36,41 @@ def check_pipeline(references: References, name: str) -> None:
         references.find(references.catalogue.models, "models", required, ("requires", no))
     ids = [stage.id for stage in entry.stages]
     for no, stage in enumerate(entry.stages):
-        if stage.id in ids[:no]:
-            references.say(("stages", no, "id"), f"two stages are called {stage.id!r}.", "Rename one of them.")
-        _inputs(references, no, stage, ids)
-        for member, path in _members(stage, no):
-            is_merger = "aggregation" in path
-            _member(references, name, member, path, needs_images=stage.images is True and not is_merger)
-        _repeats(references, no, stage)
-        if stage.aggregation is not None:
-            _aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
+        _stage(references, name, no, stage, ids)
+
+
+def check_draft(references: References, name: str, draft: Mapping[str, JsonValue]) -> PipelineEntry | None:
+    """Check an entry that nobody has saved, and return it if it can be read; what is wrong is added to the problems.
+
+    Where some stages cannot be read, the others are checked all the same, so that all problems are known at once.
+    """
+    entry, problems = validate(PipelineEntry, dict(draft))
+    references.problems.extend(problems)
+    if entry is not None:
+        catalogue = replace(references.catalogue, pipelines={**references.catalogue.pipelines, name: entry})
+        check_pipeline(replace(references, catalogue=catalogue), name)
+        return entry
+    written = draft.get("stages")
+    stages = written if isinstance(written, list) else []
+    ids = [str(stage.get("id", "")) if isinstance(stage, dict) else "" for stage in stages]
+    for no, value in enumerate(stages):
+        stage, _ = validate(PipelineStage, value)
+        if stage is not None:
+            _stage(references, name, no, stage, ids)
+    return None
+
+
+def _stage(references: References, name: str, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
+    """Check one stage; `ids` are those of all stages in their order."""
+    if stage.id in ids[:no]:
+        references.say(("stages", no, "id"), f"two stages are called {stage.id!r}.", "Rename one of them.")
+    _inputs(references, no, stage, ids)
+    for member, path in _members(stage, no):
+        is_merger = "aggregation" in path
+        _member(references, name, member, path, needs_images=stage.images is True and not is_merger)
+    _repeats(references, no, stage)
+    if stage.aggregation is not None:
+        _aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
 
 
 def _inputs(references: References, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:

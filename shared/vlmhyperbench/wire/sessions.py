@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from pydantic import Field
+
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Input, Label, Output
@@ -56,8 +58,28 @@ class SessionStep(Output):
     error: str | None = None
     latency_s: float | None = None
     """Compute time of the request."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     is_reused: bool = False
     """Whether the answer is that of the session before."""
+
+
+class SessionStage(Output):
+    """What the answers of a stage's models came to."""
+
+    id: str
+    status: str
+    """`ok`, or why the stage has no answer."""
+    value: str | None = None
+    reason: str | None = None
+    n_valid: int | None = None
+    """Number of answers that the aggregation could use; None where nothing was aggregated."""
+    support: float | None = None
+    confidence: float | None = None
+    margin: float | None = None
+    tie: bool | None = None
+    dissent: list[str] = Field(default_factory=list)
+    """Models whose answers are not in the winning class."""
 
 
 class SessionDetail(Session):
@@ -67,6 +89,8 @@ class SessionDetail(Session):
     images: list[str]
     """Content hashes."""
     steps: list[SessionStep]
+    stages: list[SessionStage] = Field(default_factory=list)
+    """Empty until the pipeline has combined the answers."""
     answer: str | None
     """Answer of the pipeline; None while it has none, or where it failed."""
     error: str | None

@@ -14,6 +14,7 @@ import {
   Server,
   Settings,
   Trophy,
+  Workflow,
 } from 'lucide-react';
 
 export interface Entry {
@@ -33,6 +34,7 @@ export const NAVIGATION: readonly Entry[] = [
   { label: 'Leaderboard', to: '/leaderboard', icon: Trophy, key: 'l' },
   { label: 'Explore', to: '/explore', icon: ScatterChart, key: 'x' },
   { label: 'Load', to: '/load', icon: Gauge, key: 'o' },
+  { label: 'Pipelines', to: '/pipelines', icon: Workflow, key: 'i' },
   { label: 'Workers', to: '/workers', icon: Server, key: 'w' },
   { label: 'Reports', to: '/reports', icon: FileText, key: 'p' },
   { label: 'Registry', to: '/registry', icon: BookOpen, key: 'y' },
