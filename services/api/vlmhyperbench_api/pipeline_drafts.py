@@ -46,13 +46,13 @@ _NO_QUESTION = "0" * 64
 
 
 async def listed(runtime: Runtime, catalogue: Catalogue) -> list[PipelineStatus]:
-    """Return every registered pipeline, the base pipeline first; those that are invalid are blocked by their errors."""
+    """Return every pipeline that is not archived, the base pipeline first; invalid ones are blocked by their errors."""
     unusable = await _unusable(runtime, catalogue)
     usable = [_status(catalogue, name, entry, unusable) for name, entry in catalogue.pipelines.items()]
     broken = [
         PipelineStatus(name=name, is_base=name == BASE, origin=_origin(catalogue, name), blocked=list(map(str, errors)))
         for (kind, name), errors in catalogue.broken.items()
-        if kind == "pipelines"
+        if kind == "pipelines" and not _is_archived(catalogue, name)
     ]
     return sorted([*usable, *broken], key=lambda status: (not status.is_base, status.name))
 
@@ -136,6 +136,11 @@ def _stages(entry: PipelineFields) -> list[StageSummary]:
 
 def _origin(catalogue: Catalogue, name: str) -> str:
     return "database" if ("pipelines", name) in catalogue.stored else "file"
+
+
+def _is_archived(catalogue: Catalogue, name: str) -> bool:
+    stored = catalogue.stored.get(("pipelines", name))
+    return stored is not None and stored.is_archived
 
 
 def _problem(problem: Problem) -> PipelineProblem:

@@ -3,7 +3,7 @@ import { NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { Loaded } from '../../ui/Loaded';
-import { Empty } from '../../ui/Notes';
+import { Empty, WithCode } from '../../ui/Notes';
 import { Ask } from './Ask';
 import { type Pipeline, pipelinesQuery } from './queries';
 import { pipelines as route } from './route';
@@ -115,7 +115,9 @@ function Reasons({ title, reasons, tone }: { title: string; reasons: readonly st
       <ul>
         {reasons.map((reason) => (
           <li key={reason}>
-            <bdi>{reason}</bdi>
+            <bdi>
+              <WithCode text={reason} />
+            </bdi>
           </li>
         ))}
       </ul>

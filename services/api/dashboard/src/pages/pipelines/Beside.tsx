@@ -2,11 +2,13 @@
 import { Button, CopyButton } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { ApiError } from '../../api/client';
 import { useAllowed } from '../../ui/allowed';
 import { count } from '../../ui/format';
 import { Problem, WithCode } from '../../ui/Notes';
 import type { Entry } from '../new-run/entry';
 import { toYaml } from '../new-run/yaml';
+import { ModelShelf } from './ModelShelf';
 import { Plan } from './Plan';
 import { type Check, pipelinesQuery, useSave } from './queries';
 
@@ -62,6 +64,7 @@ export function Beside({ content, check, isBegun, isCurrent, general }: Props) {
           <Save content={content} isValid={isValid} />
         </div>
       </section>
+      <ModelShelf />
       <Plan content={content} isValid={isValid} isBegun={isBegun} />
       <YamlCard content={content} isBegun={isBegun} />
     </>
@@ -73,6 +76,9 @@ function Save({ content, isValid }: { content: Props['content']; isValid: boolea
   const maySave = useAllowed('registry:write');
   const save = useSave();
   const known = data?.items.find((item) => item.name === content.name);
+  // An archived entry is in no list, and its name is not free: a new version puts it to use again.
+  const isTaken =
+    save.error instanceof ApiError && save.error.code === 'name_taken' && save.variables?.name === content.name;
   const isSaved = save.isSuccess && save.variables.yaml === yamlOf(content) && save.variables.name === content.name;
   return (
     <>
@@ -82,9 +88,11 @@ function Save({ content, isValid }: { content: Props['content']; isValid: boolea
           size="xs"
           disabled={!isValid || content.name === '' || !maySave || known?.origin === 'file'}
           loading={save.isPending}
-          onClick={() => save.mutate({ name: content.name, yaml: yamlOf(content), isNew: known === undefined })}
+          onClick={() =>
+            save.mutate({ name: content.name, yaml: yamlOf(content), isNew: known === undefined && !isTaken })
+          }
         >
-          {known?.origin === 'database' ? 'Save a new version' : 'Save'}
+          {known?.origin === 'database' || isTaken ? 'Save a new version' : 'Save'}
         </Button>
         {isSaved ? (
           <Link to="/pipelines" search={content.name === 'base' ? {} : { pipeline: content.name }}>

@@ -4,6 +4,7 @@ import { useDebouncedValue } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import type { Schemas } from '../../api/client';
 import { Loaded } from '../../ui/Loaded';
 import { type Entry, isObject, MAX_IN_ADDRESS } from '../new-run/entry';
 import { Beside } from './Beside';
@@ -20,29 +21,34 @@ import {
   withoutStage,
   withStage,
 } from './draft';
-import { ModelShelf } from './ModelShelf';
 import { checkQuery, pipelinesQuery, savedQuery } from './queries';
 import { pipelines as route } from './route';
 import { StageCard } from './StageCard';
 
 const DEBOUNCE_MS = 300;
 
-/** Begin with the draft of the address, or with an entry of the registry, or with nothing. */
 export function BuilderTab() {
-  const { pipeline, draft, name } = route.useSearch();
-  const saved = useQuery({ ...savedQuery(pipeline ?? ''), enabled: pipeline !== undefined && draft === undefined });
-  if (draft !== undefined || pipeline === undefined) {
-    return (
-      <Builder key={pipeline ?? 'new'} given={draft ? draftOf(name ?? '', draft) : { ...EMPTY, name: name ?? '' }} />
-    );
-  }
+  const { pipeline } = route.useSearch();
+  return <Begun key={pipeline ?? ''} pipeline={pipeline} />;
+}
+
+/** Begin with the draft of the address as it is now, or with an entry of the registry, or with nothing. */
+function Begun({ pipeline }: { pipeline: string | undefined }) {
+  const { draft, name = '' } = route.useSearch();
+  const [given] = useState(() => (draft ? draftOf(name, draft) : { ...EMPTY, name }));
+  const isCopy = pipeline !== undefined && given.stages.length === 0;
+  const saved = useQuery({ ...savedQuery(pipeline ?? ''), enabled: isCopy });
+  if (!isCopy) return <Builder given={given} />;
   return (
     <Loaded query={saved} what="the pipeline">
-      {(entry) => (
-        <Builder key={pipeline} given={draftOf(pipeline, isObject(entry.entry) ? (entry.entry as Entry) : {})} />
-      )}
+      {(entry) => <Builder given={copyOf(entry)} />}
     </Loaded>
   );
+}
+
+/** The draft of an entry; one of a file is a copy with another name, because the file keeps its own. */
+function copyOf({ name, origin, entry }: Schemas['RegistryEntry']): Draft {
+  return draftOf(origin === 'file' ? `${name}-2` : name, isObject(entry) ? (entry as Entry) : {});
 }
 
 function Builder({ given }: { given: Draft }) {
@@ -168,7 +174,6 @@ function Builder({ given }: { given: Draft }) {
           isCurrent={isCurrent}
           general={problems.filter((problem) => problem.stage === null && problem.field !== 'name')}
         />
-        <ModelShelf />
       </div>
     </div>
   );

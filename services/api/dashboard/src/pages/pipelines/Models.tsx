@@ -7,7 +7,7 @@ import { useAllowed } from '../../ui/allowed';
 import { columnsOf, DataTable } from '../../ui/DataTable';
 import { bytes, count } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
-import { Empty } from '../../ui/Notes';
+import { Empty, WithCode } from '../../ui/Notes';
 import { Estimate } from './Estimate';
 import { type Holding, type ModelStatus, modelsQuery, useHold } from './queries';
 import { pipelines as route } from './route';
@@ -22,6 +22,17 @@ const TONES: Readonly<Record<ModelStatus['status'], readonly [string, string]>> 
   loaded: ['good', '● loaded'],
   error: ['bad', '✕ error'],
 };
+/** The order of the rows: what is loaded first, what cannot be used last. */
+const RANKS: readonly ModelStatus['status'][] = [
+  'loaded',
+  'loading',
+  'waiting',
+  'error',
+  'available',
+  'too_large',
+  'invalid',
+  'missing',
+];
 const HELD: ReadonlySet<string> = new Set(['waiting', 'loading', 'loaded', 'error']);
 
 export function Models() {
@@ -46,7 +57,9 @@ export function Models() {
                 </p>
               </Empty>
             ) : (
-              <Table items={items} />
+              <Table
+                items={[...items].sort((first, second) => RANKS.indexOf(first.status) - RANKS.indexOf(second.status))}
+              />
             )
           }
         </Loaded>
@@ -85,7 +98,11 @@ function Table({ items }: { items: readonly ModelStatus[] }) {
                   on <bdi>{row.worker}</bdi>
                 </span>
               ) : null}
-              {row.reason ? <p className="sub wide-text">{row.reason}</p> : null}
+              {row.reason ? (
+                <p className="sub">
+                  <WithCode text={row.reason} />
+                </p>
+              ) : null}
             </div>
           ),
         },
