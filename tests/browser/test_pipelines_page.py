@@ -84,7 +84,7 @@ def test_a_pipeline_is_built_saved_asked_and_compared_with_its_rerun(page: Page,
     expect(asked.get_by_role("region", name="Answer", exact=True)).to_be_visible()
     expect(asked.get_by_role("img", name="Page 1 of the question")).to_be_visible()
     [first] = stack.client.sessions.list().items
-    asked.get_by_role("button", name="Ask answer again").click()
+    asked.get_by_role("button", name="Ask again: answer").click()
     expect(asked.get_by_role("listitem", name=f"Step read: {READER}")).to_contain_text("reused")
     expect(asked.get_by_role("region", name="Answer", exact=True)).to_be_visible()
     again, _ = stack.client.sessions.list().items

@@ -155,7 +155,7 @@ function Rerun({ session, stage }: { session: SessionDetail; stage: string }) {
       variant="default"
       leftSection={<RotateCcw size={12} aria-hidden="true" />}
       loading={rerun.isPending}
-      aria-label={`Ask ${stage} again`}
+      aria-label={`Ask again: ${stage}`}
       onClick={() =>
         rerun.mutate(stage, {
           onSuccess: (run) => void navigate({ search: (old) => ({ ...old, session: run.id }) }),

@@ -137,14 +137,14 @@ export function StageCard({ stage, at, stages, problems, change, connect, addMod
             <TextInput
               size="xs"
               label="From"
-              aria-label={`Source language of ${name}`}
+              aria-label={`From: source language of ${name}`}
               value={stage.source}
               onChange={(event) => change({ source: event.currentTarget.value })}
             />
             <TextInput
               size="xs"
               label="To"
-              aria-label={`Target language of ${name}`}
+              aria-label={`To: target language of ${name}`}
               value={stage.target}
               onChange={(event) => change({ target: event.currentTarget.value })}
             />
