@@ -57,14 +57,32 @@ def check_draft(references: References, name: str, draft: Mapping[str, JsonValue
         stage, _ = validate(PipelineStage, value)
         if stage is not None:
             _stage(references, name, no, stage, ids)
+        elif isinstance(value, dict):
+            _unread_stage(references, no, value, ids)
     return None
+
+
+def _unread_stage(references: References, no: int, value: Mapping[str, JsonValue], ids: Sequence[str]) -> None:
+    """Check the names in a stage that cannot be read as a whole: of its models, and of the stages before it."""
+    given = value.get("input_from")
+    inputs = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    _inputs(
+        references, no, ids, [source for source in inputs if isinstance(source, str)], is_one=isinstance(given, str)
+    )
+    models = value.get("models")
+    named: list[tuple[JsonValue, Path]] = [(value.get("model"), ("stages", no, "model"))]
+    if isinstance(models, list):
+        named += [(model, ("stages", no, "models", position)) for position, model in enumerate(models)]
+    for model, path in named:
+        if isinstance(model, str):
+            references.find(references.catalogue.models, "models", model, path)
 
 
 def _stage(references: References, name: str, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
     """Check one stage; `ids` are those of all stages in their order."""
     if stage.id in ids[:no]:
         references.say(("stages", no, "id"), f"two stages are called {stage.id!r}.", "Rename one of them.")
-    _inputs(references, no, stage, ids)
+    _inputs(references, no, ids, stage.inputs, is_one=isinstance(stage.input_from, str))
     for member, path in _members(stage, no):
         is_merger = "aggregation" in path
         _member(references, name, member, path, needs_images=stage.images is True and not is_merger)
@@ -73,20 +91,21 @@ def _stage(references: References, name: str, no: int, stage: PipelineStage, ids
         _aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
 
 
-def _inputs(references: References, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
+def _inputs(references: References, no: int, ids: Sequence[str], inputs: Sequence[str], *, is_one: bool) -> None:
+    """Check the stages that one gets answers of; `is_one` if they are not written as a list."""
     path: Path = ("stages", no, "input_from")
     earlier = ids[:no]
-    if no and stage.input_from is None:
+    if no and not inputs:
         cure = f"Add input_from: {earlier[-1]}, or another earlier stage."
         references.say(("stages", no), "only the first stage has no input_from.", cure)
-    for position, source in enumerate(stage.inputs):
-        at = path if isinstance(stage.input_from, str) else (*path, position)
+    for position, source in enumerate(inputs):
+        at = path if is_one else (*path, position)
         if source in earlier:
-            if source in stage.inputs[:position]:
+            if source in inputs[:position]:
                 references.say(at, f"{source!r} is named twice.", "Remove one of them.")
             continue
         cure = did_you_mean(source, earlier, nothing="Leave input_from out: the first stage gets the question.")
-        if source == stage.id:
+        if source == ids[no]:
             references.say(at, "the stage refers to itself.", cure)
         elif source in ids:
             references.say(at, f"the stage {source!r} comes later.", "Move it up, or name an earlier stage.")

@@ -141,7 +141,7 @@ def test_a_draft_is_checked_stage_by_stage_where_others_cannot_be_read(tmp_path:
     draft = {
         "execution_mode": "parallel",
         "stages": [
-            {"id": "a", "type": "single"},
+            {"id": "a", "type": "multi", "models": ["m", "mm", 1], "input_from": "b"},
             {"id": "b", "type": "single", "model": "smal", "input_from": ["a", "c"]},
             "nothing",
         ],
@@ -149,8 +149,10 @@ def test_a_draft_is_checked_stage_by_stage_where_others_cannot_be_read(tmp_path:
     assert check_draft(references, "draft", draft) is None
     assert [field_of(problem.path) for problem in references.problems] == [
         "execution_mode",
-        "stages.0",
+        "stages.0.models.2",
         "stages.2",
+        "stages.0.input_from",
+        "stages.0.models.1",
         "stages.1.input_from.1",
         "stages.1.model",
     ]

@@ -25,6 +25,11 @@ export interface Entry {
   key: string;
 }
 
+/** A part of a page, which only the palette lists. */
+export interface Place extends Omit<Entry, 'key'> {
+  search: Readonly<Record<string, string>>;
+}
+
 export const NAVIGATION: readonly Entry[] = [
   { label: 'Home', to: '/', icon: Home, key: 'h' },
   { label: 'Runs', to: '/runs', icon: ListChecks, key: 'r' },
@@ -40,4 +45,10 @@ export const NAVIGATION: readonly Entry[] = [
   { label: 'Registry', to: '/registry', icon: BookOpen, key: 'y' },
   { label: 'Health', to: '/health', icon: HeartPulse, key: 'd' },
   { label: 'Settings', to: '/settings', icon: Settings, key: 's' },
+];
+
+export const PLACES: readonly Place[] = [
+  { label: 'Pipelines: manual builder', to: '/pipelines', search: { tab: 'builder' }, icon: Workflow },
+  { label: 'Pipelines: history', to: '/pipelines', search: { tab: 'history' }, icon: Workflow },
+  { label: 'Pipelines: models status', to: '/pipelines', search: { tab: 'models' }, icon: Workflow },
 ];

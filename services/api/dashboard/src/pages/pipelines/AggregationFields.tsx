@@ -81,7 +81,8 @@ export function AggregationFields({ stage, name, change }: Props) {
             value={aggregation.model ?? null}
             onChange={(model) => {
               const { model: _, ...others } = aggregation;
-              change({ aggregation: model ? { ...others, model } : others });
+              const { model: __, ...params } = others.params;
+              change({ aggregation: { ...others, params, ...(model && { model }) } });
             }}
             isClearable
           />

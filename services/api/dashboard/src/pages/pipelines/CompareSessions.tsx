@@ -11,7 +11,7 @@ import { partsOf } from '../sample/differing';
 import { LongText } from '../sample/LongText';
 import { type SessionDetail, type Step, sessionQuery } from './queries';
 import type { PipelinesSearch } from './route';
-import { type Pair, pairsOf } from './steps';
+import { type Pair, pairsOf, took } from './steps';
 
 export function CompareSessions({ first, second }: { first: string; second: string }) {
   const [one, other] = [useQuery(sessionQuery(first)), useQuery(sessionQuery(second))];
@@ -93,7 +93,7 @@ function About({ session, word }: { session: SessionDetail; word: string }) {
       </p>
       <p className="sub">
         {shortId(session.id)} · <bdi>{session.pipeline}</bdi> · <Ago at={session.created_at} /> ·{' '}
-        {seconds(session.compute_s)} compute, {seconds(session.latency_s)} in all
+        {took(session.compute_s)} compute, {seconds(session.latency_s)} in all
       </p>
       <p dir="auto">{session.question}</p>
     </div>
@@ -136,7 +136,7 @@ function Side({ step, other, side, title }: SideProps) {
       <p className="sub">
         {step.state}
         {step.is_reused ? ', reused' : ''} · {count(step.prompt_tokens)} → {count(step.completion_tokens)} tokens ·{' '}
-        {seconds(step.latency_s)}
+        {took(step.latency_s)}
       </p>
       <Text text={step.text ?? null} otherText={other?.text ?? null} side={side} label={`${title}, ${side} session`} />
       {step.error && step.state === 'failed' ? <p className="reason">{step.error}</p> : null}

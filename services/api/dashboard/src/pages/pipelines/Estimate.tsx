@@ -104,7 +104,9 @@ function Content({ estimate }: { estimate: ModelEstimate }) {
         {estimate.knobs.length > 0 ? (
           <div className="pair-row">
             <dt>what makes it smaller</dt>
-            <dd>{estimate.knobs.map(words).join(', ')}</dd>
+            <dd>
+              <code>{estimate.knobs.join(', ')}</code>
+            </dd>
           </div>
         ) : null}
       </dl>

@@ -3,7 +3,7 @@ import { ActionIcon, Checkbox, NumberInput, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { X } from 'lucide-react';
 import { useMemo } from 'react';
-import type { Member, Stage } from './draft';
+import { type Member, nameOf, type Stage } from './draft';
 import { modelNamesQuery } from './queries';
 
 interface Props {
@@ -24,13 +24,13 @@ export function Members({ stage, name, change, addModel }: Props) {
           {stage.members.map((member, place) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: the same model may answer twice, with other sampling
             <li key={place}>
-              <bdi className="strong">{member.model}</bdi>
+              <bdi className="strong">{nameOf(member)}</bdi>
               {isMulti ? (
                 <>
                   <NumberInput
                     size="xs"
                     className="weight"
-                    aria-label={`Weight of ${member.model} in ${name}`}
+                    aria-label={`Weight of ${nameOf(member)} in ${name}`}
                     prefix="weight "
                     min={0}
                     step={0.5}
@@ -40,7 +40,7 @@ export function Members({ stage, name, change, addModel }: Props) {
                   <Checkbox
                     size="xs"
                     label="optional"
-                    aria-label={`${member.model} is optional in ${name}`}
+                    aria-label={`${nameOf(member)} is optional in ${name}`}
                     checked={member.optional ?? false}
                     onChange={(event) => set(place, { optional: event.currentTarget.checked })}
                   />
@@ -49,7 +49,7 @@ export function Members({ stage, name, change, addModel }: Props) {
               <ActionIcon
                 size="sm"
                 variant="subtle"
-                aria-label={`Remove ${member.model} from ${name}`}
+                aria-label={`Remove ${nameOf(member)} from ${name}`}
                 onClick={() => change({ members: stage.members.filter((_, no) => no !== place) })}
               >
                 <X size={13} aria-hidden="true" />

@@ -76,14 +76,14 @@ function Table({ items }: { items: readonly ModelStatus[] }) {
           id: 'name',
           header: 'Model',
           cell: (row) => (
-            <>
+            <div className="wide-text">
               <Link to="/pipelines" search={{ tab: 'models', model: row.name }}>
                 <bdi>{row.name}</bdi>
               </Link>
               <div className="sub">
                 <bdi>{row.file ?? 'no file'}</bdi>
               </div>
-            </>
+            </div>
           ),
         },
         {

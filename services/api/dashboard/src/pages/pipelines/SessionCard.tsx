@@ -12,7 +12,7 @@ import { Loaded } from '../../ui/Loaded';
 import { StateBadge } from '../../ui/StateBadge';
 import { LongText } from '../sample/LongText';
 import { type SessionDetail, type Step, sessionQuery, useRerun } from './queries';
-import { groupsOf, ROLE_WORDS, stepKey } from './steps';
+import { groupsOf, ROLE_WORDS, stepKey, took } from './steps';
 
 export function SessionCard({ id }: { id: string }) {
   const query = useQuery(sessionQuery(id));
@@ -185,7 +185,7 @@ function StepRow({ step, isOver }: { step: Step; isOver: boolean }) {
         {step.is_reused ? <span className="badge">reused</span> : null}
         <span className="sub">
           {step.state === 'done' || step.latency_s !== null
-            ? `${count(step.prompt_tokens)} → ${count(step.completion_tokens)} tokens · ${seconds(step.latency_s)}`
+            ? `${count(step.prompt_tokens)} → ${count(step.completion_tokens)} tokens · ${took(step.latency_s)}`
             : isOver
               ? 'was not asked'
               : ''}
@@ -216,8 +216,8 @@ function Result({ session }: { session: SessionDetail }) {
         <LongText text={session.answer} label="The answer" />
       )}
       <p className="sub">
-        {seconds(session.latency_s)} from start to end, with loading and waiting · {seconds(session.compute_s)} of
-        compute on the critical path
+        {seconds(session.latency_s)} from start to end, with loading and waiting · {took(session.compute_s)} of compute
+        on the critical path
       </p>
     </section>
   );

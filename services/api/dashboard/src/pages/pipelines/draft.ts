@@ -3,7 +3,15 @@ import type { Entry, Json } from '../new-run/entry';
 import { isObject } from '../new-run/entry';
 
 export type StageType = 'single' | 'multi' | 'translate';
-export type Member = { model: string; weight?: number; optional?: boolean };
+
+export interface Member {
+  /** Empty for a member that is another pipeline. */
+  model: string;
+  weight?: number;
+  optional?: boolean;
+  /** Keys that the form does not show, such as engine_params or pipeline: they stay as they were read. */
+  others?: Entry;
+}
 
 export interface Aggregation {
   type: string;
@@ -156,13 +164,19 @@ function modelsOf(stage: Stage): Entry {
   return { models: written, aggregation: { type, ...(model && { model }), ...params } };
 }
 
-function memberOf({ model, weight, optional, ...rest }: Member): Json {
-  const written = {
+function memberOf({ model, weight, optional, others }: Member): Json {
+  const written: Entry = {
     ...(weight !== undefined && weight !== 1 && { weight }),
     ...(optional && { optional }),
-    ...(rest as Entry),
+    ...others,
   };
-  return Object.keys(written).length === 0 ? model : { model, ...written };
+  if (Object.keys(written).length === 0) return model;
+  return model === '' ? written : { model, ...written };
+}
+
+/** What a list calls a member. */
+export function nameOf({ model, others = {} }: Member): string {
+  return model || `pipeline ${text(others.pipeline)}`;
 }
 
 /** Read an entry as a draft: one of the registry has its defaults written out. */
@@ -201,21 +215,28 @@ function readStage(stage: Entry, key: string): Stage {
 function readMember(member: Json | undefined): Member[] {
   if (typeof member === 'string') return [{ model: member }];
   if (!isObject(member)) return [];
+  const others = rest(member, KNOWN_MEMBER);
   return [
     {
-      ...rest(member, KNOWN_MEMBER),
       model: text(member.model),
       ...(typeof member.weight === 'number' && member.weight !== 1 && { weight: member.weight }),
       ...(member.optional === true && { optional: true }),
+      ...(Object.keys(others).length > 0 && { others }),
     },
   ];
 }
 
+/** A model that merges with params of its own stays among the params, where its whole choice is written. */
 function readAggregation(given: Json | undefined): Aggregation {
   if (!isObject(given)) return blank('').aggregation;
   const { type, model, ...params } = given;
-  const merger = isObject(model) ? text(model.model) : text(model);
-  return { type: text(type) || 'vote', ...(merger && { model: merger }), params: rest(params, new Set()) };
+  const [merger] = readMember(model);
+  const isPlain = merger !== undefined && memberOf(merger) === merger.model && merger.model !== '';
+  return {
+    type: text(type) || 'vote',
+    ...(isPlain && { model: merger.model }),
+    params: { ...(merger && !isPlain && { model: memberOf(merger) }), ...rest(params, new Set()) },
+  };
 }
 
 /** The keys that are not among the known ones, without those that say nothing. */

@@ -1,5 +1,11 @@
 /** The steps of sessions: by stage, and side by side for two sessions. Pure. */
+import { milliseconds } from '../../ui/format';
 import type { SessionDetail, Step } from './queries';
+
+/** How long something took, from seconds. */
+export function took(seconds: number | null | undefined): string {
+  return milliseconds(seconds === null || seconds === undefined ? null : seconds * 1000);
+}
 
 export const ROLE_WORDS: Readonly<Record<string, string>> = { merge: 'merges', repair: 'repairs' };
 
