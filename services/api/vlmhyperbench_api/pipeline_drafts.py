@@ -20,7 +20,7 @@ from vlmhyperbench.registry.errors import Problem, RegistryErrors, field_of
 from vlmhyperbench.registry.gguf_files import BASE
 from vlmhyperbench.registry.loading import check_name
 from vlmhyperbench.registry.pipeline_checks import check_draft
-from vlmhyperbench.registry.pipelines import PipelineFields, blocked_by
+from vlmhyperbench.registry.pipelines import PipelineFields, blocked_by, models_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import PipelineEntry
@@ -47,7 +47,7 @@ _NO_QUESTION = "0" * 64
 
 async def listed(runtime: Runtime, catalogue: Catalogue) -> list[PipelineStatus]:
     """Return every pipeline that is not archived, the base pipeline first; invalid ones are blocked by their errors."""
-    unusable = await _unusable(runtime, catalogue)
+    unusable = await _unusable(runtime, catalogue, list(catalogue.pipelines.values()))
     usable = [_status(catalogue, name, entry, unusable) for name, entry in catalogue.pipelines.items()]
     broken = [
         PipelineStatus(name=name, is_base=name == BASE, origin=_origin(catalogue, name), blocked=list(map(str, errors)))
@@ -66,7 +66,9 @@ async def check(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft) ->
     except InvalidInput as error:
         references.say(("name",), error.message, error.cure)
     entry = await asyncio.to_thread(check_draft, references, name, draft.entry)
-    blocked, warnings = blocked_by(entry, await _unusable(runtime, catalogue)) if entry is not None else ([], [])
+    blocked, warnings = (
+        blocked_by(entry, await _unusable(runtime, catalogue, [entry])) if entry is not None else ([], [])
+    )
     problems = [_problem(problem) for problem in references.problems]
     return PipelineCheck(problems=problems, blocked=blocked, warnings=warnings)
 
@@ -96,9 +98,12 @@ async def plan(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft, *, 
     )
 
 
-async def _unusable(runtime: Runtime, catalogue: Catalogue) -> dict[str, str]:
-    """Return the GGUF models that cannot be used on this machine, each with its reason."""
-    statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, open_cache(runtime.settings))))
+async def _unusable(runtime: Runtime, catalogue: Catalogue, asked: Sequence[PipelineFields]) -> dict[str, str]:
+    """Return the GGUF models of these pipelines that cannot be used on this machine, each with its reason."""
+    required = {name for pipeline in asked for name in pipeline.requires}
+    names = required | {member.name for pipeline in asked for member, _ in models_of(pipeline)}
+    cache = open_cache(runtime.settings)
+    statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, cache, names)))
     return {
         status.name: f"it is {status.status.replace('_', ' ')}" + (f": {status.reason}" if status.reason else "")
         for status in statuses

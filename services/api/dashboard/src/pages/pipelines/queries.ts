@@ -88,7 +88,7 @@ export const modelsQuery = queryOptions({
   queryKey: ['models'],
   queryFn: ({ signal }) => body(api.GET('/api/v1/models', { signal })),
   refetchInterval: (query) =>
-    (query.state.data?.items ?? []).some(({ status }) => CHANGING.has(status)) ? OPEN_MS : 3 * OPEN_MS,
+    (query.state.data?.items ?? []).some(({ status }) => CHANGING.has(status)) ? OPEN_MS : IDLE_MS / 2,
 });
 
 export const estimateQuery = (name: string) =>
