@@ -175,6 +175,7 @@ def test_pages_with_sessions_and_problems_pass_axe_and_fit_their_window(
         f"/pipelines?tab=history&session={newest.id}",
         f'/pipelines?tab=history&compare=["{newest.id}","{oldest.id}"]',
         "/pipelines?tab=history&pipeline=nothing&state=FAILED",
+        "/pipelines?tab=builder&pipeline=readers-synthesis",
         f"/pipelines?tab=builder&name=bad%20name&draft={wrong}",
         f"/pipelines?tab=models&model={READER}",
         "/pipelines?pipeline=no-such",

@@ -198,7 +198,7 @@ function BeginWith() {
         data={[{ value: '', label: 'an empty pipeline' }, ...names]}
       />
       {pipeline ? (
-        <Link to="/registry/$kind/$name" params={{ kind: 'pipelines', name: pipeline }}>
+        <Link className="entry-link" to="/registry/$kind/$name" params={{ kind: 'pipelines', name: pipeline }}>
           Its entry
         </Link>
       ) : null}
