@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from vlmhyperbench.db import runs as rows
+from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench.wire.sessions import Session, SessionCreate, SessionDetail, SessionRerun
@@ -19,6 +20,7 @@ from vlmhyperbench_api.dependencies import (
     PageLimit,
     RegistriesOf,
     RuntimeOf,
+    any_case,
     read_cursor,
     write_cursor,
 )
@@ -73,12 +75,25 @@ async def ask_stage_again(
 
 @router.get("")
 async def list_sessions(
-    principal: Reader, session: ListSession, limit: PageLimit = 50, cursor: CursorText = None
+    principal: Reader,
+    session: ListSession,
+    limit: PageLimit = 50,
+    cursor: CursorText = None,
+    pipeline: Annotated[str | None, Query(max_length=200)] = None,
+    state: Annotated[RunState | None, any_case(*RunState)] = None,
 ) -> Page[Session]:
-    """List sessions, newest first."""
+    """List sessions, newest first: of all pipelines or one, in every state or one."""
     after = read_cursor(cursor, After)
     key = after.key if after else None
-    page = await rows.page(session, project_id=principal.project_id, after=key, limit=limit, is_session=True)
+    page = await rows.page(
+        session,
+        project_id=principal.project_id,
+        after=key,
+        limit=limit,
+        state=state,
+        is_session=True,
+        pipeline=pipeline,
+    )
     last = page[-1] if len(page) == limit else None
     return Page[Session](
         items=[session_of(run) for run in page],

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from uuid import UUID
 
 from vlmhyperbench.data.estimating import estimate_memory
 from vlmhyperbench.data.fetching import open_cache
+from vlmhyperbench.data.gguf_status import GgufStatus
 from vlmhyperbench.data.registered_gguf import BACKEND, registered_status
 from vlmhyperbench.db import held_models, memory, workers
 from vlmhyperbench.db.views import HeldModelView
@@ -37,17 +39,8 @@ async def listed(runtime: Runtime, catalogue: Catalogue, project_id: str) -> lis
         names = {worker.id: worker.name for worker in await workers.page(session, after=None, limit=500)}
     statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, open_cache(runtime.settings))))
     measured = await _measured(runtime, catalogue, [each.name for each in statuses if each.status == "available"])
-    known = ModelStatus.model_fields
     return [
-        _with_held(
-            ModelStatus.model_validate(
-                {key: value for key, value in asdict(status).items() if key in known}
-                | {"measured_bytes": measured.get(status.name)}
-            ),
-            held.get(status.name),
-            names,
-        )
-        for status in statuses
+        _with_held(_by_files(status, measured.get(status.name)), held.get(status.name), names) for status in statuses
     ]
 
 
@@ -172,6 +165,11 @@ def _found(runtime: Runtime, catalogue: Catalogue, name: str) -> tuple[ModelTarg
     references = References(catalogue=catalogue, plugins=InstalledPlugins(adapters=adapters))
     target = resolve_target(references, ModelChoice(model=name, backend=BACKEND), None, ())
     return target if isinstance(target, ModelTarget) and not references.problems else None, references
+
+
+def _by_files(status: GgufStatus, measured_bytes: int | None) -> ModelStatus:
+    values = asdict(status) | {"file": Path(status.path).name or None, "measured_bytes": measured_bytes}
+    return ModelStatus.model_validate({key: value for key, value in values.items() if key in ModelStatus.model_fields})
 
 
 def _with_held(status: ModelStatus, held: HeldModelView | None, names: dict[UUID, str]) -> ModelStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -19,7 +20,7 @@ from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.summaries.manifest import fallbacks_of
-from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionLoad, SessionStep
+from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionLoad, SessionStage, SessionStep
 
 Row = Mapping[str, Any]
 
@@ -47,7 +48,7 @@ async def read_session(
         if phase.kind in {PHASE_KIND, "accuracy"} and ((key := _key(pipeline, phase)) is None or key in wanted)
     }
     failed = {keys[phase.no] for phase in own if phase.state is PhaseState.VOID and phase.no in keys}
-    facts = await read_facts(runtime.database, runtime.storage, run_id, phases=list(keys), payload=PAYLOAD)
+    facts = await read_facts(runtime.database, runtime.storage, run_id, phases=list(keys), payload=(*PAYLOAD, "trace"))
     rows: dict[object, Row] = {keys[row["phase"]]: row for row in facts.iter_rows(named=True) if row["ordinal"] == 0}
     result, any_row = rows.get(None), next(iter(rows.values()), None)
     images = (any_row.get("images") or []) if any_row is not None else []
@@ -60,6 +61,7 @@ async def read_session(
             for no, asked in wanted.values()
         ],
         loads=_loads(pipeline, measured),
+        stages=_stages(result),
         answer=result["text"] if result is not None and result["status"] == "ok" else None,
         error=(result["error"] if result is not None and result["status"] != "ok" else None) or run.reason,
         latency_s=(run.finished_at - (run.started_at or run.created_at)).total_seconds() if run.finished_at else None,
@@ -109,8 +111,19 @@ def _step(no: int, asked: AskedModel, row: Row | None, *, has_failed: bool, is_o
         text=row["text"],
         error=None if is_ok else row["error"] or row["error_code"],
         latency_s=_seconds(row),
+        prompt_tokens=row["prompt_tokens"],
+        completion_tokens=row["completion_tokens"],
         is_reused=row["is_reused"],
     )
+
+
+def _stages(result: Row | None) -> list[SessionStage]:
+    """Return what each stage came to, by the trace of the pipeline's answer, which leaves out the value of the last."""
+    if result is None or not result["trace"]:
+        return []
+    stages = json.loads(result["trace"])["stages"]
+    stages[-1].setdefault("value", result["text"])
+    return [SessionStage.model_validate(stage) for stage in stages]
 
 
 def _seconds(row: Row | None) -> float | None:

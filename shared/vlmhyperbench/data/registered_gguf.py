@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +23,16 @@ from vlmhyperbench_sdk.types import JsonObject
 BACKEND = "llamacpp"
 
 
-def registered_status(catalogue: Catalogue, cache: ModelCache) -> Iterator[GgufStatus]:
-    """Yield the status of every registered model with GGUF weights; of one that is not fetched it is missing."""
+def registered_status(
+    catalogue: Catalogue, cache: ModelCache, names: Collection[str] | None = None
+) -> Iterator[GgufStatus]:
+    """Yield the status of every registered model with GGUF weights; of one that is not fetched it is missing.
+
+    With `names`, only of the models of these names.
+    """
     free = free_memory()
     for name, entry in sorted(catalogue.models.items()):
-        if BACKEND not in entry.backends:
+        if BACKEND not in entry.backends or (names is not None and name not in names):
             continue
         recipe = recipe_of(References(catalogue=catalogue, plugins=InstalledPlugins()), entry, ())
         files = model_files(catalogue.folder_of("models", name), entry, recipe)

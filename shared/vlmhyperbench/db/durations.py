@@ -37,7 +37,19 @@ async def measured_paces(
 
 async def verdict_paces(session: AsyncSession, target_digests: Sequence[str], *, project_id: str) -> dict[str, Pace]:
     """Read how long verdicts took, by the judge's target: what finished jobs of judges have taken."""
-    rows = await session.execute(text(_VERDICTS), {"targets": list(target_digests), "project": project_id})
+    return await _paces_of(session, target_digests, ["JUDGE"], project_id=project_id)
+
+
+async def answer_paces(session: AsyncSession, target_digests: Sequence[str], *, project_id: str) -> dict[str, Pace]:
+    """Read how long answers took, by target, alone or as a member of a pipeline, whatever the task."""
+    return await _paces_of(session, target_digests, ["GENERATE", "MEMBER"], project_id=project_id)
+
+
+async def _paces_of(
+    session: AsyncSession, target_digests: Sequence[str], kinds: Sequence[str], *, project_id: str
+) -> dict[str, Pace]:
+    values = {"targets": list(target_digests), "kinds": list(kinds), "project": project_id}
+    rows = await session.execute(text(_BY_TARGET), values)
     return {row.target_digest: Pace(mean_s=row.mean, fastest_s=row.fastest, slowest_s=row.slowest) for row in rows}
 
 
@@ -113,12 +125,12 @@ WHERE j.kind = 'GENERATE' AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS 
 GROUP BY j.target_digest, r.spec ->> 'task'
 """
 
-_VERDICTS = """
+_BY_TARGET = """
 SELECT j.target_digest, CAST(sum(took.seconds) / sum(j.done) AS float) AS mean,
        CAST(min(took.seconds / j.done) AS float) AS fastest, CAST(max(took.seconds / j.done) AS float) AS slowest
 FROM job j JOIN claim c ON c.id = j.claim_id
 CROSS JOIN LATERAL (SELECT extract(epoch FROM c.ended_at - c.started_at) AS seconds) AS took
-WHERE j.kind = 'JUDGE' AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS NOT NULL
+WHERE j.kind = ANY(CAST(:kinds AS varchar[])) AND j.state = 'DONE' AND j.done > 0 AND c.ended_at IS NOT NULL
   AND j.project_id = :project AND j.target_digest = ANY(CAST(:targets AS varchar[]))
 GROUP BY j.target_digest
 """

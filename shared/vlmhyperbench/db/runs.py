@@ -91,10 +91,12 @@ async def page(
     experiment_id: UUID | None = None,
     parent_run_id: UUID | None = None,
     is_session: bool | None = None,
+    pipeline: str | None = None,
 ) -> list[RunView]:
     """Read a page of a project's runs, newest first; the next page begins after the key of the last row.
 
     With `is_session` they are questions that were asked of pipelines, with False only other runs.
+    With `pipeline` their target is the pipeline of this name.
     """
     statement = select(_RUN).where(_RUN.c.project_id == project_id)
     if state is not None:
@@ -106,6 +108,8 @@ async def page(
     if is_session is not None:
         asked = _RUN.c.spec.contains({"is_session": True})
         statement = statement.where(asked if is_session else not_(asked))
+    if pipeline is not None:
+        statement = statement.where(_RUN.c.spec.contains({"target": {"kind": "pipeline", "pipeline": pipeline}}))
     follows = after_key(_RUN.c.created_at, _RUN.c.id, after)
     if follows is not None:
         statement = statement.where(follows)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue
 
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench.registry.errors import Path
@@ -17,7 +20,8 @@ from vlmhyperbench.registry.pipelines import (
     written_out,
 )
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import ModelEntry
+from vlmhyperbench.registry.schemas import ModelEntry, PipelineEntry
+from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.endpoint import problems_with
 from vlmhyperbench_sdk.net import parse_url
@@ -34,31 +38,76 @@ def check_pipeline(references: References, name: str) -> None:
         references.find(references.catalogue.models, "models", required, ("requires", no))
     ids = [stage.id for stage in entry.stages]
     for no, stage in enumerate(entry.stages):
-        if stage.id in ids[:no]:
-            references.say(("stages", no, "id"), f"two stages are called {stage.id!r}.", "Rename one of them.")
-        _inputs(references, no, stage, ids)
-        for member, path in _members(stage, no):
-            is_merger = "aggregation" in path
-            _member(references, name, member, path, needs_images=stage.images is True and not is_merger)
-        _repeats(references, no, stage)
-        if stage.aggregation is not None:
-            _aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
+        _stage(references, name, no, stage, ids)
 
 
-def _inputs(references: References, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
+def check_draft(references: References, name: str, draft: Mapping[str, JsonValue]) -> PipelineEntry | None:
+    """Check an entry that nobody has saved, and return it if it can be read; what is wrong is added to the problems.
+
+    Where some stages cannot be read, the others are checked all the same, so that all problems are known at once.
+    """
+    entry, problems = validate(PipelineEntry, dict(draft))
+    references.problems.extend(problems)
+    if entry is not None:
+        catalogue = replace(references.catalogue, pipelines={**references.catalogue.pipelines, name: entry})
+        check_pipeline(replace(references, catalogue=catalogue), name)
+        return entry
+    written = draft.get("stages")
+    stages = written if isinstance(written, list) else []
+    ids = [str(stage.get("id", "")) if isinstance(stage, dict) else "" for stage in stages]
+    for no, value in enumerate(stages):
+        stage, _ = validate(PipelineStage, value)
+        if stage is not None:
+            _stage(references, name, no, stage, ids)
+        elif isinstance(value, dict):
+            _unread_stage(references, no, value, ids)
+    return None
+
+
+def _unread_stage(references: References, no: int, value: Mapping[str, JsonValue], ids: Sequence[str]) -> None:
+    """Check the names in a stage that cannot be read as a whole: of its models, and of the stages before it."""
+    given = value.get("input_from")
+    inputs = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    _inputs(
+        references, no, ids, [source for source in inputs if isinstance(source, str)], is_one=isinstance(given, str)
+    )
+    models = value.get("models")
+    named: list[tuple[JsonValue, Path]] = [(value.get("model"), ("stages", no, "model"))]
+    if isinstance(models, list):
+        named += [(model, ("stages", no, "models", position)) for position, model in enumerate(models)]
+    for model, path in named:
+        if isinstance(model, str):
+            references.find(references.catalogue.models, "models", model, path)
+
+
+def _stage(references: References, name: str, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
+    """Check one stage; `ids` are those of all stages in their order."""
+    if stage.id in ids[:no]:
+        references.say(("stages", no, "id"), f"two stages are called {stage.id!r}.", "Rename one of them.")
+    _inputs(references, no, ids, stage.inputs, is_one=isinstance(stage.input_from, str))
+    for member, path in _members(stage, no):
+        is_merger = "aggregation" in path
+        _member(references, name, member, path, needs_images=stage.images is True and not is_merger)
+    _repeats(references, no, stage)
+    if stage.aggregation is not None:
+        _aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
+
+
+def _inputs(references: References, no: int, ids: Sequence[str], inputs: Sequence[str], *, is_one: bool) -> None:
+    """Check the stages that one gets answers of; `is_one` if they are not written as a list."""
     path: Path = ("stages", no, "input_from")
     earlier = ids[:no]
-    if no and stage.input_from is None:
+    if no and not inputs:
         cure = f"Add input_from: {earlier[-1]}, or another earlier stage."
         references.say(("stages", no), "only the first stage has no input_from.", cure)
-    for position, source in enumerate(stage.inputs):
-        at = path if isinstance(stage.input_from, str) else (*path, position)
+    for position, source in enumerate(inputs):
+        at = path if is_one else (*path, position)
         if source in earlier:
-            if source in stage.inputs[:position]:
+            if source in inputs[:position]:
                 references.say(at, f"{source!r} is named twice.", "Remove one of them.")
             continue
         cure = did_you_mean(source, earlier, nothing="Leave input_from out: the first stage gets the question.")
-        if source == stage.id:
+        if source == ids[no]:
             references.say(at, "the stage refers to itself.", cure)
         elif source in ids:
             references.say(at, f"the stage {source!r} comes later.", "Move it up, or name an earlier stage.")

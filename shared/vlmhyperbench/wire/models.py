@@ -19,6 +19,8 @@ class ModelStatus(Output):
     """`waiting`: a worker will load it when it has no job. By files and memory of the machine of the API."""
     reason: str | None
     """Why it cannot be used, why its load failed, or what was given up so that it fits."""
+    file: str | None = None
+    """Name of the file of its weights."""
     worker: str | None = None
     """Name of the worker that has loaded it."""
     is_pinned: bool = False

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.domain.states import RunState
@@ -60,6 +60,8 @@ class SessionStep(Output):
     error: str | None = None
     latency_s: float | None = None
     """Compute time of the request."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     is_reused: bool = False
     """Whether the answer is that of the session before."""
 
@@ -74,6 +76,24 @@ class SessionLoad(Output):
     """What was given up, step by step, as the run manifest states it."""
 
 
+class SessionStage(Output):
+    """What the answers of a stage's models came to."""
+
+    id: str
+    status: str
+    """`ok`, or why the stage has no answer."""
+    value: str | None = None
+    reason: str | None = None
+    n_valid: int | None = None
+    """Number of answers that the aggregation could use; None where nothing was aggregated."""
+    support: float | None = None
+    confidence: float | None = None
+    margin: float | None = None
+    tie: bool | None = None
+    dissent: list[str] = Field(default_factory=list)
+    """Models whose answers are not in the winning class."""
+
+
 class SessionDetail(Session):
     """A session with everything that its steps answered so far."""
 
@@ -84,6 +104,8 @@ class SessionDetail(Session):
     """Without those that the request leaves out."""
     loads: list[SessionLoad]
     """The models that this session itself loaded with less than their entries state."""
+    stages: list[SessionStage] = Field(default_factory=list)
+    """Empty until the pipeline has combined the answers."""
     answer: str | None
     """Answer of the pipeline; None while it has none, or where it failed."""
     error: str | None

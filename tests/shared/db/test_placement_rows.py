@@ -259,6 +259,9 @@ async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs(room:
     digest = run.pinned_spec().target_digest
     async with room.database.transaction() as session:
         known = await durations.measured_paces(session, [digest], project_id="p")
+        assert await durations.answer_paces(session, [digest], project_id="another") == {}
+        answers = await durations.answer_paces(session, [digest, "other"], project_id="p")
+    assert answers == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
     assert known == {(digest, "reading"): durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
     await room.execute("UPDATE job SET kind = 'JUDGE' WHERE run_id = :id", id=run.id)
     async with room.database.transaction() as session:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.registry.writing import SHA, errors_of, load
+from tests.shared.registry.writing import SHA, Shelf, errors_of, load
 from tests.support.wording import Wording
+from vlmhyperbench.registry.errors import field_of
+from vlmhyperbench.registry.pipeline_checks import check_draft
 from vlmhyperbench.registry.pipelines import MAX_DEPTH, blocked_by, models_of
+from vlmhyperbench.registry.references import References
 
 SMALL = f"backends: [engine]\npackage: weights-package\nfiles: {{weights: w.gguf}}\nsha256: {{weights: {SHA}}}\n"
 PIPELINE = """\
@@ -131,3 +134,35 @@ def test_a_pipeline_is_blocked_by_each_model_that_it_needs(tmp_path: Path) -> No
     reasons, warnings = blocked_by(entry, {"small": "missing", "other": "invalid", "unused": "missing"})
     assert reasons == ["it requires other: invalid", "write asks small: missing"]
     assert warnings == ["read asks small: missing"]
+
+
+def test_a_draft_is_checked_stage_by_stage_where_others_cannot_be_read(tmp_path: Path) -> None:
+    references = References(catalogue=load(tmp_path, MODELS), plugins=Shelf())
+    draft = {
+        "execution_mode": "parallel",
+        "stages": [
+            {"id": "a", "type": "multi", "models": ["m", "mm", 1], "input_from": "b"},
+            {"id": "b", "type": "single", "model": "smal", "input_from": ["a", "c"]},
+            "nothing",
+        ],
+    }
+    assert check_draft(references, "draft", draft) is None
+    assert [field_of(problem.path) for problem in references.problems] == [
+        "execution_mode",
+        "stages.0.models.2",
+        "stages.2",
+        "stages.0.input_from",
+        "stages.0.models.1",
+        "stages.1.input_from.1",
+        "stages.1.model",
+    ]
+
+
+def test_a_draft_that_can_be_read_is_checked_as_an_entry_of_its_name(tmp_path: Path) -> None:
+    references = References(catalogue=load(tmp_path, MODELS), plugins=Shelf())
+    stage = {"id": "a", "type": "single", "model": {"pipeline": "mine"}}
+    entry = check_draft(references, "mine", {"stages": [stage]})
+    assert entry is not None
+    assert [stage.id for stage in entry.stages] == ["a"]
+    assert [field_of(problem.path) for problem in references.problems] == ["stages.0.model.pipeline"]
+    assert "mine" not in references.catalogue.pipelines

@@ -10,6 +10,7 @@ import { home } from './pages/home/route';
 import { leaderboard } from './pages/leaderboard/route';
 import { load, loads } from './pages/load/route';
 import { newRun } from './pages/new-run/route';
+import { pipelines } from './pages/pipelines/route';
 import { registry, registryEntry } from './pages/registry/route';
 import { reports } from './pages/reports/route';
 import { run } from './pages/run/route';
@@ -33,6 +34,7 @@ const routes = root.addChildren([
   load,
   registry,
   registryEntry,
+  pipelines,
   workers,
   leaderboard,
   explore,

@@ -797,6 +797,69 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pipelines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Pipelines
+         * @description List the registered pipelines, the base pipeline first, with every reason why one cannot start.
+         */
+        get: operations["list_pipelines_api_v1_pipelines_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check Pipeline
+         * @description Check a pipeline that is not saved: all problems at once, each with its stage.
+         */
+        post: operations["check_pipeline_api_v1_pipelines_check_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan Pipeline
+         * @description Plan one question to a pipeline that need not be saved: steps, time and memory.
+         *
+         *     Raises:
+         *         InvalidInput: the pipeline cannot be asked; lists every error.
+         */
+        post: operations["plan_pipeline_api_v1_pipelines_plan_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pipelines/sessions": {
         parameters: {
             query?: never;
@@ -806,7 +869,7 @@ export interface paths {
         };
         /**
          * List Sessions
-         * @description List sessions, newest first.
+         * @description List sessions, newest first: of all pipelines or one, in every state or one.
          */
         get: operations["list_sessions_api_v1_pipelines_sessions_get"];
         put?: never;
@@ -4382,6 +4445,8 @@ export interface components {
             context_tokens?: number | null;
             /** Estimate Source */
             estimate_source?: string | null;
+            /** File */
+            file?: string | null;
             /**
              * Is Pinned
              * @default false
@@ -4528,6 +4593,13 @@ export interface components {
         Page_ModelStatus_: {
             /** Items */
             items: components["schemas"]["ModelStatus"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[PipelineStatus] */
+        Page_PipelineStatus_: {
+            /** Items */
+            items: components["schemas"]["PipelineStatus"][];
             /** Next */
             next?: string | null;
         };
@@ -4741,12 +4813,99 @@ export interface components {
             run_ids: string[];
         };
         /**
+         * PipelineCheck
+         * @description All that is wrong in a draft, and what would keep it from starting here.
+         */
+        PipelineCheck: {
+            /** Blocked */
+            blocked?: string[];
+            /** Problems */
+            problems: components["schemas"]["PipelineProblem"][];
+            /** Warnings */
+            warnings?: string[];
+        };
+        /**
          * PipelineChoice
          * @description A registered pipeline.
          */
         PipelineChoice: {
             /** Pipeline */
             pipeline: string;
+        };
+        /**
+         * PipelineDraft
+         * @description A pipeline that is not saved.
+         */
+        PipelineDraft: {
+            /** Entry */
+            entry: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * Name
+             * @default
+             */
+            name?: string;
+        };
+        /**
+         * PipelinePlan
+         * @description What one question to a pipeline would ask, need and take. Nothing was created.
+         */
+        PipelinePlan: {
+            /** Largest Bytes */
+            largest_bytes: number | null;
+            memory: components["schemas"]["PlannedMemory"];
+            /** Steps */
+            steps: components["schemas"]["PlannedStep"][];
+            time: components["schemas"]["PlannedTime"];
+            /** Together Bytes */
+            together_bytes: number | null;
+        };
+        /**
+         * PipelineProblem
+         * @description Something that is wrong in a draft.
+         */
+        PipelineProblem: {
+            /**
+             * Cure
+             * @default
+             */
+            cure?: string;
+            /** Field */
+            field: string;
+            /** Message */
+            message: string;
+            /** Stage */
+            stage: number | null;
+        };
+        /**
+         * PipelineStatus
+         * @description A registered pipeline, and whether it can start on the machine of the API.
+         */
+        PipelineStatus: {
+            /** Blocked */
+            blocked?: string[];
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /** Execution Mode */
+            execution_mode?: string | null;
+            /** Is Base */
+            is_base: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Origin
+             * @default file
+             * @enum {string}
+             */
+            origin?: "file" | "database";
+            /** Stages */
+            stages?: components["schemas"]["StageSummary"][];
+            /** Warnings */
+            warnings?: string[];
         };
         /**
          * PipelineTarget
@@ -4898,6 +5057,24 @@ export interface components {
             count: number | null;
             /** Note */
             note: string;
+        };
+        /**
+         * PlannedStep
+         * @description A model that one question would ask, and how long its answers took before.
+         */
+        PlannedStep: {
+            /** Expected S */
+            expected_s: number | null;
+            /** Longest S */
+            longest_s: number | null;
+            /** Model */
+            model: string;
+            /** Role */
+            role: string;
+            /** Shortest S */
+            shortest_s: number | null;
+            /** Stage */
+            stage: string;
         };
         /**
          * PlannedTime
@@ -6594,6 +6771,8 @@ export interface components {
             pipeline: string;
             /** Question */
             question: string | null;
+            /** Stages */
+            stages?: components["schemas"]["SessionStage"][];
             state: components["schemas"]["RunState"];
             /** Steps */
             steps: components["schemas"]["SessionStep"][];
@@ -6614,10 +6793,38 @@ export interface components {
             stage: string;
         };
         /**
+         * SessionStage
+         * @description What the answers of a stage's models came to.
+         */
+        SessionStage: {
+            /** Confidence */
+            confidence?: number | null;
+            /** Dissent */
+            dissent?: string[];
+            /** Id */
+            id: string;
+            /** Margin */
+            margin?: number | null;
+            /** N Valid */
+            n_valid?: number | null;
+            /** Reason */
+            reason?: string | null;
+            /** Status */
+            status: string;
+            /** Support */
+            support?: number | null;
+            /** Tie */
+            tie?: boolean | null;
+            /** Value */
+            value?: string | null;
+        };
+        /**
          * SessionStep
          * @description One model that the pipeline asks in one role.
          */
         SessionStep: {
+            /** Completion Tokens */
+            completion_tokens?: number | null;
             /** Error */
             error?: string | null;
             /**
@@ -6631,6 +6838,8 @@ export interface components {
             model: string;
             /** Prompt */
             prompt?: string | null;
+            /** Prompt Tokens */
+            prompt_tokens?: number | null;
             /** Role */
             role: string;
             /** Stage */
@@ -6819,6 +7028,24 @@ export interface components {
             } | null;
             /** System Prompt */
             system_prompt?: string | null;
+        };
+        /**
+         * StageSummary
+         * @description A stage of a pipeline in a list.
+         */
+        StageSummary: {
+            /** Aggregation */
+            aggregation?: string | null;
+            /** Id */
+            id: string;
+            /** Input From */
+            input_from: string[];
+            /** Merger */
+            merger?: string | null;
+            /** Models */
+            models: string[];
+            /** Type */
+            type: string;
         };
         /**
          * StepKind
@@ -8629,6 +8856,92 @@ export interface operations {
             };
         };
     };
+    list_pipelines_api_v1_pipelines_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PipelineStatus_"];
+                };
+            };
+        };
+    };
+    check_pipeline_api_v1_pipelines_check_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PipelineDraft"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PipelineCheck"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    plan_pipeline_api_v1_pipelines_plan_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PipelineDraft"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PipelinePlan"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_sessions_api_v1_pipelines_sessions_get: {
         parameters: {
             query?: {
@@ -8636,6 +8949,8 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Rows of a page. */
                 limit?: number;
+                pipeline?: string | null;
+                state?: components["schemas"]["RunState"] | null;
             };
             header?: never;
             path?: never;

@@ -6,7 +6,7 @@ import { Search } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import { runsQuery } from '../api/queries';
 import { shortId } from '../ui/format';
-import { NAVIGATION } from './navigation';
+import { NAVIGATION, PLACES } from './navigation';
 
 const [palette, actions] = createSpotlight();
 export const openPalette = actions.open;
@@ -23,6 +23,13 @@ export function Palette() {
       leftSection: <Icon size={16} aria-hidden="true" />,
       onClick: () => void navigate({ to }),
     }));
+    const places = PLACES.map(({ label, to, search, icon: Icon }) => ({
+      id: label,
+      label,
+      description: 'Part of a page',
+      leftSection: <Icon size={16} aria-hidden="true" />,
+      onClick: () => void navigate({ to, search }),
+    }));
     const known = (runs.data?.pages ?? []).flatMap((page) => page.items);
     const rows = known.map((run) => ({
       id: run.id,
@@ -31,7 +38,7 @@ export function Palette() {
       keywords: [run.id, run.target, run.task],
       onClick: () => void navigate({ to: '/runs/$id', params: { id: run.id } }),
     }));
-    return [...pages, ...rows];
+    return [...pages, ...places, ...rows];
   }, [runs.data, navigate]);
   return (
     <Spotlight

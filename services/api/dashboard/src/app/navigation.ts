@@ -14,6 +14,7 @@ import {
   Server,
   Settings,
   Trophy,
+  Workflow,
 } from 'lucide-react';
 
 export interface Entry {
@@ -22,6 +23,11 @@ export interface Entry {
   icon: LucideIcon;
   /** The key that opens it after `g`. */
   key: string;
+}
+
+/** A part of a page, which only the palette lists. */
+export interface Place extends Omit<Entry, 'key'> {
+  search: Readonly<Record<string, string>>;
 }
 
 export const NAVIGATION: readonly Entry[] = [
@@ -33,9 +39,16 @@ export const NAVIGATION: readonly Entry[] = [
   { label: 'Leaderboard', to: '/leaderboard', icon: Trophy, key: 'l' },
   { label: 'Explore', to: '/explore', icon: ScatterChart, key: 'x' },
   { label: 'Load', to: '/load', icon: Gauge, key: 'o' },
+  { label: 'Pipelines', to: '/pipelines', icon: Workflow, key: 'i' },
   { label: 'Workers', to: '/workers', icon: Server, key: 'w' },
   { label: 'Reports', to: '/reports', icon: FileText, key: 'p' },
   { label: 'Registry', to: '/registry', icon: BookOpen, key: 'y' },
   { label: 'Health', to: '/health', icon: HeartPulse, key: 'd' },
   { label: 'Settings', to: '/settings', icon: Settings, key: 's' },
+];
+
+export const PLACES: readonly Place[] = [
+  { label: 'Pipelines: manual builder', to: '/pipelines', search: { tab: 'builder' }, icon: Workflow },
+  { label: 'Pipelines: history', to: '/pipelines', search: { tab: 'history' }, icon: Workflow },
+  { label: 'Pipelines: models status', to: '/pipelines', search: { tab: 'models' }, icon: Workflow },
 ];

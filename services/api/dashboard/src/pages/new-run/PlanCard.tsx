@@ -71,7 +71,7 @@ function Content({ plan }: { plan: Plan }) {
         <Figure name="Inference" value={seconds(plan.time.expected_s)} note={timeNote(plan)} />
         <Figure name="Cost" value={money(plan.cost.total, plan.cost.currency)} note={costNote(plan)} />
       </dl>
-      <Memory plan={plan} />
+      <Memory memory={plan.memory} />
       <Environments plan={plan} />
       <Origins plan={plan} />
     </div>
@@ -98,8 +98,8 @@ const FITS = {
   unavailable: ['', 'not available'],
 } as const;
 
-function Memory({ plan }: { plan: Plan }) {
-  const { devices, total, refused, note } = plan.memory;
+export function Memory({ memory }: { memory: Plan['memory'] }) {
+  const { devices, total, refused, note } = memory;
   return (
     <section aria-label="Memory">
       <h3>Memory</h3>
