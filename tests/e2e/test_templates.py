@@ -218,6 +218,22 @@ def test_a_package_that_cannot_be_used_fails_the_run_at_once_by_its_name(
     assert os.environ.get("VLMHB_HOME")
 
 
+def test_a_package_is_registered_only_where_its_own_tests_pass(stack, give, registered, repository):
+    assert register(give, repository, "own-overlap", "--ref", "main", "--test")[0] == 0
+    page = repository / "own-overlap" / "docs" / "own_overlap.md"
+    kept = page.read_text()
+    page.write_text("# Another page\n")
+    try:
+        broken = commit(repository)
+        code, said = register(give, repository, "own-overlap", "--ref", "main", "--test")
+        assert (code, said["error"]["code"]) == (2, "package_tests_failed")
+        assert "test_its_page_is_what_its_class_says" in said["error"]["message"]
+    finally:
+        page.write_text(kept)
+    entry = stack.home.root / "registries" / "packages" / "own-overlap.yaml"
+    assert broken not in entry.read_text()
+
+
 def test_a_package_without_the_entry_point_is_refused_when_it_is_named(stack, give, registered, repository):
     path = repository / "own-sums" / "pyproject.toml"
     kept = path.read_text()

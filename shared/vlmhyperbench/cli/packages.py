@@ -16,7 +16,9 @@ from vlmhyperbench.cli.output import emit, note, say, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.domain.packages import GitPackage
+from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.pinning import PinnedSource, pin_source
+from vlmhyperbench.environments.testing import run_tests
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import add_package
@@ -41,6 +43,7 @@ def package(
     path: Annotated[Path | None, Parameter(group=ENTRY)] = None,
     pypi: Annotated[str | None, Parameter(group=ENTRY)] = None,
     extra: Annotated[Repeatable, Parameter(group=ENTRY)] = (),
+    test: Annotated[bool, Parameter(group=ENTRY, negative=())] = False,
     output: OutputFlags = TEXT,
 ) -> int:
     """Register a package of others, such as an adapter, from a git repository, a folder, a wheel or an index.
@@ -57,6 +60,8 @@ def package(
         path: Folder of the package on this machine, or its wheel.
         pypi: Version that a package index has.
         extra: Extra of the package that is installed too; may be given several times.
+        test: Run its own tests first, in an environment of its own that has its extra `test`; nothing is registered
+            where they fail.
         output: How the output is printed.
     """
     shelf = open_shelf()
@@ -82,12 +87,27 @@ def package(
     base = shelf.catalogue.folder_of("packages", name)
     before = _pin_of(shelf, name)
     workshop = Workshop.of(Settings.load())
-    pinning = pin_source(name, entry.source, base, workshop, tell=teller(output, name), extras=entry.extras)
-    pinned = asyncio.run(pinning)
+    tell = teller(output, name)
+    pinned = asyncio.run(pin_source(name, entry.source, base, workshop, tell=tell, extras=entry.extras))
+    if test:
+        asyncio.run(_tested(pinned, workshop, tell))
     source = pinned.source.model_dump(mode="json", exclude_none=True)
     added = add_package(shelf, name, source, plugins=pinned.plugins, extras=extra)
     _print(added, pinned, before if before not in (None, pinned.origin) else None, output)
     return exits.OK
+
+
+async def _tested(pinned: PinnedSource, workshop: Workshop, tell: Tell) -> None:
+    """Run the tests of a package.
+
+    Raises:
+        InvalidInput: they fail, or there are none, as of a version of an index.
+    """
+    if pinned.package is None:
+        cure = "Name its repository or its folder, or register it without --test."
+        raise InvalidInput(f"{pinned.origin} comes from an index, without its tests.", cure=cure, code="no_tests")
+    known, plugins = pinned.known_extras, pinned.plugins or {}
+    await run_tests(pinned.package, workshop, extras=known, plugins=plugins, tell=tell)
 
 
 def _pin_of(shelf: Shelf, name: str) -> str | None:
