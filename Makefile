@@ -80,7 +80,7 @@ test: $(VENV)/.dev .venvs/charts/bin/helm  ## Set everything up and pass the tes
 	VLMHB_NEED_CHARTS=yes $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
-	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports tests/reporter/test_ensembles.py \
+	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports \
 		--cov=vlmhyperbench.domain --cov=vlmhyperbench.analysis --cov=vlmhyperbench.scoring --cov=vlmhyperbench.summaries --cov=vlmhyperbench.reports.document \
 		--cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 

@@ -25,10 +25,10 @@ from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.facts.schema import polars_schema
+from vlmhyperbench.reports.bundles import MeasureFile, RunBundle
+from vlmhyperbench.reports.composing import compose_run, render
+from vlmhyperbench.scoring.measured import measure_metric
 from vlmhyperbench.summaries.records import ClaimEvidence, PhaseEvidence
-from vlmhyperbench_eval_worker.measuring import measure_metric
-from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
-from vlmhyperbench_reporter.composing import compose_run, render
 from vlmhyperbench_sdk.memory import peak_rss_bytes
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics.anls import Anls

@@ -21,11 +21,11 @@ from rich.table import Table
 from benchmarks.report_scale import CLAIM, MS, run_bundle
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.facts.schema import polars_schema
+from vlmhyperbench.reports.bundles import RunBundle
+from vlmhyperbench.reports.composing import compose_run, render
 from vlmhyperbench.summaries.records import TokenEvents
 from vlmhyperbench.summaries.spans import grid_over, on_one_clock
 from vlmhyperbench.summaries.tokens import COLUMNS, fold, no_events
-from vlmhyperbench_reporter.bundles import RunBundle
-from vlmhyperbench_reporter.composing import compose_run, render
 from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 BATCH, TOKENS = 4096, 32

@@ -1,4 +1,4 @@
-"""The process of metrics that run in an environment of their own.
+"""The process of metrics, datasets and prompts that run in an environment of their own.
 
 It is the program `vlmhyperbench_sdk.metric_process`, started with the environment's interpreter. It has no
 credentials, dies with this process, and is bounded in memory and in the time of every reply. What it replies is parsed
@@ -33,11 +33,11 @@ _PART_BYTES: Final = 1024**2
 _TAIL_BYTES: Final = 500
 _END_S: Final = 5.0
 _ENDED: Final = (
-    "Correct the metric; or allow its environment's processes more than {mebibytes} MiB of memory by "
+    "Correct the {kind}; or allow its environment's processes more than {mebibytes} MiB of memory by "
     "VLMHB_METRIC_MEMORY_BYTES, if it needs more."
 )
-_HANGS: Final = "Correct the metric, or allow it more time by VLMHB_TIMERS__METRIC_S."
-_NONSENSE: Final = "Correct the metric: only the platform's program may write to its pipe."
+_HANGS: Final = "Correct the {kind}, or allow it more time by VLMHB_TIMERS__METRIC_S."
+_NONSENSE: Final = "Correct the {kind}: only the platform's program may write to its pipe."
 _MISSING: Final = "Correct its class_path, or add its distribution to its environment."
 _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
     kind.__name__: kind for kind in (InvalidInput, NotFound, Conflict, PluginFailure)
@@ -97,10 +97,10 @@ class MetricProcess:
         return self._process.poll() is None
 
     def ask(self, request: JsonObject, what: str, *, within_s: float) -> JsonValue:
-        """Send a request and return the result; `what` names the metric in errors.
+        """Send a request and return the result; `what` names the plugin in errors, its kind first.
 
         Raises:
-            InvalidInput, NotFound, Conflict, PluginFailure: the metric cannot be opened.
+            InvalidInput, NotFound, Conflict, PluginFailure: the plugin cannot be opened.
             RaisedApart: it raised.
             MetricLost: the process ended, takes too long, or replies nonsense; it is killed then.
         """
@@ -108,11 +108,11 @@ class MetricProcess:
             line = self._exchange(json.dumps(request).encode() + b"\n", within_s)
             reply = parse_object(line, what="The reply", any_text=True)
         except (EOFError, BrokenPipeError) as error:
-            raise self._lost(f"The process of the {what} {self._ending()}", _ENDED) from error
+            raise self._lost(what, f"The process of the {what} {self._ending()}", _ENDED) from error
         except TimeoutError as error:
-            raise self._lost(f"The {what} did not reply within {within_s:g} s", _HANGS) from error
+            raise self._lost(what, f"The {what} did not reply within {within_s:g} s", _HANGS) from error
         except InvalidInput as error:
-            raise self._lost(f"The process of the {what} gave no valid reply", _NONSENSE) from error
+            raise self._lost(what, f"The process of the {what} gave no valid reply", _NONSENSE) from error
         if "raised" in reply:
             raise RaisedApart(str(reply["raised"]))
         refused = reply.get("error")
@@ -168,12 +168,14 @@ class MetricProcess:
             return "closed its pipe"
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
-    def _lost(self, message: str, cure: str) -> MetricLost:
+    def _lost(self, what: str, message: str, cure: str) -> MetricLost:
         self.close()
         text = bytes(self._tail).decode("utf-8", "replace")
         tail = " ".join("".join(character if character.isprintable() else " " for character in text).split())
         ending = f". The end of its output: {tail.removesuffix('.')}." if tail else "."
-        return MetricLost(f"{message}{ending}", cure=cure.format(mebibytes=self._host.memory_bytes >> 20))
+        return MetricLost(
+            f"{message}{ending}", cure=cure.format(kind=what.partition(" ")[0], mebibytes=self._host.memory_bytes >> 20)
+        )
 
 
 def end_processes(mark: str) -> None:

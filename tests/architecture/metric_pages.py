@@ -14,28 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol, cast
 
 import yaml
 
 from vlmhyperbench.registry.schema_lines import with_schema_line
-from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.protocols import Metric, MetricDescription
+from vlmhyperbench_sdk import discovery, pages
+from vlmhyperbench_sdk.protocols import MetricDescription
 
 ROOT = Path(__file__).parents[2]
 PAGES = "docs/metrics"
 SCHEMA = "vlmhb/metrics/v1"
 INDEX = f"{PAGES}/README.md"
 TABLE = re.compile(r"(<!-- metrics: written by make docs -->\n).*?(<!-- end -->\n)", re.DOTALL)
-_STARTS = re.compile(r"(- |\||#|```)")
-
-
-class Documented(Protocol):
-    """A metric's class that says what its profiles do."""
-
-    profiles: Mapping[str, str]
-
-    def __call__(self, *, profile: str) -> Metric: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +50,13 @@ def documented() -> list[Documentation]:
     for name in discovery.names("metrics"):
         (point,) = entry_points(group="vlmhyperbench.metrics", name=name)
         loaded = discovery.load("metrics", name)
-        metric = cast("Documented", loaded)
         found.append(
             Documentation(
                 name=name,
                 package=point.dist.name if point.dist else "",
-                text=unwrapped(inspect.cleandoc(loaded.__doc__ or "")),
-                profiles=metric.profiles,
-                descriptions=[metric(profile=profile).description for profile in metric.profiles],
+                text=pages.unwrapped(inspect.cleandoc(loaded.__doc__ or "")),
+                profiles=pages.profiles_of(loaded),
+                descriptions=pages.descriptions_of(loaded),
             )
         )
     return found
@@ -93,20 +82,7 @@ def files(metrics: Sequence[Documentation], index: str) -> dict[str, str]:
 
 def page_of(metric: Documentation) -> str:
     """Write the page of a metric."""
-    profiles = "".join(
-        f"- `{profile}`{' (default)' if no == 0 else ''}: {does}\n"
-        for no, (profile, does) in enumerate(metric.profiles.items())
-    )
-    _, formula, *others = re.split(r"^(?=## )", metric.text, flags=re.MULTILINE)
-    parts = [
-        f"# {metric.name}",
-        metric.lead,
-        _kinds(metric),
-        formula,
-        f"## Profiles\n\n{profiles}",
-        *others,
-    ]
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    return pages.metric_page(metric.name, metric.text, metric.profiles, metric.descriptions)
 
 
 def entry_of(metric: Documentation) -> str:
@@ -122,38 +98,6 @@ def entry_of(metric: Documentation) -> str:
     }
     text = yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120)
     return with_schema_line("metrics", f"# Written by `make docs` from the metric's class.\n{text}")
-
-
-def unwrapped(text: str) -> str:
-    """Join the lines of each paragraph, list item and table row; code stays as it is."""
-    lines: list[str] = []
-    is_code = False
-    for line in text.split("\n"):
-        is_code ^= line.startswith("```")
-        if is_code or not line or _STARTS.match(line) or not lines or not lines[-1]:
-            lines.append(line)
-        else:
-            lines[-1] += f" {line.strip()}"
-    return "\n".join(lines)
-
-
-def _kinds(metric: Documentation) -> str:
-    """Say kind, unit, range and direction, once for profiles that agree."""
-    said: dict[str, list[str]] = {}
-    for description in metric.descriptions:
-        said.setdefault(_kind(description), []).append(f"`{description.profile}`")
-    if len(said) == 1:
-        return next(iter(said))
-    return "\n".join(f"- {', '.join(profiles)}: {kind}" for kind, profiles in said.items())
-
-
-def _kind(description: MetricDescription) -> str:
-    low, high = ("unbounded" if end is None else f"{end:g}".replace("-", "\N{MINUS SIGN}") for end in description.range)
-    parts = [f"Kind {description.kind}, unit {description.unit}, range {low} to {high}, version {description.version}"]
-    if description.direction is not None:
-        parts.append(f"{description.direction} is better")
-    is_share = " Every value is 0 or 1, so that its interval is Wilson's." if description.proportion else ""
-    return ", ".join(parts) + "." + is_share
 
 
 def _index_row(metric: Documentation) -> str:

@@ -13,9 +13,9 @@ from tests.architecture.metric_pages import (
     files,
     page_of,
     stale,
-    unwrapped,
 )
 from tests.sdk.test_metric_conformance import DESCRIPTION
+from vlmhyperbench_sdk import pages
 
 PAGE = """\
 How much is the same.
@@ -43,7 +43,7 @@ def _metric() -> Documentation:
     return Documentation(
         name="same",
         package="my-metrics",
-        text=unwrapped(inspect.cleandoc(PAGE)),
+        text=pages.unwrapped(inspect.cleandoc(PAGE)),
         profiles={"plain": "letter by letter."},
         descriptions=[DESCRIPTION],
     )

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from vlmhyperbench.analysis.quality import aggregates_of
 from vlmhyperbench.analysis.results import Aggregate
 from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.scoring.measured import FACT_COLUMNS, measure_metric
 from vlmhyperbench.scoring.metrics import open_metric
-from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 
 TEXTS = ("a", "b", "a b c d e", "a b c d e f g h i j", "b a", "x" * 40)
 DOCUMENTS = (

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image as Pillow
 
 from tests.shared.exchange.reading import DATA
+from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
@@ -19,7 +20,6 @@ from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_an
 from vlmhyperbench.exchange.pictures import data_url, digest_of_url
 from vlmhyperbench.exchange.reading import read as read_file
 from vlmhyperbench.storage import open_storage
-from vlmhyperbench_eval_worker.enumerating import index
 
 LOG = DATA / "inspect_ai-0.3.285-images.eval"
 

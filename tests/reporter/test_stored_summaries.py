@@ -11,11 +11,11 @@ import pytest
 
 from tests.reporter.test_reporting import _answered, _report
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.reports.bundles import RunBundle
+from vlmhyperbench.reports.composing import compose_comparison
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.summaries.codec import from_json, to_json
 from vlmhyperbench.worker.children import CpuChildren
-from vlmhyperbench_reporter.bundles import RunBundle
-from vlmhyperbench_reporter.composing import compose_comparison
 from vlmhyperbench_reporter.reading import read_bundle
 
 pytestmark = pytest.mark.anyio

@@ -85,9 +85,9 @@ def _wanted(spec: RunSpec) -> Iterator[Wanted]:
                 yield Wanted(entry=f"the adapter of {target.model}", spec=target.adapter_environment, own=GATEWAY)
             if target.environment is not None:
                 yield Wanted(entry=f"the engine of {target.model}", spec=target.environment)
-    for metric in spec.metrics:
-        if metric.environment is not None:
-            yield Wanted(entry=f"the metric {metric.label}", spec=metric.environment, own=OWN)
+    for name, environment in spec.apart.items():
+        plugin = name if name.startswith(("dataset ", "prompt ")) else f"metric {name}"
+        yield Wanted(entry=f"the {plugin}", spec=environment, own=OWN)
 
 
 async def _environment(wanted: Wanted, workshop: Workshop) -> PlannedEnvironment:

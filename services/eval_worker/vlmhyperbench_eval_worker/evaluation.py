@@ -21,11 +21,11 @@ from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.monitoring.recording import counted
 from vlmhyperbench.monitoring.tracing import span
 from vlmhyperbench.scoring.extraction import TEXT
+from vlmhyperbench.scoring.measured import FACT_COLUMNS
 from vlmhyperbench.scoring.metrics import Hosts, host_of
 from vlmhyperbench.summaries.manifest import METRICS
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.metric_hosts import hosts_of
-from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS
 from vlmhyperbench_eval_worker.stopping import watch
 from vlmhyperbench_eval_worker.stored_measures import MetricInput, StoredMeasures, measure, measures_of_parent, reuse
 from vlmhyperbench_eval_worker.verdicts import read_verdicts, with_verdicts

@@ -11,15 +11,20 @@ from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data.datasets import is_elsewhere, on_this_machine
+from vlmhyperbench.data.enumerating import IndexResult, index_in_bounds, index_in_child
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.views import SampleManifestView
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits, PackageRef
+from vlmhyperbench.scoring.metrics import host_of
 from vlmhyperbench.storage import STORAGE_SCHEME
+from vlmhyperbench.summaries.manifest import METRICS
 from vlmhyperbench.worker.claims import PROGRESS_S, ClaimedJob
-from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
+from vlmhyperbench.worker.metric_hosts import hosts_of
+from vlmhyperbench_sdk.types import JsonObject
 
 BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
 """Limits of the child that enumerates a file of answers, whose samples may have large images."""
@@ -45,8 +50,12 @@ async def handle_index(job: ClaimedJob) -> Outcome:
             answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
             result = TypeAdapter(IndexResult).validate_python(answer)
         else:
-            async with _fetched(job, spec) as local:
-                result = await job.run_cpu(index_in_child, local, limits, storage_url)
+            async with hosts_of(job, [spec]) as hosts, _fetched(job, spec) as local:
+                host = host_of(spec, hosts)
+                if host is not None:
+                    used: JsonObject = {METRICS: {f"dataset {spec.name}": dict(host.packages)}}
+                    await job.record_claim(ClaimRecord(environment=used))
+                result = await job.run_cpu(index_in_child, local, limits, storage_url, host)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
     return _complete(result.manifest_id, result.samples, result.unreadable)

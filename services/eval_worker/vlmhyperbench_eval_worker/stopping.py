@@ -27,9 +27,9 @@ from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.metric_process import MetricHost
+from vlmhyperbench.scoring.measured import FACT_COLUMNS, measure_metric
 from vlmhyperbench.scoring.metrics import Hosts, host_of, open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject
 

@@ -24,9 +24,9 @@ from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PackageRef, Ru
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged
 from vlmhyperbench.metric_process import MetricHost
+from vlmhyperbench.scoring.measured import REPORTED, VERDICTS, measure_metric, packages_of
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, measure_metric, packages_of
 from vlmhyperbench_sdk.types import JsonObject
 
 _FINGERPRINTED = ("phase", "ordinal", "status", "failure", "error_code", "text", REPORTED, VERDICTS)

@@ -13,8 +13,8 @@ from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.scoring.measured import VERDICTS
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.measuring import VERDICTS
 
 
 async def read_verdicts(job: ClaimedJob, metric: MetricSpec) -> polars.DataFrame:

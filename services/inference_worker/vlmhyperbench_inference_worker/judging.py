@@ -43,7 +43,7 @@ async def read_judging(job: ClaimedJob) -> Work:
     answers = await read_facts(job.runtime.database, job.runtime.storage, job.run_id, payload=("text",))
     samples = await asyncio.to_thread(lambda: list(judged_samples(answers, judging, run.total or 0)))
     work = Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, step=job.job.kind)
-    return await with_requests(work)
+    return await with_requests(job, work)
 
 
 def judged_samples(answers: polars.DataFrame, judging: Judging, total: int) -> Iterator[ManifestSample]:

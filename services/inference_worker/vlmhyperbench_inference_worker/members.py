@@ -38,12 +38,12 @@ async def read_member(job: ClaimedJob) -> Work:
         work = replace(work, samples=[replace(sample, images=()) for sample in work.samples])
     needed = needed_by(pipeline, asked)
     if not needed:
-        return await with_requests(replace(work, shape=lambda prompt: shaped(asked.stage, prompt)))
+        return await with_requests(job, replace(work, shape=lambda prompt: shaped(asked.stage, prompt)))
     replies = await read_replies(
         job.runtime.database, job.runtime.storage, job.run_id, pipeline, needed, ordinals=work.missing
     )
     prompts = await job.run_cpu(prompts_of, pipeline, asked, replies.samples)
-    return await with_requests(_of_answers(work, prompts))
+    return await with_requests(job, _of_answers(work, prompts))
 
 
 def prompts_of(pipeline: PipelineTarget, asked: AskedModel, samples: Mapping[int, Asked]) -> dict[int, Prompt | str]:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.data.rendering import render_prompts
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.response_formats import format_of_sample
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.specs import AnyPrompt, PromptSpec, RunSpec
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench.scoring.metrics import host_of
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_inference_worker.rendering import render_prompts
+from vlmhyperbench.worker.metric_hosts import hosts_of
 from vlmhyperbench_inference_worker.requests import (
     ImageRef,
     PlannedRequest,
@@ -59,10 +62,10 @@ async def read_work(job: ClaimedJob, *, with_all: bool = True) -> Work:
         in_flight=run.in_flight,
     )
     job.in_flight = run.in_flight  # a later change is told to the load generator
-    return await with_requests(work) if with_all else work
+    return await with_requests(job, work) if with_all else work
 
 
-async def with_requests(work: Work) -> Work:
+async def with_requests(job: ClaimedJob, work: Work) -> Work:
     """Make every request that the job may send: those that are missing, and those that are sent before them.
 
     Prompts are rendered once per sample. Rows that are reused later make `missing` shorter. Then a sample that was
@@ -85,10 +88,18 @@ async def with_requests(work: Work) -> Work:
     readable = [sample for sample in samples.values() if sample.error is None]
     if work.prompts is not None:
         return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), work.prompts))
-    rendered = await render_prompts(work.spec.prompt, readable)
+    rendered = await _render(job, work.spec.prompt, readable)
     shaped = map(work.shape, rendered) if work.shape is not None else rendered
     prompts = {sample.index: prompt for sample, prompt in zip(readable, shaped, strict=True)}
     return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts))
+
+
+async def _render(job: ClaimedJob, prompt: AnyPrompt, samples: Sequence[ManifestSample]) -> list[Prompt]:
+    """Render prompts, a strategy of a package in its own environment, which is built if it is missing."""
+    if isinstance(prompt, PromptSpec) or prompt.environment is None:
+        return await render_prompts(prompt, samples)
+    async with hosts_of(job, [prompt]) as hosts:
+        return await render_prompts(prompt, samples, host=host_of(prompt, hosts))
 
 
 def _plan(work: Work, ordinals: Sequence[int], prompts: Mapping[int, Prompt]) -> dict[int, PlannedRequest]:

@@ -14,8 +14,8 @@ from vlmhyperbench.domain.pipelines import Key, PipelineTarget, asked_model
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND, samples_of
+from vlmhyperbench.reports.bundles import PipelineRows
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_reporter.bundles import PipelineRows
 from vlmhyperbench_sdk.types import JsonObject
 
 

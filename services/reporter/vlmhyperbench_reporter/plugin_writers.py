@@ -15,7 +15,7 @@ from vlmhyperbench.domain.causes import clean
 from vlmhyperbench.domain.specs import ReportWriterSpec
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.registry.plugins import require_pinned
-from vlmhyperbench_reporter.bundles import ReportFile
+from vlmhyperbench.reports.bundles import ReportFile
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.checks import MAX_REPORT_BYTES, problem_with_report
 from vlmhyperbench_sdk.protocols import ReportWriter, WrittenReport

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import polars
 
+from vlmhyperbench.data.manifest import with_hashes
 from vlmhyperbench.db import artifacts, evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import ArtifactView, PhaseView, RunView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
@@ -21,12 +22,12 @@ from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.reports.bundles import MeasureFile, RunBundle
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.summaries.costs import usage_of
 from vlmhyperbench.summaries.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
 from vlmhyperbench.summaries.spans import clock_offsets, window_s
-from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_reporter.pipelines import read_pipeline
 from vlmhyperbench_sdk.types import JsonObject
@@ -39,16 +40,6 @@ _COUNTED = ("cached_tokens",)
 OUTPUT_LINES = 30
 OUTPUT_CHARACTERS = 4000
 """Maximum length of the end of an engine's log in a report; the artifact has more."""
-_NO_SAMPLES = polars.Schema(
-    {
-        "key": polars.String(),
-        "question": polars.String(),
-        "references": polars.List(polars.String()),
-        "images": polars.List(polars.String()),
-        "pixels": polars.Int64(),
-        "metadata": polars.String(),
-    }
-)
 
 
 async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
@@ -72,7 +63,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
     claims += await _claims_of_reused_answers(runtime, facts, claims)
     recorded = await _with_outputs(runtime.storage, files, await _recorded(runtime, claims, run))
     facts, events = await read_events(runtime, run_id, facts, recorded)
-    answers = _with_samples(facts)
+    answers = with_hashes(facts)
     opened = await runtime.storage.open_all([(manifest.storage_key, manifest.sha256) for manifest in measured])
     contents = await asyncio.to_thread(lambda: [path.read_bytes() for path in opened])
     return RunBundle(
@@ -248,17 +239,6 @@ async def _claims_of_reused_answers(
     other = sorted(measured - {record.claim.id for record in known})
     async with runtime.database.transaction() as session:
         return await evidence.of_claims(session, other) if other else []
-
-
-def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
-    """Replace images by their hashes, add their pixels, and give a run that was never indexed the same columns."""
-    if "images" in facts.columns:
-        image = polars.element().struct
-        hashes = polars.col("images").list.eval(image.field("sha256"))
-        sizes = polars.col("images").list.eval(image.field("width").cast(polars.Int64) * image.field("height"))
-        facts = facts.with_columns(hashes.fill_null([]), sizes.list.sum().alias("pixels"))
-    missing = {name: kind for name, kind in _NO_SAMPLES.items() if name not in facts.columns}
-    return facts.with_columns(polars.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
 
 
 async def _recorded(runtime: Runtime, claims: Sequence[evidence.ClaimOfJob], run: RunView) -> tuple[ClaimEvidence, ...]:

@@ -17,11 +17,11 @@ from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.events import EventType
 from vlmhyperbench.monitoring.recording import count
+from vlmhyperbench.reports.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench.scoring.metrics import is_combined_apart
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.metric_hosts import hosts_of
-from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_reporter.plugin_writers import FailedWriter, write_by_plugins
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import as_json, compose_comparison, compose_run, render, warm_up

@@ -1,9 +1,9 @@
-"""Run metrics in an interpreter of their own: `python -I -m vlmhyperbench_sdk.metric_process MEMORY_BYTES`.
+"""Run plugins in an interpreter of their own: `python -I -m vlmhyperbench_sdk.metric_process MEMORY_BYTES`.
 
-The platform starts it with the interpreter of a metric's environment, so that the metric's packages and the platform's
-never meet. A request is a line of JSON on stdin, its reply a line on what was stdout; what a metric itself prints goes
-to stderr. A request names the metric (`class_path`, `params`, `optional`, `called`), which is opened once, and asks one
-thing of it:
+The platform starts it with the interpreter of a plugin's environment, so that the plugin's packages and the platform's
+never meet. A request is a line of JSON on stdin, its reply a line on what was stdout; what a plugin itself prints goes
+to stderr. Requests for samples and prompts are answered by `sample_process`. A request for a metric names it
+(`class_path`, `params`, `optional`, `called`), opens it once, and asks one thing of it:
 
 - `describe`: its description, and the distribution that it comes from
 - `measure`: `predictions`, `references` and `metadata` of a batch, for the columns of its measures
@@ -28,6 +28,7 @@ from typing import Any
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.sample_process import Samples
 
 
 class _Metrics:
@@ -98,17 +99,33 @@ def _distribution_of(metric: type) -> list[str] | None:
     return [names[0], version(names[0])] if names else None
 
 
-def _answer(metrics: _Metrics, line: bytes) -> bytes:
+def _answer(metrics: _Metrics, samples: Samples, line: bytes) -> bytes:
     request = json.loads(line)
+    if "metric" not in request:
+        return _of_samples(samples, request)
     try:
         metric = metrics.open(request["metric"])
     except VlmHyperBenchError as error:
-        kind = type(error).__name__
-        return _line({"error": {"kind": kind, "code": error.code, "message": error.message, "cure": error.cure}})
+        return _refusal(error)
     try:
         return _line({"result": _ASKED[request["ask"]](metric, request["of"])})
     except BaseException as error:  # noqa: BLE001 -- the plugin's own code ran, and may even call sys.exit
         return _line({"raised": _words(error)})
+
+
+def _of_samples(samples: Samples, request: Mapping[str, Any]) -> bytes:
+    try:
+        reply = samples.ask(request)
+        return json.dumps({"result": reply}, allow_nan=False).encode() + b"\n"
+    except VlmHyperBenchError as error:
+        return _refusal(error)
+    except BaseException as error:  # noqa: BLE001 -- the plugin's own code ran, and may even call sys.exit
+        return _line({"raised": _words(error)})
+
+
+def _refusal(error: VlmHyperBenchError) -> bytes:
+    kind = type(error).__name__
+    return _line({"error": {"kind": kind, "code": error.code, "message": error.message, "cure": error.cure}})
 
 
 def _line(reply: Mapping[str, object]) -> bytes:
@@ -143,14 +160,14 @@ def main() -> int:
     """Answer requests until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     _limit_memory(int(sys.argv[1]))
-    # Copies of both pipes, which the metric's own processes do not inherit; it reads nothing, and prints to stderr.
+    # Copies of both pipes, which the plugin's own processes do not inherit; it reads nothing, and prints to stderr.
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as replies:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
-        metrics = _Metrics()
+        metrics, samples = _Metrics(), Samples()
         for line in requests:
-            replies.write(_answer(metrics, line))
+            replies.write(_answer(metrics, samples, line))
             replies.flush()
     return 0
 

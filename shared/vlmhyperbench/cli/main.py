@@ -47,6 +47,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "load": ("load.command:load", "Measure the speed of an OpenAI-compatible URL."),
         "serve": ("serve:serve", "Serve one model at an OpenAI-compatible URL."),
         "score": ("score:score", "Score a file of answers with one metric."),
+        "new": ("new:new", "Make a package of your own: a metric, a dataset, a prompt, a backend, a report."),
     },
     "Stack": {
         "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),

@@ -31,6 +31,7 @@ _STEPS: Final[dict[PreparationStep, str]] = {
     "installing": "Preparing the image",
     "converting": "Converting the weights",
     "quantizing": "Quantising the weights",
+    "testing": "Running the tests of the package",
 }
 
 

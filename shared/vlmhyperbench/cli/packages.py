@@ -15,13 +15,17 @@ from vlmhyperbench.cli.groups import ENTRY
 from vlmhyperbench.cli.output import emit, note, say, teller
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable
+from vlmhyperbench.domain.packages import GitPackage
+from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.pinning import PinnedSource, pin_source
+from vlmhyperbench.environments.testing import run_tests
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import add_package
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.schemas import PackageEntry
 from vlmhyperbench.registry.shelf import Added, Shelf
+from vlmhyperbench.registry.sources import GitSource
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.settings import Settings
 
@@ -39,6 +43,7 @@ def package(
     path: Annotated[Path | None, Parameter(group=ENTRY)] = None,
     pypi: Annotated[str | None, Parameter(group=ENTRY)] = None,
     extra: Annotated[Repeatable, Parameter(group=ENTRY)] = (),
+    test: Annotated[bool, Parameter(group=ENTRY, negative=())] = False,
     output: OutputFlags = TEXT,
 ) -> int:
     """Register a package of others, such as an adapter, from a git repository, a folder, a wheel or an index.
@@ -55,6 +60,8 @@ def package(
         path: Folder of the package on this machine, or its wheel.
         pypi: Version that a package index has.
         extra: Extra of the package that is installed too; may be given several times.
+        test: Run its own tests first, in an environment of its own that has its extra `test`; nothing is registered
+            where they fail.
         output: How the output is printed.
     """
     shelf = open_shelf()
@@ -78,13 +85,39 @@ def package(
     if entry is None:
         raise RegistryErrors.of(problems)
     base = shelf.catalogue.folder_of("packages", name)
+    before = _pin_of(shelf, name)
     workshop = Workshop.of(Settings.load())
-    pinning = pin_source(name, entry.source, base, workshop, tell=teller(output, name), extras=entry.extras)
-    pinned = asyncio.run(pinning)
+    tell = teller(output, name)
+    pinned = asyncio.run(pin_source(name, entry.source, base, workshop, tell=tell, extras=entry.extras))
+    if test:
+        asyncio.run(_tested(pinned, workshop, tell))
     source = pinned.source.model_dump(mode="json", exclude_none=True)
     added = add_package(shelf, name, source, plugins=pinned.plugins, extras=extra)
-    _print(added, pinned, output)
+    _print(added, pinned, before if before not in (None, pinned.origin) else None, output)
     return exits.OK
+
+
+async def _tested(pinned: PinnedSource, workshop: Workshop, tell: Tell) -> None:
+    """Run the tests of a package.
+
+    Raises:
+        InvalidInput: they fail, or there are none, as of a version of an index.
+    """
+    if pinned.package is None:
+        cure = "Name its repository or its folder, or register it without --test."
+        raise InvalidInput(f"{pinned.origin} comes from an index, without its tests.", cure=cure, code="no_tests")
+    known, plugins = pinned.known_extras, pinned.plugins or {}
+    await run_tests(pinned.package, workshop, extras=known, plugins=plugins, tell=tell)
+
+
+def _pin_of(shelf: Shelf, name: str) -> str | None:
+    """Return what a registered package is pinned to, in one line; None if it is not registered, or not pinned."""
+    entry = shelf.catalogue.packages.get(name)
+    if entry is None or not isinstance(entry.source, GitSource) or entry.source.pinned_commit is None:
+        return None
+    source = entry.source
+    commit = source.pinned_commit
+    return GitPackage(name=name, url=source.url, commit=str(commit), subdirectory=source.subdirectory).origin
 
 
 def _registered(shelf: Shelf, name: str) -> dict[str, JsonValue]:
@@ -102,14 +135,16 @@ def _registered(shelf: Shelf, name: str) -> dict[str, JsonValue]:
     return {key: value for key, value in source.items() if key not in pins} if isinstance(source, dict) else {}
 
 
-def _print(added: Added, pinned: PinnedSource, output: OutputFlags) -> None:
+def _print(added: Added, pinned: PinnedSource, moved_from: str | None, output: OutputFlags) -> None:
     plugins = {kind: list(names) for kind, names in (pinned.plugins or {}).items()}
     if output.json:
         row = {"kind": added.kind, "name": added.name, "file": str(added.file), "is_new": added.is_new}
-        emit("registry-added", [{**row, "origin": pinned.origin, "plugins": plugins}])
+        emit("registry-added", [{**row, "origin": pinned.origin, "moved_from": moved_from, "plugins": plugins}])
         return
     say(f"{added.kind}/{added.name}: {added.file}{'' if added.is_new else ' (unchanged)'}")
     say(f"pinned: {pinned.origin}")
+    if moved_from is not None:
+        say(f"before: {moved_from}; runs that were submitted before keep it")
     for kind, names in plugins.items():
         say(f"{kind}: {', '.join(names)}")
     if pinned.plugins is not None and not plugins:

@@ -38,6 +38,12 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "error": pl.String(),
     "metadata": pl.String(),
 }
+_OF_SAMPLES: Final[dict[str, pl.DataType]] = {
+    **{name: SCHEMA[name] for name in ("key", "question", "references", "metadata")},
+    "images": pl.List(pl.String()),
+    "pixels": pl.Int64(),
+}
+"""Columns of facts that come from their samples, in the form that reports read."""
 GROUP_PREFIX: Final = "group."
 """Prefix of the columns of scalar metadata, by which reports group."""
 
@@ -114,3 +120,14 @@ def _as_group(value: JsonValue) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return canonical_json(value).decode()
+
+
+def with_hashes(facts: pl.DataFrame) -> pl.DataFrame:
+    """Replace the images of facts by their hashes, and add their `pixels`; facts without samples get null columns."""
+    if "images" in facts.columns:
+        image = pl.element().struct
+        hashes = pl.col("images").list.eval(image.field("sha256"))
+        sizes = pl.col("images").list.eval(image.field("width").cast(pl.Int64) * image.field("height"))
+        facts = facts.with_columns(hashes.fill_null([]), sizes.list.sum().alias("pixels"))
+    missing = {name: kind for name, kind in _OF_SAMPLES.items() if name not in facts.columns}
+    return facts.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in missing.items())

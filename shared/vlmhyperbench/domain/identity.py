@@ -87,7 +87,9 @@ def identify(
         packages: these packages with their versions, if the metric runs in an environment of its own.
         judges: name and version of each engine that gave verdicts; a judge's target and prompt are its parameters.
     """
-    is_imported = isinstance(spec.target, ImportTarget)  # the hash of its file covers prompts and decoding
+    target = spec.target
+    is_imported = isinstance(target, ImportTarget)  # the hash of its answers covers the decoding
+    is_of_file = isinstance(target, ImportTarget) and not target.is_function  # that of a file covers its prompts, too
     return {
         "weights": _weights(spec),
         "engine": {
@@ -98,7 +100,7 @@ def identify(
             **_environment(spec),
             **_style(spec),
         },
-        "prompt": None if is_imported else spec.prompt.model_dump(mode="json"),
+        "prompt": None if is_of_file else spec.prompt.model_dump(mode="json"),
         "dataset": {
             "name": spec.dataset.name,
             "version": spec.dataset.version,

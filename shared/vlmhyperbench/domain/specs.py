@@ -80,6 +80,9 @@ class DatasetSpec(Spec):
     question_types: tuple[str, ...] = ()
     required_fields: tuple[str, ...] = ()
     """Metadata that every sample must have."""
+    environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
+    """Where it is read, with the package that it comes from; None is the platform's own interpreter, and left out, so
+    that digests did not change."""
 
 
 class PromptText(Spec):
@@ -114,6 +117,8 @@ class PromptStrategySpec(Spec):
     """Entry-point name or dotted path."""
     package: PluginRef | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
+    environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
+    """Where it renders, with the package that it comes from; left out as that of a dataset."""
 
 
 AnyPrompt = PromptSpec | PromptStrategySpec
@@ -257,6 +262,14 @@ class RunSpec(Spec):
     """Prices of the target at submission. They change no answer, so they are not part of any fingerprint."""
     unpriced: str | None = None
     """Why the target has no prices."""
+
+    @property
+    def apart(self) -> dict[str, VirtualenvSpec]:
+        """Environments of plugins by what runs there: metrics by their labels, `dataset NAME` and `prompt NAME`."""
+        prompt = self.prompt.environment if isinstance(self.prompt, PromptStrategySpec) else None
+        every = {f"dataset {self.dataset.name}": self.dataset.environment, f"prompt {self.prompt.name}": prompt}
+        every |= {metric.label: metric.environment for metric in self.metrics}
+        return {name: environment for name, environment in every.items() if environment is not None}
 
     @property
     def target_digest(self) -> str:

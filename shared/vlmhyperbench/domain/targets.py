@@ -1,8 +1,8 @@
-"""What a run asks: a model, an endpoint, or the answers of a file; each pinned."""
+"""What a run asks: a model, an endpoint, or answers that are there already; each pinned."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -130,8 +130,12 @@ class EndpointTarget(Spec):
         return named_secrets(self.engine_params)
 
 
+FUNCTION: Final = "function"
+"""Format of the answers that a Python function gave in the caller's process."""
+
+
 class ImportTarget(Spec):
-    """Imported answers of another tool; no request is sent, and nothing is timed."""
+    """Answers that the platform did not ask for: of another tool's file, or of a Python function. Nothing is timed."""
 
     kind: Literal["import"] = "import"
     model_name: Name
@@ -144,6 +148,11 @@ class ImportTarget(Spec):
     """Hash of the answers in the neutral format, which is part of their key in storage."""
     decoding: dict[str, JsonValue] = Field(default_factory=dict)
     """Sampling parameters, if the file has them."""
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a Python function answered the prompts that the platform rendered."""
+        return self.format == FUNCTION
 
     @property
     def served_name(self) -> str:

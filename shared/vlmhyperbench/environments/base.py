@@ -44,8 +44,10 @@ CONTAINER_VARIABLES = (
 METRIC_VARIABLES = (*ENGINE_VARIABLES, "JAVA_HOME", "NLTK_DATA")
 """Variables that a metric in an environment of its own inherits, unless they look like credentials."""
 
-PreparationStep = Literal["fetching", "resolving", "waiting", "renting", "installing", "converting", "quantizing"]
-"""What takes time while an environment is prepared, or the files of a model are made in one."""
+PreparationStep = Literal[
+    "fetching", "resolving", "waiting", "renting", "installing", "converting", "quantizing", "testing"
+]
+"""What takes time while an environment is prepared, or the files of a model are made or a package is tested in one."""
 
 Tell = Callable[[PreparationStep, int | None], Awaitable[None]]
 """Receives a step of the preparation, and the number of packages, if known."""

@@ -1,4 +1,4 @@
-"""Prepare the environments that metrics pin, for as long as a job or a command uses the metrics."""
+"""Prepare the environments that metrics, datasets and prompts pin, for as long as a job or a command uses them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from uuid import uuid4
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.packages import GitPackage, IndexPackage
-from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.base import METRIC_VARIABLES, Prepared, Tell, tell_nobody
 from vlmhyperbench.environments.preparing import prepared
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.metric_process import MetricHost, end_processes
 from vlmhyperbench.processes import child_environment
-from vlmhyperbench.scoring.metrics import Hosts
+from vlmhyperbench.scoring.metrics import Hosts, RunsApart
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk.discovery import normalise
 
@@ -35,16 +34,16 @@ OWN: Final = ("vlmhyperbench-sdk",)
 
 @asynccontextmanager
 async def metric_hosts(
-    metrics: Iterable[MetricSpec],
+    plugins: Iterable[RunsApart],
     settings: Settings,
     *,
     preparing: Callable[[], AbstractContextManager[Tell]],
     label: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Hosts]:
-    """Prepare every environment that the metrics pin, and hold it while the block runs; then end what runs in it.
+    """Prepare every environment that the plugins pin, and hold it while the block runs; then end what runs in it.
 
     Args:
-        metrics: Metrics, with or without an environment.
+        plugins: Pinned plugins, with or without an environment.
         settings: Settings of this process.
         preparing: Called for each environment; surrounds its preparation, and yields what is told what takes time.
         label: Variables by which the next boot of a worker finds orphan processes.
@@ -54,7 +53,7 @@ async def metric_hosts(
     """
     hosts, workshop = dict[str, MetricHost](), Workshop.of(settings)
     async with AsyncExitStack() as held:
-        for spec in [metric.environment for metric in metrics if metric.environment is not None]:
+        for spec in [plugin.environment for plugin in plugins if plugin.environment is not None]:
             if digest_of(spec) not in hosts:
                 with preparing() as tell:
                     ready = await held.enter_async_context(prepared(spec, workshop, tell=tell, own=OWN))
@@ -65,15 +64,13 @@ async def metric_hosts(
 
 
 @contextmanager
-def metric_hosts_here(
-    metrics: Iterable[MetricSpec], settings: Settings, *, tell: Tell = tell_nobody
-) -> Iterator[Hosts]:
+def metric_hosts_here(plugins: Iterable[RunsApart], settings: Settings, *, tell: Tell = tell_nobody) -> Iterator[Hosts]:
     """Do the same for a command, which may itself be called from an event loop.
 
     Raises:
         InvalidInput, NotFound, Denied, Conflict, Unavailable: as `preparing.prepared`.
     """
-    wanted = [metric for metric in metrics if metric.environment is not None]
+    wanted = [plugin for plugin in plugins if plugin.environment is not None]
     if not wanted:
         yield {}
         return

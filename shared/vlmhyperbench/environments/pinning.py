@@ -13,7 +13,7 @@ from vlmhyperbench.environments.base import Tell
 from vlmhyperbench.environments.installer import run_installer
 from vlmhyperbench.environments.interpreters import OWN_INTERPRETER
 from vlmhyperbench.environments.programs import Step
-from vlmhyperbench.environments.wheels import Workshop
+from vlmhyperbench.environments.wheels import SourcePackage, Workshop
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.folders import content_sha256
@@ -30,6 +30,10 @@ class PinnedSource:
     """The same in one line."""
     plugins: Mapping[str, tuple[str, ...]] | None
     """Kind → names that the package registers; None if that is known only once it is installed."""
+    package: SourcePackage | None = None
+    """The package itself; None if it comes from an index."""
+    known_extras: tuple[str, ...] = ()
+    """Extras that it has, in their normal form."""
 
 
 async def pin_source(
@@ -61,7 +65,7 @@ async def pin_source(
         await _look_up(source, workshop)
         origin = IndexPackage(name=source.name, version=source.version).origin
         return PinnedSource(source=source, origin=origin, plugins=None)
-    package: GitPackage | LocalPackage
+    package: SourcePackage
     if isinstance(source, GitSource):
         commit = await workshop.repository(source.url, source.token_secret).commit_of(source.ref)
         source = source.model_copy(update={"commit": commit})
@@ -77,7 +81,13 @@ async def pin_source(
                 cure = f"Choose one of {', '.join(wheel.extras)}." if wheel.extras else "It has none: leave extras out."
                 message = f"The package {name} ({package.origin}) has no extra {extra!r}."
                 raise InvalidInput(message, cure=cure, code="no_extra")
-        return PinnedSource(source=source, origin=package.origin, plugins=wheel.plugins)
+        return PinnedSource(
+            source=source,
+            origin=package.origin,
+            plugins=wheel.plugins,
+            package=package.model_copy(update={"extras": tuple(extras)}),
+            known_extras=wheel.extras,
+        )
 
 
 async def _look_up(source: PypiSource, workshop: Workshop) -> None:

@@ -1,4 +1,4 @@
-"""Pin packages of others and the environments that hold them, for backends that are run from a package."""
+"""Pin packages of others and the environments that hold them, for plugins that are run from a package."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, MetricEntry, ModelEntry, PackageEntry
 from vlmhyperbench.registry.sources import GitSource, PypiSource
+from vlmhyperbench_sdk.discovery import Group
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 Package = GitPackage | LocalPackage | IndexPackage
@@ -43,11 +44,21 @@ def pin_environments(
 def pin_metric_environment(references: References, entry: MetricEntry, path: Path) -> VirtualenvSpec | None:
     """Pin the environment of a metric; the package that its entry names is one of those that it holds."""
     if entry.environment is None:
-        return None
+        return pin_own_environment(references, "metrics", entry.class_path, entry.package, path)
     choice = entry.environment.virtualenv
     if entry.package is not None and entry.package not in choice.packages:
         choice = choice.model_copy(update={"packages": (*choice.packages, entry.package)})
     return _pin_virtualenv(references, choice, path)
+
+
+def pin_own_environment(
+    references: References, group: Group, name: str, package: str | None, path: Path
+) -> VirtualenvSpec | None:
+    """Pin the environment of a plugin that runs from the package which its entry names; None: it runs here."""
+    if package is None or not references.is_apart(group, name, package):
+        return None
+    pinned = pin_package(references, package, path)
+    return VirtualenvSpec(packages=(pinned,)) if pinned is not None else None
 
 
 def check_adapter(references: References, package: str, adapter: str, path: Path, *, package_path: Path) -> None:

@@ -22,6 +22,7 @@ from vlmhyperbench.domain.specs import (
 )
 from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice, StopChoice
 from vlmhyperbench.registry.errors import Path, RegistryErrors
+from vlmhyperbench.registry.packages import pin_own_environment
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, PromptEntry, TaskEntry
@@ -40,11 +41,13 @@ def pin_dataset(
     if entry is None:
         return None
     folder = references.catalogue.folder_of("datasets", chosen.name)
+    apart = pin_own_environment(references, "datasets", entry.type, entry.package, path)
     return DatasetSpec(
         name=chosen.name,
         version=entry.version,
         type=entry.type,
-        package=references.plugins.pin("datasets", entry.type),
+        package=None if apart is not None else references.plugins.pin("datasets", entry.type),
+        environment=apart,
         path=_located(folder, entry.path),
         revision=entry.revision,
         split=given(chosen.split, entry.split),
@@ -68,11 +71,13 @@ def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | Non
         return None
     if entry.class_path is None:
         return templates_of(name, entry)
+    apart = pin_own_environment(references, "prompts", entry.class_path, entry.package, path)
     return PromptStrategySpec(
         name=name,
         version=entry.version,
         class_path=entry.class_path,
-        package=references.plugins.pin("prompts", entry.class_path),
+        package=None if apart is not None else references.plugins.pin("prompts", entry.class_path),
+        environment=apart,
         params=entry.params,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PluginRef
 from vlmhyperbench.errors import InvalidInput, NotFound
@@ -19,6 +19,8 @@ from vlmhyperbench_sdk.discovery import Group
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 E = TypeVar("E", bound=Entry)
+_FROM_PACKAGES: Final[frozenset[Group]] = frozenset({"datasets", "metrics", "prompts"})
+"""Plugins that may run from an entry of packages, in an environment of their own; backends do it by other keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +56,14 @@ class References:
         self, group: Group, name: str, package: str | None, path: Path, *, package_key: str = "package"
     ) -> PluginRef | None:
         """Check that a plugin is usable and comes from the package that the entry names in `package_key`."""
+        if self.is_apart(group, name, package):
+            self._check_registers(group, name, str(package), path)
+            return None
         problem = self.plugins.problem_with(group, name)
         if problem is not None:
             message, cure = problem
             if package in self.catalogue.packages:
-                cure = (
-                    f"Install {package} where stack and commands run: only backends are run from an entry of packages."
-                )
+                cure = f"Install {package} where stack and commands run: {group} are not run from an entry of packages."
             self.say(path, message, cure)
             return None
         if package is not None:
@@ -70,6 +73,22 @@ class References:
             message = f"{name!r} comes from the package {owner.distribution}, not from {package}."
             self.say(path, message, f"Write {owner.distribution}.")
         return self.plugins.pin(group, name)
+
+    def is_apart(self, group: Group, name: str, package: str | None) -> bool:
+        """Return whether a plugin runs from its registered package, in an environment of its own: it is not here."""
+        if group not in _FROM_PACKAGES or package not in self.catalogue.packages:
+            return False
+        return self.plugins.problem_with(group, name) is not None
+
+    def _check_registers(self, group: Group, name: str, package: str, path: Path) -> None:
+        """Check that a package registers a plugin, as far as that is known."""
+        entry = self.find(self.catalogue.packages, "packages", package, path)
+        if entry is None or entry.plugins is None or "." in name or ":" in name:
+            return
+        known = entry.plugins.get(group, ())
+        if name not in known:
+            cure = did_you_mean(name, known, nothing="Register it in the package's pyproject.toml, and pin it again.")
+            self.say(path, f"the package {package!r} registers no {group[:-1]} {name!r}.", cure)
 
     def metric(self, reference: str, path: Path) -> MetricSpec | None:
         """Resolve `name[@profile][:version]`."""
@@ -90,7 +109,9 @@ class References:
             profile=profile,
             version=entry.version,
             class_path=entry.class_path,
-            package=self.plugins.pin("metrics", entry.class_path) if entry.environment is None else None,
+            package=None
+            if entry.environment is not None or self.is_apart("metrics", entry.class_path, entry.package)
+            else self.plugins.pin("metrics", entry.class_path),
             params={**entry.params, **entry.profiles.get(profile, {})},
         )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from vlmhyperbench.decoding import decode
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.scoring.apart import MetricApart, named, open_apart
@@ -25,6 +26,14 @@ Policy = Literal["zero", "exclude"]
 _POLICY = "on_invalid"
 """Param of metrics that parse answers themselves: the worth of an unreadable answer."""
 
+
+class RunsApart(Protocol):
+    """The pinned spec of a plugin that may run in an environment of its own: of a metric, a dataset or a prompt."""
+
+    @property
+    def environment(self) -> VirtualenvSpec | None: ...
+
+
 Params = Mapping[str, JsonValue]
 NO_PARAMS: Final[Params] = MappingProxyType({})
 Hosts = Mapping[str, MetricHost]
@@ -32,8 +41,8 @@ Hosts = Mapping[str, MetricHost]
 NO_HOSTS: Final[Hosts] = MappingProxyType({})
 
 
-def host_of(spec: MetricSpec, hosts: Hosts) -> MetricHost | None:
-    """Return the prepared environment that a metric pins; None if it pins none, or it is not prepared."""
+def host_of(spec: RunsApart, hosts: Hosts) -> MetricHost | None:
+    """Return the prepared environment that a plugin pins; None if it pins none, or it is not prepared."""
     return hosts.get(digest_of(spec.environment)) if spec.environment is not None else None
 
 

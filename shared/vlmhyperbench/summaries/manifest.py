@@ -25,7 +25,8 @@ EXECUTION = "execution"
 """Key of the same: how the models of a pipeline were loaded, and why."""
 _APART = frozenset({"certificate", FALLBACKS, EXECUTION})
 METRICS = "metrics"
-"""Key of a scoring claim's environment: label of a metric → packages of its own environment, with versions."""
+"""Key of a claim's environment: name of a plugin as in `RunSpec.apart` → packages of its own environment, with
+versions."""
 UNKNOWN = "not recorded"
 """Origin of values of runs that were submitted before origins were stored."""
 
@@ -177,19 +178,18 @@ def _workers(claims: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:
 def _plugins(spec: RunSpec, claims: Sequence[ClaimUse | ClaimEvidence]) -> dict[str, JsonValue]:
     """Return the code of datasets and metrics: distribution and version, or module and hash.
 
-    Of metrics in environments of their own it has the pinned requirements, the origins of packages of others, and what
-    was installed, as the last claim that scored has recorded it.
+    Of plugins in environments of their own it has the pinned requirements, the origins of packages of others, and what
+    was installed, as the last claim that used them has recorded it.
     """
     recorded = [_mapping(_mapping(claim.environment).get(METRICS)) for claim in claims]
     installed = {label: packages for metrics in recorded for label, packages in metrics.items()}
     apart: dict[str, JsonValue] = {
-        metric.label: {
-            "requirements": list(metric.environment.requirements),
-            "sources": {package.name: package.origin for package in metric.environment.packages},
-            "packages": installed.get(metric.label),
+        name: {
+            "requirements": list(environment.requirements),
+            "sources": {package.name: package.origin for package in environment.packages},
+            "packages": installed.get(name),
         }
-        for metric in spec.metrics
-        if metric.environment is not None
+        for name, environment in spec.apart.items()
     }
     metrics: dict[str, JsonValue] = {metric.label: _label(metric.package) for metric in spec.metrics}
     return {"dataset": _label(spec.dataset.package), "metrics": metrics, "environments": apart}

@@ -1,4 +1,4 @@
-"""The environments of a job's metrics: prepared before the job computes, with progress for those who watch the run."""
+"""The environments of a job's plugins: prepared before the job computes, with progress for those who watch the run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.environments.metric_hosts import metric_hosts
 from vlmhyperbench.environments.programs import TIMEOUT_S
-from vlmhyperbench.scoring.metrics import Hosts
+from vlmhyperbench.scoring.metrics import Hosts, RunsApart
 from vlmhyperbench.worker.claims import ClaimedJob
 
 
 @asynccontextmanager
-async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncIterator[Hosts]:
-    """Prepare the environments that metrics of a job pin, and hold them while the block runs.
+async def hosts_of(job: ClaimedJob, plugins: Iterable[RunsApart]) -> AsyncIterator[Hosts]:
+    """Prepare the environments that plugins of a job pin, and hold them while the block runs.
 
     The job does not stall while they are built.
 
@@ -27,5 +26,5 @@ async def hosts_of(job: ClaimedJob, metrics: Iterable[MetricSpec]) -> AsyncItera
         Unavailable: uv is missing, the disk is full, or the package index does not answer.
     """
     preparing = partial(job.preparing, "environment", 2 * TIMEOUT_S)
-    async with metric_hosts(metrics, job.settings, preparing=preparing, label=job.context.label) as hosts:
+    async with metric_hosts(plugins, job.settings, preparing=preparing, label=job.context.label) as hosts:
         yield hosts

@@ -159,8 +159,11 @@ def _listed_models(claim: ClaimEvidence) -> list[str]:
 
 def _of_quality(run: RunSummary) -> list[str]:
     items, counts = [], run.counts
-    is_imported = isinstance(run.spec.target, ImportTarget)
-    if is_imported:
+    target = run.spec.target
+    is_imported = isinstance(target, ImportTarget)
+    if isinstance(target, ImportTarget) and target.is_function:
+        items.append("a Python function gave the answers: how it decoded them is not known, and nothing was timed.")
+    elif is_imported:
         items.append("the answers were imported: their file says what was asked and how, and nothing was timed.")
     if run.left_out:
         items.append(f"{plural(run.left_out, 'answer')} of the file belong to no sample that is in the run.")

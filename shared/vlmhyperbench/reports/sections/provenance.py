@@ -113,7 +113,11 @@ def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Prove
 def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     """List how the model was asked; for an imported run, only what its file says."""
     if isinstance(spec.target, ImportTarget):
-        return (("answers", f"imported, SHA-256 {spec.target.answers}"), ("decoding", plain(spec.target.decoding)))
+        answers = ("answers", f"imported, SHA-256 {spec.target.answers}")
+        if spec.target.is_function:
+            answers = ("answers", f"of a Python function, SHA-256 {spec.target.answers}")
+            return (("prompt", f"{spec.prompt.name} {spec.prompt.version}"), *_strategy(spec.prompt), answers)
+        return (answers, ("decoding", plain(spec.target.decoding)))
     decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
     scenario = spec.scenario
     return (

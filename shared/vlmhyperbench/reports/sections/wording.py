@@ -19,7 +19,7 @@ _CELL_CHARS = 120
 
 
 def path_of(spec: RunSpec) -> str:
-    """Name what answers: the adapter, the endpoint's address without query or user, or the file's tool."""
+    """Name what answers: the adapter, the endpoint's address without query or user, the file's tool, or a function."""
     match spec.target:
         case ModelTarget(backend=backend):
             return backend
@@ -27,6 +27,8 @@ def path_of(spec: RunSpec) -> str:
             return public_address(endpoint)
         case PipelineTarget():
             return "a pipeline of models"
+        case ImportTarget(is_function=True):
+            return "a Python function"
         case ImportTarget(tool=tool, format=format_name):
             return f"a file of {tool or format_name}"
 

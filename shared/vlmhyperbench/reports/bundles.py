@@ -1,4 +1,4 @@
-"""The values between the worker and the child that makes a report; they are cheap to import and to pickle."""
+"""What a report is made of and what comes of it: values that are cheap to import and to pickle."""
 
 from __future__ import annotations
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import TOO_LARGE, ChildBounds, run_bounded
+from vlmhyperbench.data.apart import prompts_apart
+from vlmhyperbench.data.strategies import render_by_strategy
 from vlmhyperbench.domain.prompts import is_linear, render
-from vlmhyperbench.domain.specs import AnyPrompt, PromptSpec
+from vlmhyperbench.domain.specs import AnyPrompt, PromptSpec, PromptStrategySpec
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench_inference_worker.strategies import render_by_strategy
+from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench_sdk.types import JsonObject, Prompt, Sample
 
 if TYPE_CHECKING:
@@ -27,9 +29,13 @@ _SPEC: Final = TypeAdapter[AnyPrompt](AnyPrompt)
 
 
 async def render_prompts(
-    spec: AnyPrompt, samples: Sequence[ManifestSample], *, bounds: ChildBounds = BOUNDS
+    spec: AnyPrompt,
+    samples: Sequence[ManifestSample],
+    *,
+    bounds: ChildBounds = BOUNDS,
+    host: MetricHost | None = None,
 ) -> list[Prompt]:
-    """Return the prompt of every sample, in their order.
+    """Return the prompt of every sample, in their order; `host` is the environment that the prompt pins, if any.
 
     Raises:
         NotFound, Conflict: the prompt's plugin is not installed in the version that the run pins.
@@ -42,6 +48,8 @@ async def render_prompts(
         return []
     if isinstance(spec, PromptSpec) and is_linear(spec):
         return await asyncio.to_thread(lambda: [_fill(spec, sample) for sample in inputs])
+    if isinstance(spec, PromptStrategySpec) and spec.environment is not None:
+        return await asyncio.to_thread(prompts_apart, spec, inputs, host)
     with tempfile.TemporaryDirectory(prefix="vlmhb-prompts-") as folder:
         source, target = Path(folder) / "samples.jsonl", Path(folder) / "prompts.jsonl"
         rows = ([sample.key, sample.question, sample.metadata] for sample in inputs)

@@ -12,11 +12,11 @@ from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.pipelines import AskedModel, asked_models
 from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.reports.bundles import PipelineRows
 from vlmhyperbench.scoring.combining import Asked, Combiner, StageAnswer
 from vlmhyperbench.scoring.metrics import open_answering, open_failing
 from vlmhyperbench.scoring.scores import Row, score
 from vlmhyperbench.summaries.members import EnsembleEvidence, MemberEvidence
-from vlmhyperbench_reporter.bundles import PipelineRows
 from vlmhyperbench_sdk.protocols import Metric
 
 _ROW = ("ordinal", "status", "text", "error_code", "latency_ns", "is_reused")

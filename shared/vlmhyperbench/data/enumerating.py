@@ -18,11 +18,13 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.apart import samples_apart
 from vlmhyperbench.data.images import ImageInfo, InvalidImage, called, check, read_image
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.sources import require_source
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk import discovery
@@ -49,9 +51,9 @@ class IndexResult:
     group_columns: tuple[str, ...]
 
 
-def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str) -> IndexResult:
+def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str, host: MetricHost | None = None) -> IndexResult:
     """Open storage and run `index`."""
-    return index(spec, limits, open_storage(storage_url))
+    return index(spec, limits, open_storage(storage_url), host)
 
 
 def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], storage_url: str) -> dict[str, JsonValue]:
@@ -60,8 +62,8 @@ def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], st
     return asdict(result)
 
 
-def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
-    """Enumerate a dataset and store its images and its manifest.
+def index(spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None = None) -> IndexResult:
+    """Enumerate a dataset and store its images and its manifest; `host` is the environment that it pins, if any.
 
     Raises:
         InvalidInput: the parameters are wrong, no sample remains, or metadata that the task needs is missing.
@@ -70,7 +72,7 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
         PluginFailure: the dataset breaks its contract.
         Unavailable: storage cannot be written.
     """
-    samples = _Enumeration(spec, limits, storage).run()
+    samples = _Enumeration(spec, limits, storage, host).run()
     manifest_id, data = manifest.write(samples)
     storage.put(manifest.manifest_key(manifest_id), data, media_type="application/vnd.apache.parquet")
     return IndexResult(
@@ -85,8 +87,9 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
 class _Enumeration:
     """One pass over a dataset, with its state."""
 
-    def __init__(self, spec: DatasetSpec, limits: Limits, storage: Storage) -> None:
+    def __init__(self, spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None) -> None:
         self._spec = spec
+        self._host = host
         self._limits = limits
         self._storage = storage
         path = Path(spec.path) if spec.path is not None else None
@@ -116,11 +119,14 @@ class _Enumeration:
     def _yielded(self) -> Iterator[Sample]:
         """Call the plugin; an error outside the project's error tree becomes a `PluginFailure`."""
         spec = self._spec
-        require_source(spec.package, f"dataset {spec.name!r}")
-        dataset: type[Dataset] = discovery.load("datasets", spec.type)
         source = DatasetSource(
             path=self._path, split=spec.split, revision=spec.revision, seed=spec.seed, params=spec.params
         )
+        if spec.environment is not None:
+            yield from samples_apart(spec, source, self._host)
+            return
+        require_source(spec.package, f"dataset {spec.name!r}")
+        dataset: type[Dataset] = discovery.load("datasets", spec.type)
         try:
             for sample in dataset(source):
                 if not isinstance(sample, Sample):

@@ -11,10 +11,10 @@ import pytest
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.bounded import ChildBounds
 from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.data.rendering import render_prompts
 from vlmhyperbench.domain.prompts import is_linear
 from vlmhyperbench.domain.specs import PromptSpec
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench_inference_worker.rendering import render_prompts
 
 pytestmark = pytest.mark.anyio
 SMALL = ChildBounds(memory_bytes=256 * 1024**2, cpu_s=2, wall_s=10 * PATIENCE_S)
@@ -46,7 +46,7 @@ async def test_a_linear_template_is_rendered_without_a_child(monkeypatch: pytest
     async def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("vlmhyperbench_inference_worker.rendering.run_bounded", refuse)
+    monkeypatch.setattr("vlmhyperbench.data.rendering.run_bounded", refuse)
     [prompt] = await render_prompts(_prompt("{{ question | upper }}"), _samples("x"))
     assert prompt.user == "X"
 

@@ -1,4 +1,4 @@
-"""Make reports from bundles: CPU work for a child process that has neither database nor storage."""
+"""Make reports from bundles: CPU work that needs neither database nor storage."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import polars
 
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
+from vlmhyperbench.reports.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
+from vlmhyperbench.reports.ensembles import ensemble_evidence
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.reports.samples import NAME, write_samples
@@ -34,8 +36,6 @@ from vlmhyperbench.summaries.manifest import manifest_of
 from vlmhyperbench.summaries.manifest import to_json as write_manifest
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench.summaries.summary import RunSummary
-from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
-from vlmhyperbench_reporter.ensembles import ensemble_evidence
 from vlmhyperbench_sdk.errors import InvalidInput
 
 
@@ -48,8 +48,12 @@ def compose_run(bundle: RunBundle) -> Draft:
         Conflict: another version of a metric is installed.
         PluginFailure: a metric cannot be constructed.
     """
-    run = _evidence(bundle)
-    summary = summarise_run(run)
+    run = evidence_of(bundle)
+    return draft_of(summarise_run(run), run)
+
+
+def draft_of(summary: RunSummary, run: RunEvidence) -> Draft:
+    """Build the report of a run from its summary and the evidence that the summary was computed from."""
     document = run_document(summary, run)
     tables = [
         ReportFile(name=SUMMARY, kind="summary", media_type="application/json", content=to_json(summary)),
@@ -63,6 +67,51 @@ def compose_run(bundle: RunBundle) -> Draft:
             _table("metrics_summary.csv", metrics_summary_csv([ReportedRun(summary=summary, evidence=run)])),
         ]
     return replace(_draft(document, tuple(tables)), headline=scores_of(summary), columns=columns_of(summary))
+
+
+def evidence_of(bundle: RunBundle) -> RunEvidence:
+    """Open a run's metrics with what they measured, and return everything that its summary is computed from.
+
+    Raises:
+        NotFound, InvalidInput, Conflict, PluginFailure: as `compose_run`.
+    """
+    spec = RunSpec.model_validate(bundle.spec)
+    first, *others = [
+        _scored(bundle, spec, extractor, with_judges=no == 0) for no, extractor in enumerate(spec.extractors)
+    ]
+    return RunEvidence(
+        id=bundle.id,
+        name=bundle.name,
+        state=bundle.state,
+        reason=bundle.reason,
+        spec=spec,
+        spec_digest=bundle.spec_digest,
+        origins=bundle.origins,
+        total=bundle.total,
+        manifest_id=bundle.manifest_id,
+        samples=bundle.samples,
+        unreadable=bundle.unreadable,
+        facts=bundle.facts,
+        scored=first,
+        scored_otherwise={
+            extractor.label: scored for extractor, scored in zip(spec.extractors[1:], others, strict=True) if scored
+        },
+        claims=bundle.claims,
+        phases=bundle.phases,
+        created_at=bundle.created_at,
+        started_at=bundle.started_at,
+        finished_at=bundle.finished_at,
+        parent_run_id=bundle.parent_run_id,
+        left_out=bundle.left_out,
+        differing=bundle.differing,
+        judges=bundle.judges,
+        retunes=bundle.retunes,
+        stopping=bundle.stopping,
+        platform_version=bundle.platform_version,
+        events=bundle.events,
+        baseline_rows=bundle.baseline_rows,
+        ensemble=ensemble_evidence(bundle.pipeline, spec) if bundle.pipeline is not None else None,
+    )
 
 
 def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
@@ -134,7 +183,7 @@ def _parquet(name: str, content: bytes) -> ReportFile:
 
 def _reported(bundle: RunBundle) -> ReportedRun:
     """Return a run that has ended, with its stored summary, or with a new one if none is stored."""
-    evidence = _evidence(bundle)
+    evidence = evidence_of(bundle)
     summary = _stored(bundle) or summarise_run(evidence)
     ended = summary.ended(bundle.state, reason=bundle.reason, finished_at=bundle.finished_at)
     return ReportedRun(summary=ended, evidence=evidence)
@@ -148,46 +197,6 @@ def _stored(bundle: RunBundle) -> RunSummary | None:
         return from_json(bundle.summary)
     except InvalidInput:
         return None
-
-
-def _evidence(bundle: RunBundle) -> RunEvidence:
-    spec = RunSpec.model_validate(bundle.spec)
-    first, *others = [
-        _scored(bundle, spec, extractor, with_judges=no == 0) for no, extractor in enumerate(spec.extractors)
-    ]
-    return RunEvidence(
-        id=bundle.id,
-        name=bundle.name,
-        state=bundle.state,
-        reason=bundle.reason,
-        spec=spec,
-        spec_digest=bundle.spec_digest,
-        origins=bundle.origins,
-        total=bundle.total,
-        manifest_id=bundle.manifest_id,
-        samples=bundle.samples,
-        unreadable=bundle.unreadable,
-        facts=bundle.facts,
-        scored=first,
-        scored_otherwise={
-            extractor.label: scored for extractor, scored in zip(spec.extractors[1:], others, strict=True) if scored
-        },
-        claims=bundle.claims,
-        phases=bundle.phases,
-        created_at=bundle.created_at,
-        started_at=bundle.started_at,
-        finished_at=bundle.finished_at,
-        parent_run_id=bundle.parent_run_id,
-        left_out=bundle.left_out,
-        differing=bundle.differing,
-        judges=bundle.judges,
-        retunes=bundle.retunes,
-        stopping=bundle.stopping,
-        platform_version=bundle.platform_version,
-        events=bundle.events,
-        baseline_rows=bundle.baseline_rows,
-        ensemble=ensemble_evidence(bundle.pipeline, spec) if bundle.pipeline is not None else None,
-    )
 
 
 def _scored(

@@ -8,10 +8,10 @@ import pytest
 
 from vlmhyperbench.bounded import ChildBounds
 from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.data.rendering import render_prompts
 from vlmhyperbench.domain.specs import PackageRef, PluginRef, PromptStrategySpec
 from vlmhyperbench.errors import Conflict, InvalidInput, PluginFailure
 from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench_inference_worker.rendering import render_prompts
 
 pytestmark = pytest.mark.anyio
 SMALL = ChildBounds(memory_bytes=256 * 1024**2, cpu_s=2, wall_s=60)

@@ -11,12 +11,12 @@ from PIL import Image as Pillow
 from pydantic import JsonValue
 
 from tests.support.wording import Wording
+from vlmhyperbench.data.enumerating import IndexResult, index, index_in_child
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.specs import DatasetSpec, Limits, SourceRef
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, Unavailable
 from vlmhyperbench.storage import Storage, Stored, open_storage
 from vlmhyperbench.storage.folder import FolderStore
-from vlmhyperbench_eval_worker.enumerating import IndexResult, index, index_in_child
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
 
@@ -85,7 +85,7 @@ def test_samples_keep_their_order_and_images_are_stored_once(tmp_path: Path, mon
 def test_a_dataset_whose_code_was_edited_after_the_submission_is_a_conflict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = SourceRef(module="tests.eval_worker.test_enumerating", sha256="0" * 64)
+    other = SourceRef(module="tests.shared.data.test_enumerating", sha256="0" * 64)
     with pytest.raises(Conflict) as refused:
         _index(tmp_path, monkeypatch, _sample("a"), package=other)
     assert refused.value.code == "plugin_version"

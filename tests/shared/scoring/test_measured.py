@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, SourceRef
-from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
+from vlmhyperbench.scoring.measured import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
 from vlmhyperbench_eval_worker.stored_measures import environment_of
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput
 from vlmhyperbench_text_metrics.anls import Anls
@@ -166,13 +166,13 @@ def test_a_metric_s_own_policy_for_unreadable_answers_overrides_that_of_the_run(
 
 def test_metadata_reaches_the_metric() -> None:
     spec = MetricSpec(
-        name="own", profile="v1", version="1.0.0", class_path="tests.eval_worker.test_measuring:FromMetadata"
+        name="own", profile="v1", version="1.0.0", class_path="tests.shared.scoring.test_measured:FromMetadata"
     )
     assert read(measure(facts(("b", ["a"]), metadata='{"truth": "b"}'), spec))["value"].to_list() == [1.0]
 
 
 def test_code_of_a_metric_that_was_edited_since_the_run_was_submitted_is_a_conflict() -> None:
-    path = "tests.eval_worker.test_measuring:FromMetadata"
+    path = "tests.shared.scoring.test_measured:FromMetadata"
     other = SourceRef(module=path.partition(":")[0], sha256="0" * 64)
     spec = MetricSpec(name="own", profile="v1", version="1.0.0", class_path=path, package=other)
     for use in (lambda: measure(facts(("b", ["a"])), spec), lambda: environment_of(spec)):

@@ -12,7 +12,9 @@ from tests.support.wording import Wording
 from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec, asked_models
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.facts.replies import samples_of
+from vlmhyperbench.reports.bundles import PipelineRows
 from vlmhyperbench.reports.document import Cases, Facts
+from vlmhyperbench.reports.ensembles import ensemble_evidence
 from vlmhyperbench.reports.sections.ensemble import ensemble_section
 from vlmhyperbench.reports.writers.json import from_json, to_json
 from vlmhyperbench.scoring.combining import Combiner
@@ -21,8 +23,6 @@ from vlmhyperbench.summaries.codec import to_json as write_summary
 from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.summarising import summarise_run
-from vlmhyperbench_reporter.bundles import PipelineRows
-from vlmhyperbench_reporter.ensembles import ensemble_evidence
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
