@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -21,6 +24,7 @@ from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.preprocessing import changes_pixels, kept_pages, prepared
 from vlmhyperbench.data.samples import CURE, Selection
+from vlmhyperbench.data.threads import ahead
 from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, PluginFailure
@@ -30,6 +34,8 @@ from vlmhyperbench_sdk.types import Image, Sample
 MAX_KEY_CHARS: Final = 500
 MAX_TEXT_CHARS: Final = 1_000_000
 """Maximum length of a question, of a reference, and of metadata as JSON."""
+BATCH_SAMPLES: Final = 16
+"""Samples that a thread takes at once."""
 MAX_IMAGES: Final = 256
 """Maximum number of images of a sample."""
 
@@ -96,7 +102,12 @@ class _Enumeration:
     def run(self) -> list[ManifestSample]:
         """Return the rows of the manifest."""
         check_hashes(self._spec)
-        samples = [self._row(number, sample) for number, sample in enumerate(self._selection)]
+        threads = len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads) as pool:
+            batches = ahead(pool, self._rows, self._batches(), window=2 * threads)
+            samples = list(chain.from_iterable(batches))
+        for sample in samples:
+            self._missing.update(name for name in self._spec.required_fields if sample.metadata.get(name) is None)
         if self._missing:
             counts = ", ".join(f"{name} ({count} of {len(samples)})" for name, count in sorted(self._missing.items()))
             raise InvalidInput(
@@ -105,11 +116,21 @@ class _Enumeration:
             )
         return samples
 
+    def _batches(self) -> Iterator[list[tuple[int, Sample]]]:
+        """Yield numbered samples whose keys are right, some at once: a thread costs more than a sample of text."""
+        numbered = enumerate(self._selection)
+        while batch := list(islice(numbered, BATCH_SAMPLES)):
+            for _, sample in batch:
+                self._check_key(sample.key)
+            yield batch
+
+    def _rows(self, batch: Sequence[tuple[int, Sample]]) -> list[ManifestSample]:
+        return [self._row(number, sample) for number, sample in batch]
+
     def _row(self, number: int, sample: Sample) -> ManifestSample:
-        self._check_key(sample.key)
+        """Return the row of a sample, in one of several threads: reading and decoding images does not hold the GIL."""
         problems: list[str] = []
         metadata = _metadata(sample, problems)
-        self._missing.update(name for name in self._spec.required_fields if metadata.get(name) is None)
         return ManifestSample(
             index=number,
             key=sample.key,
