@@ -66,12 +66,12 @@ function Line({ delta }: { delta: Delta }) {
   const bounds = delta.low === null || delta.high === null ? '' : `${signed(delta.low)} to ${signed(delta.high)}`;
   return (
     <tr>
-      <th scope="row">
+      <th scope="row" className="compared-metric">
         <bdi>{delta.label}</bdi>
         {delta.direction === 'lower' ? <span className="sub"> lower is better</span> : null}
         <div className="sub">
           {delta.verdict}
-          {delta.disagreement_reason ? ` ${delta.disagreement_reason}` : ''}
+          {delta.disagreement_reason ? `: ${delta.disagreement_reason}` : ''}
         </div>
       </th>
       <td className="num">{score(delta.baseline)}</td>

@@ -1,7 +1,7 @@
 /** The table of runs: state, progress, headline score with its interval, speeds, memory and cost. */
 import { Checkbox } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
-import { useMemo } from 'react';
+import { type ReactNode, useMemo } from 'react';
 import { isOpen } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { type ColumnSpec, columnsOf, DataTable } from '../../ui/DataTable';
@@ -81,9 +81,9 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
     isNumber: true,
     from: 'md',
     cell: ({ validity, latency_p50_ms, latency_p99_ms }) => (
-      <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+      <Speed validity={validity} isKnown={latency_p50_ms !== null}>
         {milliseconds(latency_p50_ms)} / {milliseconds(latency_p99_ms)}
-      </span>
+      </Speed>
     ),
   },
   {
@@ -92,9 +92,9 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
     isNumber: true,
     from: 'lg',
     cell: ({ validity, output_tokens_per_s }) => (
-      <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+      <Speed validity={validity} isKnown={output_tokens_per_s !== null}>
         {perSecond(output_tokens_per_s, 'tokens')}
-      </span>
+      </Speed>
     ),
   },
   {
@@ -131,6 +131,22 @@ const LABELS: ColumnSpec<Listed> = {
   cell: (run) => <LabelsCell id={run.id} name={run.name} tags={run.tags ?? []} hasNote={run.has_note ?? false} />,
 };
 const PLAIN = columnsOf(SPECS);
+
+interface SpeedProps {
+  validity: string | null | undefined;
+  isKnown: boolean;
+  children: ReactNode;
+}
+
+/** A speed, marked where it is no measurement; a dash where there is none. */
+function Speed({ validity, isKnown, children }: SpeedProps) {
+  if (!isKnown) return <span className="none">–</span>;
+  return (
+    <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+      {children}
+    </span>
+  );
+}
 
 function validityOf(validity: string | null | undefined): string | undefined {
   if (validity === 'valid') return 'All conditions of a speed measurement held.';
