@@ -228,6 +228,18 @@ async def test_a_sweep_is_an_experiment_of_loads_with_an_axis(api: Served) -> No
     assert seeds == {0, 1, 2}
 
 
+async def test_a_sweep_of_the_requests_in_flight_has_whole_numbers(api: Served) -> None:
+    load = {"url": RATE["url"], "model": "m", "scenario": "multi_stream", "requests": 9}
+    answer = await api.http.post("/loads/sweeps", json={"load": load, "axis": "concurrency", "values": [1, 2]})
+    assert answer.status_code == 201, answer.text
+    loads = (await api.http.get("/loads")).json()["items"]
+    details = [(await api.http.get(f"/loads/{load['id']}")).json()["workload"] for load in loads]
+    assert sorted((detail["scenario"], detail["concurrency"]) for detail in details) == [
+        ("multi_stream", 1),
+        ("multi_stream", 2),
+    ]
+
+
 @pytest.mark.parametrize(
     "change",
     [

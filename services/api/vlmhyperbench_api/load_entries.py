@@ -65,14 +65,11 @@ def sweep_of(body: LoadSweep) -> ExperimentEntry:
     Raises:
         InvalidInput: a load of it breaks a rule of its preset.
     """
-    axis = "rate_per_s" if body.axis == "rate" else "concurrency"
-    points = [
-        LoadCreate.model_validate(
-            {**body.load.model_dump(exclude_unset=True), axis: value, "seed": body.load.seed + no}
-        )
-        for no, value in enumerate(body.values)
-    ]
-    return ExperimentEntry(runs=tuple(map(entry_of, points)))
+    load, points = body.load, list[dict[str, float]]()
+    for number, value in enumerate(body.values):
+        at = {"rate_per_s": value} if body.axis == "rate" else {"concurrency": int(value)}
+        points.append({**at, "seed": load.seed + number})
+    return ExperimentEntry(runs=tuple(entry_of(load.model_copy(update=point)) for point in points))
 
 
 def workload_of(spec: RunSpec) -> Workload:

@@ -1087,7 +1087,7 @@ export interface paths {
         };
         /**
          * List Reports
-         * @description List the files of all reports, newest first.
+         * @description List the documents of all reports, newest first.
          */
         get: operations["list_reports_api_v1_reports_get"];
         put?: never;
@@ -4636,6 +4636,13 @@ export interface components {
             /** Next */
             next?: string | null;
         };
+        /** Page[ReportFile] */
+        Page_ReportFile_: {
+            /** Items */
+            items: components["schemas"]["ReportFile"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[Result] */
         Page_Result_: {
             /** Items */
@@ -5414,6 +5421,40 @@ export interface components {
              * @enum {string}
              */
             scope: "run" | "experiment";
+        };
+        /**
+         * ReportFile
+         * @description A document of a report in a list.
+         */
+        ReportFile: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Experiment Id */
+            experiment_id: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Kind */
+            kind: string;
+            /** Media Type */
+            media_type: string;
+            /** Name */
+            name: string;
+            /** Run Id */
+            run_id: string | null;
+            /** Scope Name */
+            scope_name: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Storage Key */
+            storage_key: string;
         };
         /**
          * ReportWriterSpec
@@ -9415,7 +9456,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_Artifact_"];
+                    "application/json": components["schemas"]["Page_ReportFile_"];
                 };
             };
             /** @description Validation Error */

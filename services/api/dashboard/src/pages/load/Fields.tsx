@@ -130,6 +130,7 @@ function Trace({ form, set, trace, setTrace }: Props & TraceProps) {
         error={problem}
         size="xs"
         clearable
+        clearButtonProps={{ 'aria-label': 'Remove the file' }}
       />
       <Numeric
         form={form}

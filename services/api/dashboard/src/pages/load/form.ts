@@ -313,7 +313,7 @@ export function commandOf(form: Form): string {
     ['image-reuse', form.reuse, form.images > 0 && form.reuse > 0],
     ['slo', `'${limits.join(',')}'`, limits.length > 0],
     ['warmup', form.warmup, form.warmup !== DEFAULTS.warmup],
-    ['baseline', form.baseline, scenario === 'multi_stream'],
+    ['baseline', form.baseline, scenario === 'multi_stream' && !isRule],
     ['timeout', form.timeout, form.timeout !== DEFAULTS.timeout],
     ['seed', form.seed, form.seed !== 0],
     ['extra-body', quoted(form.extra.trim()), form.extra.trim() !== ''],
