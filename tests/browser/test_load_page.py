@@ -95,7 +95,8 @@ def test_a_sweep_of_the_requests_in_flight_is_an_experiment_with_its_figure(
     page.reload()
     figure = page.get_by_role("region", name="Sweep")
     expect(figure.get_by_label("Sweep: across")).to_have_value("spec.scenario.in_flight")
-    expect(figure.get_by_role("link")).to_have_count(2)
+    figure.get_by_text("Numbers").click()
+    expect(figure.get_by_role("table").get_by_role("link")).to_have_count(2)
     _check(page)
 
 
@@ -110,7 +111,7 @@ def test_a_trace_is_chosen_as_a_file_and_replayed(page: Page, stack: Stack, serv
     expect(page.get_by_text("Line 2 is no object")).to_be_visible()
     _check(page)
     chosen.set_input_files(trace)
-    expect(page.get_by_text("3 requests")).to_be_visible()
+    expect(page.get_by_text("3 requests", exact=True)).to_be_visible()
     page.get_by_role("button", name="Start the load").click()
     expect(page.get_by_text("a trace of 3 requests over 0.5 s")).to_be_visible()
     expect(page.get_by_text("of 3", exact=True)).to_be_visible()
