@@ -1,9 +1,9 @@
 /** The table of runs: state, progress, headline score with its interval, speeds, memory and cost. */
-import { Checkbox } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useMemo } from 'react';
 import { isOpen } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
+import { useAllowed } from '../../ui/allowed';
 import { type ColumnSpec, columnsOf, DataTable } from '../../ui/DataTable';
 import { bytes, count, milliseconds, money, perSecond, seconds, words } from '../../ui/format';
 import { Measured } from '../../ui/Measured';
@@ -124,12 +124,6 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
     cell: (run) => <Ago at={run.created_at} />,
   },
 ];
-const LABELS: ColumnSpec<Listed> = {
-  id: 'labels',
-  header: 'Tags and note',
-  from: 'lg',
-  cell: (run) => <LabelsCell id={run.id} name={run.name} tags={run.tags ?? []} hasNote={run.has_note ?? false} />,
-};
 const PLAIN = columnsOf(SPECS);
 
 interface SpeedProps {
@@ -161,21 +155,31 @@ interface Props {
 }
 
 export function RunsTable({ runs, label, selection, current }: Props) {
+  const mayEdit = useAllowed('run:write');
   const columns = useMemo(() => {
     if (selection === undefined) return PLAIN;
     const choose: ColumnSpec<Listed> = {
       id: 'choose',
       header: <span className="visually-hidden">Choose</span>,
       cell: (run) => (
-        <Checkbox
-          size="xs"
+        <input
+          type="checkbox"
+          className="check"
           checked={selection.ids.has(run.id)}
           onChange={() => selection.toggle(run)}
           aria-label={`Choose ${run.name}`}
         />
       ),
     };
-    return columnsOf([choose, ...SPECS, LABELS]);
-  }, [selection]);
+    const labels: ColumnSpec<Listed> = {
+      id: 'labels',
+      header: 'Tags and note',
+      from: 'lg',
+      cell: ({ id, name, tags, has_note }) => (
+        <LabelsCell id={id} name={name} tags={tags ?? []} hasNote={has_note ?? false} mayEdit={mayEdit} />
+      ),
+    };
+    return columnsOf([choose, ...SPECS, labels]);
+  }, [selection, mayEdit]);
   return <DataTable columns={columns} rows={runs} idOf={(run) => run.id} label={label} current={current} />;
 }
