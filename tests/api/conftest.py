@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
+from vlmhyperbench.domain.tickets import write_ticket
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_api.main import server_config
@@ -38,6 +40,22 @@ class Served:
     @property
     def live_url(self) -> str:
         return self.url.replace("http", "ws") + "/api/v1/live"
+
+    async def ending_session(self, *, seconds: int) -> str:
+        """Sign a browser in, and return the header `Cookie` of a session of the same key that ends so soon."""
+        link = (await self.http.post("/tickets")).json()["path"]
+        async with httpx2.AsyncClient(base_url=self.url, trust_env=False, timeout=PATIENCE_S) as browser:
+            await browser.get(link)
+            ((name, _),) = browser.cookies.items()
+        session = write_ticket(
+            "session",
+            prefix=prefix_of(self.key) or "",
+            expires_at=int(time.time()) + seconds,
+            nonce=secrets.token_urlsafe(16),
+            pepper=PEPPER,
+            key_hmac=hmac_of(self.key, PEPPER),
+        )
+        return f"{name}={session}"
 
     async def add_key(self, *scopes: str, project: str = "default", expires: object = None) -> str:
         """Register a key and return its secret."""

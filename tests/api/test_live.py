@@ -42,6 +42,12 @@ async def _next(socket: ClientConnection) -> dict[str, Any]:
         return json.loads(await socket.recv())
 
 
+async def _read_on(socket: ClientConnection) -> None:
+    """Read until the server closes the connection."""
+    while True:
+        await _next(socket)
+
+
 async def _events(socket: ClientConnection, count: int) -> list[int]:
     seqs: list[int] = []
     while len(seqs) < count:
@@ -293,3 +299,21 @@ async def test_a_follower_gets_what_a_run_waits_for(api: Served) -> None:
     [paused] = [message["progress"]["waits_for"] for message in messages if message["type"] == "progress"]
     assert "paused" in paused
     assert shown["progress"]["waits_for"] != paused
+
+
+async def test_a_browsers_session_that_ends_closes_its_open_connections(api: Served) -> None:
+    run_id = await _add_run(api.database)
+    cookie = await api.ending_session(seconds=2)
+    socket = await connect(api.live_url, additional_headers={"Cookie": cookie}, proxy=None)
+    async with socket, await _follow(api, **{run_id: 1}) as other:
+        await socket.send(json.dumps({"subscribe": [{"stream": run_id, "since": 1}]}))
+        assert [(await _next(socket))["type"], (await _next(other))["type"]] == ["snapshot", "snapshot"]
+        with pytest.raises(ConnectionClosed) as closed:
+            await _read_on(socket)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == UNAUTHORISED
+        await _append(api.database, run_id)
+        assert await _events(other, 1) == [2]
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(api.live_url, additional_headers={"Cookie": cookie}, proxy=None)
+    assert refused.value.response.status_code in {401, 403}

@@ -132,3 +132,16 @@ async def test_nobody_follows_without_a_key(api: Served) -> None:
     run_id = await _add_run(api)
     async with httpx2.AsyncClient(base_url=f"{api.url}/api/v1", trust_env=False) as nobody:
         assert (await nobody.get("/live", params={"stream": run_id})).status_code == 401
+
+
+async def test_a_browsers_session_that_ends_ends_its_open_stream(api: Served) -> None:
+    run_id = await _add_run(api)
+    cookie = {"Cookie": await api.ending_session(seconds=2)}
+    async with httpx2.AsyncClient(base_url=f"{api.url}/api/v1", trust_env=False, timeout=PATIENCE_S) as browser:
+        params = {"stream": run_id, "since": "0"}
+        async with browser.stream("GET", "/live", params=params, headers=cookie) as response:
+            stream = Stream(response)
+            assert (await stream.next())["type"] == "snapshot"
+            async with asyncio.timeout(PATIENCE_S):
+                assert "snapshot" not in await stream.rest()
+        assert (await browser.get("/live", params=params, headers=cookie)).status_code == 401

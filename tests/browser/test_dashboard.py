@@ -39,6 +39,8 @@ PAGES = (
     "/compare?runs={run},{second}",
     "/experiments",
     "/experiments?state=DONE",
+    "/experiments/{experiment}",
+    "/experiments/{experiment}?quality=metrics.exact_match&speed=latency_p99_ms",
     "/load",
     "/pipelines",
     "/pipelines?pipeline=readers-vote",
@@ -46,6 +48,8 @@ PAGES = (
     "/pipelines?tab=builder&pipeline=readers-synthesis",
     "/pipelines?tab=history",
     "/pipelines?tab=models&model=tiny-doc-vlm-0.2",
+    "/load?preset=vlm&rate=4",
+    "/load?mode=trace",
     "/reports",
     "/registry",
     "/registry?kind=models&q=simulated",
@@ -61,7 +65,7 @@ PAGES = (
     "/health",
     "/no/such/page",
 )
-"""Addresses that are checked; `{run}` and `{second}` are finished runs."""
+"""Addresses that are checked; `{run}` and `{second}` are finished runs, `{experiment}` one whose runs have ended."""
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -73,6 +77,7 @@ class Dashboard:
     url: str
     run: str
     second: str
+    experiment: str
     session: Path
 
     def link(self) -> str:
@@ -86,11 +91,17 @@ class Dashboard:
 def dashboard(browser: Browser, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Dashboard:
     run = stack.client.runs.create("simulated-instant", name="first <b>run</b> שלום 😀")
     second = stack.client.runs.create("simulated-instant", name="second")
-    stack.wait(run.id)
-    stack.wait(second.id)
+    matrix = {
+        "targets": [{"model": "simulated-instant"}],
+        "tasks": ["synthetic-questions"],
+        "decodings": [{"temperature": 0}, {"temperature": 0.5}],
+    }
+    experiment = stack.client.experiments.create({"matrix": matrix, "defaults": {"limit": 20}}, name="pair")
+    for waited in (run.id, second.id, *(own.id for own in experiment.runs)):
+        stack.wait(waited)
     url = str(stack.home.api_url())
     session = tmp_path_factory.mktemp("session") / "state.json"
-    found = Dashboard(stack, url, str(run.id), str(second.id), session)
+    found = Dashboard(stack, url, str(run.id), str(second.id), str(experiment.id), session)
     context = browser.new_context()
     page = context.new_page()
     page.goto(found.link())
@@ -159,7 +170,9 @@ def test_every_page_passes_axe_fits_its_window_and_asks_nobody_else(
     page = _watch(context.new_page(), dashboard.url, faults)
     script = AXE.read_text(encoding="utf-8")
     for address in PAGES:
-        page.goto(dashboard.url + address.format(run=dashboard.run, second=dashboard.second))
+        page.goto(
+            dashboard.url + address.format(run=dashboard.run, second=dashboard.second, experiment=dashboard.experiment)
+        )
         page.wait_for_load_state("networkidle")
         expect(page.get_by_role("status").filter(has_text="Loading")).to_have_count(0)
         overflow = page.evaluate("document.documentElement.scrollWidth") - width

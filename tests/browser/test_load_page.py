@@ -78,6 +78,45 @@ def test_a_load_that_cannot_be_sent_is_refused_beside_the_form(page: Page, stack
     assert page.url.endswith("model=m")
 
 
+def test_a_sweep_of_the_requests_in_flight_is_an_experiment_with_its_figure(
+    page: Page, stack: Stack, server: str
+) -> None:
+    page.goto(f"{stack.home.api_url()}/load?mode=concurrency&requests=6&prompt=5&output=4")
+    page.get_by_label("Endpoint").fill(server)
+    page.get_by_label("Model").fill("swept")
+    page.get_by_label("Sweep").fill("2, 3")
+    page.get_by_text("The same load as a command").click()
+    expect(page.locator(".load-command")).to_contain_text("--sweep concurrency=2,3 --requests 6")
+    page.get_by_role("button", name="Start 2 loads").click()
+    expect(page.get_by_role("heading", name="concurrency of swept")).to_be_visible()
+    for load in stack.client.loads.list().items:
+        if load.model == "swept":
+            stack.wait(load.id)
+    page.reload()
+    figure = page.get_by_role("region", name="Sweep")
+    expect(figure.get_by_label("Sweep: across")).to_have_value("spec.scenario.in_flight")
+    figure.get_by_text("Numbers").click()
+    expect(figure.get_by_role("table").get_by_role("link")).to_have_count(2)
+    _check(page)
+
+
+def test_a_trace_is_chosen_as_a_file_and_replayed(page: Page, stack: Stack, server: str, tmp_path: Path) -> None:
+    wrong, trace = tmp_path / "wrong.jsonl", tmp_path / "trace.jsonl"
+    wrong.write_text('{"timestamp_s": 0}\n{"time": 1}\n')
+    trace.write_text("".join(f'{{"timestamp_s": {at}, "prompt_tokens": 4}}\n' for at in (10, 10.2, 10.5)))
+    page.goto(f"{stack.home.api_url()}/load?mode=trace&model=traced")
+    page.get_by_label("Endpoint").fill(server)
+    chosen = page.locator("input[type=file]")
+    chosen.set_input_files(wrong)
+    expect(page.get_by_text("Line 2 is no object")).to_be_visible()
+    _check(page)
+    chosen.set_input_files(trace)
+    expect(page.get_by_text("3 requests", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Start the load").click()
+    expect(page.get_by_text("a trace of 3 requests over 0.5 s")).to_be_visible()
+    expect(page.get_by_text("of 3", exact=True)).to_be_visible()
+
+
 def test_a_load_is_cancelled_by_its_page(page: Page, stack: Stack, server: str) -> None:
     load = stack.client.loads.start({"url": server, "model": "m", "rate_per_s": 0.1, "duration_s": 600})
     page.goto(f"{stack.home.api_url()}/load/{load.id}")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
-from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
 from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
 
@@ -112,3 +112,14 @@ def test_a_retune_changes_the_streams_of_a_closed_loop_and_of_no_timed_phase() -
     untimed = Work(spec=run_spec(), samples=SAMPLES, missing=[0], in_flight=12)
     assert (untimed.streams, replace(untimed, in_flight=None).streams) == (12, 4)
     assert replace(untimed, spec=timed).streams == 3
+
+
+def test_a_trace_bounds_the_length_of_each_answer_and_says_when_it_is_asked() -> None:
+    trace = ArrivalSpec(process="trace", rate_per_s=1, times_s=(0.0, 0.5, 2.0), output_tokens=(5, None, 7))
+    spec = run_spec(scenario=ScenarioSpec(kind="server", arrivals=trace, warmup_requests=0))
+    samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(3)]
+    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=[0, 1, 2])))
+    lengths = [work.requests[ordinal].request["max_tokens"] for ordinal in (0, 1, 2)]
+    assert lengths == [5, spec.decoding.max_tokens, 7]
+    assert work.instants is not None
+    assert work.instants.tolist() == [0, 500_000_000, 2_000_000_000]

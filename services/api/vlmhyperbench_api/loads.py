@@ -11,14 +11,12 @@ from vlmhyperbench.db import runs as rows
 from vlmhyperbench.db.listings import Position
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.filters import Condition
-from vlmhyperbench.domain.specs import Decoding, EndpointTarget, RunSpec
+from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.registry.choices import EndpointChoice, ScenarioChoice
-from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.loads import LOAD_TASK, Load, LoadCreate, LoadDetail, LoadMeasured, LoadRequests, Workload
-from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail
-from vlmhyperbench_api import runs
+from vlmhyperbench.wire.loads import LOAD_TASK, Load, LoadCreate, LoadDetail, LoadMeasured, LoadRequests, LoadSweep
+from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, Run, RunCreate, RunDetail
+from vlmhyperbench_api import experiments, runs
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,
@@ -31,6 +29,7 @@ from vlmhyperbench_api.dependencies import (
     write_cursor,
 )
 from vlmhyperbench_api.ids import RunId
+from vlmhyperbench_api.load_entries import entry_of, sweep_of, workload_of
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.runs import IdempotencyKey
 from vlmhyperbench_api.security import Principal, requires
@@ -64,6 +63,16 @@ LoadBody = Annotated[
                     "images": 1,
                 },
             },
+            "preset": {
+                "summary": "By MLPerf's rules of server",
+                "value": {
+                    "url": "http://127.0.0.1:8000/v1",
+                    "model": "my-model",
+                    "preset": "official",
+                    "rate_per_s": 4,
+                    "slo": {"limits_ms": {"ttft_p99": 2000, "tpot_p99": 100}},
+                },
+            },
         }
     ),
 ]
@@ -75,8 +84,18 @@ async def start_load(
 ) -> LoadDetail:
     """Start a load. A worker sends it when nothing else disturbs the measurement on its machine."""
     name = body.name or f"load of {body.model}"
-    run = RunCreate(run=_entry(body), name=name)
+    run = RunCreate(run=entry_of(body), name=name)
     return _detail(await runs.create_run(run, principal, runtime, registries, key))
+
+
+@router.post("/sweeps", status_code=201)
+async def start_sweep(
+    body: LoadSweep, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
+) -> ExperimentDetail:
+    """Start the same load at several rates or concurrencies, one after the other, as the runs of an experiment."""
+    name = body.load.name or f"{body.axis} of {body.load.model}"
+    sweep = ExperimentCreate(experiment=sweep_of(body), name=name)
+    return await experiments.create_experiment(sweep, principal, runtime, registries, key)
 
 
 @router.get("")
@@ -116,38 +135,6 @@ async def cancel_load(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> L
     return _detail(await runs.cancel_run(run_id, principal, runtime))
 
 
-def _entry(body: LoadCreate) -> RunEntry:
-    """Return the run that a load is."""
-    secret = {"api_key_secret": body.api_key_secret} if body.api_key_secret else {}
-    extra = {"extra_body": body.extra_body} if body.extra_body else {}
-    images = {"images": body.images, "image_size": body.image_size} if body.images else {}
-    arrivals = {"process": body.arrivals, "rate_per_s": body.rate_per_s}
-    scenario = {
-        "name": "load",
-        "kind": body.scenario,
-        "in_flight": body.concurrency if body.scenario != "single_stream" else None,
-        "warmup_requests": body.warmup,
-        "requests": body.requests,
-        "duration_s": body.duration_s,
-        "arrivals": arrivals if body.rate_per_s is not None else None,
-        "seed": body.seed,
-        "slo": body.slo.model_dump(),
-    }
-    return RunEntry.model_validate(
-        {
-            "target": EndpointChoice(endpoint=body.url, model_name=body.model, engine_params={**secret, **extra}),
-            "task": LOAD_TASK,
-            "dataset": {
-                "name": LOAD_TASK,
-                "seed": body.seed,
-                "params": {"requests": body.prompts, "prompt_tokens": body.prompt_tokens, **images},
-            },
-            "scenario": ScenarioChoice.model_validate({k: v for k, v in scenario.items() if v is not None}),
-            "decoding": Decoding(max_tokens=body.output_tokens),
-        }
-    )
-
-
 def _load(run: Run, spec: RunSpec) -> Load:
     target = spec.target
     return Load(
@@ -174,32 +161,11 @@ def _detail(run: RunDetail) -> LoadDetail:
         raise _no_load(run.id)
     return LoadDetail(
         **_load(run, spec).model_dump(),
-        workload=_workload(spec),
+        workload=workload_of(spec),
         slo_ms=spec.scenario.slo.limits_ms,
         progress=run.progress,
         result=_measured(run),
         warnings=run.warnings,
-    )
-
-
-def _workload(spec: RunSpec) -> Workload:
-    scenario, params = spec.scenario, spec.dataset.params
-    arrivals = scenario.arrivals
-    secret = spec.target.engine_params.get("api_key_secret") if isinstance(spec.target, EndpointTarget) else None
-    return Workload.model_validate(
-        {
-            "scenario": scenario.kind,
-            "rate_per_s": arrivals.rate_per_s if arrivals else None,
-            "arrivals": arrivals.process if arrivals else None,
-            "concurrency": scenario.streams,
-            "requests": scenario.requests,
-            "duration_s": scenario.duration_s,
-            "prompt_tokens": params.get("prompt_tokens"),
-            "output_tokens": spec.decoding.max_tokens,
-            "images": params.get("images", 0),
-            "image_size": params.get("image_size"),
-            "api_key_secret": secret,
-        }
     )
 
 

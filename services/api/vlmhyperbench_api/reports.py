@@ -15,7 +15,7 @@ from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.errors import NotFound, NotReady
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.artifacts import Artifact, Report
+from vlmhyperbench.wire.artifacts import Report, ReportFile
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench_api.artifacts import REPORT_FILES
 from vlmhyperbench_api.bodies import StrictRoute
@@ -42,15 +42,15 @@ Reader = Annotated[Principal, requires("artifact:read")]
 @router.get("")
 async def list_reports(
     principal: Reader, session: ListSession, limit: PageLimit = 50, cursor: CursorText = None
-) -> Page[Artifact]:
-    """List the files of all reports, newest first."""
+) -> Page[ReportFile]:
+    """List the documents of all reports, newest first."""
     after = read_cursor(cursor, After)
-    page = await artifacts.page(
+    page = await artifacts.page_of_reports(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit
     )
     last = page[-1] if len(page) == limit else None
-    return Page[Artifact](
-        items=[artifact_of(artifact) for artifact in page if artifact.kind == "report"],
+    return Page[ReportFile](
+        items=[ReportFile.model_validate(file, from_attributes=True) for file in page],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 

@@ -201,8 +201,9 @@ async def _in_order(
     async with database.transaction() as session:
         tally = (await tallies.of_runs(session, [run.id])).get(run.id, Tally())
         perfect = await stored_perfect(session, run.id)
+    key, right = await asyncio.to_thread(_right_value, run, perfect)
     return SamplePage(
-        items=[_row_of_result(run, result, perfect) for result in page.items],
+        items=[_row_of_result(result, key, right) for result in page.items],
         next=page.next,
         matching=None,
         total=tally.done,
@@ -210,10 +211,14 @@ async def _in_order(
     )
 
 
-def _row_of_result(run: RunView, result: Result, stored: float | None) -> SampleRow:
+def _right_value(run: RunView, stored: float | None) -> tuple[tuple[str, str] | None, float | None]:
     from vlmhyperbench_api.sample_table import right_value_of  # imports polars on first use
 
-    key, perfect = right_value_of(run, stored)
+    return right_value_of(run, stored)
+
+
+def _row_of_result(result: Result, key: tuple[str, str] | None, perfect: float | None) -> SampleRow:
+    """Return the row of a result; `key` names the primary metric, of which a right answer has the value `perfect`."""
     values = [
         measure.value
         for measure in result.measures

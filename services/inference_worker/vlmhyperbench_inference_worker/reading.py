@@ -116,7 +116,7 @@ def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
         model=work.served_name,
         prompt=prompt,
         images=images,
-        decoding=spec.decoding,
+        decoding=work.decoding_of(ordinal),
         repeat=repeat,
         response_format=format_of_sample(spec.response_format, sample.metadata, key=sample.key),
         options=options_of(spec.target),

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from vlmhyperbench.data.manifest import ManifestSample
-from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
+from vlmhyperbench.domain.arrivals import Instants
 from vlmhyperbench.domain.fallbacks import TaskTokens
 from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.request_styles import Languages
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.schedules import instants_of
+from vlmhyperbench.domain.specs import Decoding, RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_inference_worker.conversations import converse
 from vlmhyperbench_inference_worker.requests import PlannedRequest
@@ -125,6 +126,13 @@ class Work:
         """Return the sample of an ordinal, which is repeat · number of samples + index of the sample."""
         return self.samples[ordinal % len(self.samples)]
 
+    def decoding_of(self, ordinal: int) -> Decoding:
+        """Return how the answer of an ordinal is decoded; a trace may bound the length of each."""
+        arrivals, decoding = self.spec.scenario.arrivals, self.spec.decoding
+        traced = arrivals.output_tokens if arrivals is not None else ()
+        tokens = traced[ordinal] if ordinal < len(traced) else None
+        return decoding if tokens is None else decoding.model_copy(update={"max_tokens": tokens})
+
     @property
     def readable(self) -> list[int]:
         """Those of the missing ordinals whose samples can be read, so that a request can be sent."""
@@ -146,7 +154,7 @@ class Work:
         arrivals, count = self.spec.scenario.arrivals, len(self.readable)
         if arrivals is None or not count:
             return None
-        return draw_arrivals(Arrivals(**arrivals.model_dump()), count=count, seed=self.spec.scenario.seed)
+        return instants_of(arrivals, count=count, seed=self.spec.scenario.seed)
 
     @property
     def uncounted(self) -> list[int]:

@@ -125,7 +125,7 @@ class ComparesTexts(Protocol):
     """A metric that can show texts as it compares them; optional, for readers of single samples."""
 
     def compared(self, texts: Sequence[str]) -> list[str]:
-        """Return predictions or references after the metric's normalisation. Shape as `texts`."""
+        """Return a prediction and its references, in this order, after the metric's normalisation. Shape as `texts`."""
         ...
 
 

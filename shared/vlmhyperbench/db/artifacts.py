@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import Column, insert, select
+from sqlalchemy import Column, Select, func, insert, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
-from vlmhyperbench.db.tables import ArtifactRow
-from vlmhyperbench.db.views import ArtifactView
+from vlmhyperbench.db.tables import ArtifactRow, ExperimentRow, RunRow
+from vlmhyperbench.db.views import ArtifactView, ReportFileView
 
-_ARTIFACT = table_of(ArtifactRow)
+_ARTIFACT, _RUN, _EXPERIMENT = table_of(ArtifactRow), table_of(RunRow), table_of(ExperimentRow)
 
 ArtifactKind = Literal["report", "summary", "manifest", "table", "log", "resources", "reuse"]
 
@@ -79,11 +79,28 @@ async def page(
 ) -> list[ArtifactView]:
     """Read a page of a project's artifacts, newest first; the next page begins after the key of the last row."""
     statement = select(_ARTIFACT).where(_ARTIFACT.c.project_id == project_id)
+    return await fetch_all(session, ArtifactView, _paged(statement, after, limit))
+
+
+async def page_of_reports(
+    session: AsyncSession, *, project_id: str, after: PageKey | None = None, limit: int = 50
+) -> list[ReportFileView]:
+    """Read a page of the documents of a project's reports as `page` does, with the names of what they are about."""
+    name = func.coalesce(_RUN.c.name, _EXPERIMENT.c.name).label("scope_name")
+    statement = (
+        select(_ARTIFACT, name)
+        .outerjoin(_RUN, _RUN.c.id == _ARTIFACT.c.run_id)
+        .outerjoin(_EXPERIMENT, _EXPERIMENT.c.id == _ARTIFACT.c.experiment_id)
+        .where(_ARTIFACT.c.project_id == project_id, _ARTIFACT.c.kind == "report", _ARTIFACT.c.name.like("report.%"))
+    )
+    return await fetch_all(session, ReportFileView, _paged(statement, after, limit))
+
+
+def _paged(statement: Select[Any], after: PageKey | None, limit: int) -> Select[Any]:
     follows = after_key(_ARTIFACT.c.created_at, _ARTIFACT.c.id, after)
     if follows is not None:
         statement = statement.where(follows)
-    statement = statement.order_by(_ARTIFACT.c.created_at.desc(), _ARTIFACT.c.id.desc()).limit(page_size(limit))
-    return await fetch_all(session, ArtifactView, statement)
+    return statement.order_by(_ARTIFACT.c.created_at.desc(), _ARTIFACT.c.id.desc()).limit(page_size(limit))
 
 
 async def _newest(session: AsyncSession, owner: Column[UUID], owner_id: UUID) -> list[ArtifactView]:

@@ -93,6 +93,19 @@ def arrivals_within(arrivals: Arrivals, *, duration_s: float, seed: int) -> Inst
     return drawn_ns[drawn_ns < duration_s * _S].astype(np.int64)
 
 
+def arrivals_at_least(arrivals: Arrivals, *, duration_s: float, min_count: int, seed: int) -> Instants:
+    """Draw so many arrivals that they last `duration_s` and are `min_count`.
+
+    The measurement starts at the first arrival, so the last one is more than the duration after it.
+
+    Raises:
+        InvalidInput: there are too many, or they last too long.
+    """
+    first_s = float(draw_arrivals(arrivals, count=1, seed=seed)[0]) / _S
+    within = arrivals_within(arrivals, duration_s=first_s + duration_s, seed=seed)
+    return draw_arrivals(arrivals, count=max(int(within.size) + 1, min_count), seed=seed)
+
+
 def trace_instants(timestamps_s: Sequence[float], *, speed: float = 1.0) -> Instants:
     """Convert a trace's timestamps to instants since the first timestamp; with `speed` 2 the trace runs twice as fast.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from vlmhyperbench.domain.base import Name, Refused, Spec
+from vlmhyperbench.domain.presets import Preset
 from vlmhyperbench.domain.slo import slo_metric
 from vlmhyperbench_sdk.errors import InvalidInput
 
@@ -33,10 +36,16 @@ MAX_REQUESTS = 1_000_000
 ScenarioKind = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
 
 
+MAX_TRACED = 10_000
+"""Maximum number of requests of a trace, which is a part of the spec."""
+
+TracedTokens = Annotated[int, Field(ge=1, le=10_000_000)] | None
+
+
 class ArrivalSpec(Spec):
     """When the requests of an open loop are sent, independent of the answers (`domain.arrivals.Arrivals`)."""
 
-    process: Literal["constant", "poisson", "gamma", "burst", "ramp"] = "poisson"
+    process: Literal["constant", "poisson", "gamma", "burst", "ramp", "trace"] = "poisson"
     rate_per_s: Annotated[float, Field(ge=1e-6, le=100_000)]
     """Mean rate in requests per second; the initial rate of a ramp."""
     last_rate_per_s: Annotated[float, Field(ge=1e-6, le=100_000)] | None = None
@@ -45,6 +54,27 @@ class ArrivalSpec(Spec):
     """Gamma only: standard deviation of the gaps over their mean."""
     burst_size: Annotated[int, Field(ge=1, le=100_000)] = 1
     """Burst only: number of requests that are sent together."""
+    times_s: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=MAX_TRACED)] = Field(
+        default=(), exclude_if=operator.not_
+    )
+    """Trace only: seconds after the first request, ascending; left out otherwise, so that digests did not change."""
+    output_tokens: Annotated[tuple[TracedTokens, ...], Field(max_length=MAX_TRACED)] = Field(
+        default=(), exclude_if=operator.not_
+    )
+    """Trace only: maximum length of each answer, where the trace states it; null: that of the decoding."""
+
+    @model_validator(mode="after")
+    def _is_a_trace(self) -> ArrivalSpec:
+        if (self.process == "trace") != bool(self.times_s):
+            cure = "Add it." if self.process == "trace" else "Leave it out, or choose the process trace."
+            raise Refused("the process trace, and only that one, has times_s", cure=cure)
+        if any(later < earlier for earlier, later in itertools.pairwise(self.times_s)):
+            raise Refused("times_s does not ascend", cure="Sort the trace by time.")
+        if self.output_tokens and len(self.output_tokens) != len(self.times_s):
+            raise Refused(
+                "output_tokens has not one number for each of times_s", cure="Give as many, null where unknown."
+            )
+        return self
 
     @model_validator(mode="after")
     def _is_whole(self) -> ArrivalSpec:
@@ -84,6 +114,8 @@ class ScenarioFields(Spec):
     """Interactive only: maximum number of questions of a conversation."""
     think_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
     """Interactive only: pause between the end of an answer and the next question."""
+    preset: Preset | None = Field(default=None, exclude_if=lambda preset: preset is None)
+    """Server and single_stream: the rules that the measurement has to keep, `official` for example those of MLPerf."""
     seed: int = 0
     slo: Slo = Slo()
 
@@ -108,6 +140,11 @@ class ScenarioFields(Spec):
         if self.duration_s is not None and (self.requests is not None or self.arrivals is None):
             message = "only the kind server has duration_s, and then no requests"
             raise Refused(message, cure="Leave out duration_s, or choose the kind server and leave out requests.")
+        if self.preset is not None and self.kind not in ("server", "single_stream"):
+            message = f"only the kinds server and single_stream have presets; this scenario is of the kind {self.kind}"
+            raise Refused(message, cure="Leave out preset, or choose another kind.")
+        if self.arrivals is not None and self.arrivals.times_s and (self.requests or self.duration_s):
+            raise Refused("a trace has its own number of requests", cure="Leave out requests and duration_s.")
         if (self.bound or 0) > MAX_REQUESTS:
             message = f"the scenario has {self.bound:,} requests, more than {MAX_REQUESTS:,}"
             raise Refused(message, cure="Shorten duration_s, or lower the rate.")
@@ -116,6 +153,8 @@ class ScenarioFields(Spec):
     @property
     def bound(self) -> int | None:
         """Number of requests of a timed phase; None means every sample once."""
+        if self.arrivals is not None and self.arrivals.times_s:
+            return len(self.arrivals.times_s)
         if self.duration_s is None or self.arrivals is None:
             return self.requests
         return max(1, round(self.arrivals.mean_rate_per_s * self.duration_s))
@@ -146,6 +185,8 @@ class ScenarioSpec(ScenarioFields):
             return f"{self.in_flight} conversation{several} at a time of up to {self.turns} questions{pauses}"
         if self.arrivals is None:
             return f"a closed loop with {self.streams} request{'s' if self.streams > 1 else ''} in flight"
+        if self.arrivals.times_s:
+            return f"a trace of {len(self.arrivals.times_s):,} requests over {self.arrivals.times_s[-1]:g} s"
         rate = f"{self.arrivals.rate_per_s:g}"
         if self.arrivals.last_rate_per_s is not None:
             rate += f" to {self.arrivals.last_rate_per_s:g}"

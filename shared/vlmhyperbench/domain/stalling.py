@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
 from vlmhyperbench.domain.asking import asked_spec
 from vlmhyperbench.domain.scenarios import ArrivalSpec
+from vlmhyperbench.domain.schedules import instants_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.units import NS_PER_S
@@ -47,5 +47,5 @@ def stall_limit_s(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]
 
 def _largest_gap_s(spec: ArrivalSpec, requests: int, seed: int) -> float:
     """Return the largest gap of a schedule, including that before its first arrival; more arrivals never reduce it."""
-    instants = draw_arrivals(Arrivals(**spec.model_dump()), count=requests, seed=seed)
+    instants = instants_of(spec, count=requests, seed=seed)
     return float(np.diff(instants, prepend=0).max(initial=0)) / NS_PER_S

@@ -11,26 +11,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
 
 from vlmhyperbench.analysis.load_result import LoadResult, PresetUsed
+from vlmhyperbench.analysis.preset_gates import certified_gate, limit_gates
 from vlmhyperbench.analysis.results import Gate
-from vlmhyperbench.analysis.validity import at_least
+from vlmhyperbench.domain.presets import (
+    MIN_OFFLINE,
+    MIN_QUERIES,
+    MIN_SINGLE_STREAM,
+    SAMPLES_PER_QUERY,
+    Preset,
+    min_seconds,
+)
 from vlmhyperbench.domain.slo import slo_metric, slo_percent
 from vlmhyperbench.load.bodies import Images, RequestContent
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from vlmhyperbench.analysis.results import LimitVerdict
-
-Preset = Literal["quick", "official", "vlm"]
-
-QUICK_SECONDS = 10.0
-OFFICIAL_SECONDS = 600.0
-SAMPLES_PER_QUERY = 8
-MIN_SINGLE_STREAM, MIN_QUERIES, MIN_OFFLINE = 64, 662, 24_576
-"""Below 64 requests, MLPerf's early stopping certifies no p90, and below 662 no p99; minimum samples of offline."""
 
 VLM_SLO = {"latency_p99": 12_000.0}
 VLM_IMAGES = Images(count=1, sizes=((512, 512), (768, 768), (1024, 1024)))
@@ -65,7 +61,7 @@ def with_preset(
             f"--preset {preset} of {workload.scenario} needs a rate.",
             cure=f"Give --rate, the number of {what} that arrive per second.",
         )
-    min_s = QUICK_SECONDS if preset == "quick" else OFFICIAL_SECONDS
+    min_s = min_seconds(preset)
     if workload.duration_s is not None and workload.duration_s < min_s:
         raise InvalidInput(
             f"--preset {preset} lasts at least {min_s:g} s, not {workload.duration_s:g} s.",
@@ -92,22 +88,12 @@ def with_preset_gates(result: LoadResult, workload: Workload, used: PresetUsed) 
     gates: list[Gate] = []
     statistics = result.statistics
     if workload.is_at_least and workload.scenario == "single_stream":
-        p90 = statistics.percentiles["latency_ms"][1]
-        gates.append(at_least("certified_latency_p90_ms", p90.certified, 0.0))
+        gates.append(certified_gate("latency", statistics.percentiles["latency_ms"][1]))
     if workload.is_at_least and workload.scenario == "multi_stream":
-        p99 = statistics.percentiles["query_latency_ms"][2]
-        gates.append(at_least("certified_query_latency_p99_ms", p99.certified, 0.0))
+        gates.append(certified_gate("query_latency", statistics.percentiles["query_latency_ms"][2]))
     if workload.is_at_least and workload.is_open_loop:
-        gates.extend(_limit_gate(limit) for limit in statistics.limits)
+        gates.extend(limit_gates(statistics.limits))
     return dataclasses.replace(result.with_gates(*gates), preset=used)
-
-
-def _limit_gate(limit: LimitVerdict) -> Gate:
-    """Return the gate on the number of requests over a limit, at most the number with which it is certainly kept."""
-    from vlmhyperbench.analysis.percentiles import overlatency
-
-    allowed = overlatency(limit.n, limit.percent, certainty=limit.certainty) or 0
-    return Gate(name=f"{limit.name}_over", ok=limit.is_certain, value=float(limit.over), limit=float(allowed))
 
 
 def _with_images(content: RequestContent) -> RequestContent:

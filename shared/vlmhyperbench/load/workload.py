@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
+from vlmhyperbench.domain.arrivals import (
+    Arrivals,
+    Instants,
+    arrivals_at_least,
+    arrivals_within,
+    draw_arrivals,
+    trace_instants,
+)
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.load.bodies import RequestContent
 from vlmhyperbench.load.trace import TracedRequest
@@ -161,11 +168,11 @@ def schedule_of(workload: Workload) -> Instants | None:
     if workload.duration_s is not None:
         if not workload.is_at_least:
             return arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
-        # The measurement starts at the first arrival, and must include an arrival after the duration.
-        first_s = float(draw_arrivals(workload.arrivals, count=1, seed=workload.seed)[0]) / NS_PER_S
-        lasts_s = first_s + workload.duration_s
-        within = arrivals_within(workload.arrivals, duration_s=lasts_s, seed=workload.seed)
-        min_count = max(int(within.size) + 1, -(-workload.min_requests // workload.turns))
-        return draw_arrivals(workload.arrivals, count=min_count, seed=workload.seed)
+        return arrivals_at_least(
+            workload.arrivals,
+            duration_s=workload.duration_s,
+            min_count=-(-workload.min_requests // workload.turns),
+            seed=workload.seed,
+        )
     count = (workload.conversations if workload.scenario == "interactive" else workload.requests) or 0
     return draw_arrivals(workload.arrivals, count=count, seed=workload.seed)

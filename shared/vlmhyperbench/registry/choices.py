@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, RentedFields, VirtualenvFields
 from vlmhyperbench.domain.filters import MAX_FILTERS, read_filter
+from vlmhyperbench.domain.presets import Preset
 from vlmhyperbench.domain.response_formats import check_response_format
 from vlmhyperbench.domain.scenarios import MAX_REQUESTS, ArrivalSpec, ScenarioKind, Slo
 from vlmhyperbench.domain.selection import PreprocessStep, SamplingSpec
@@ -166,6 +167,7 @@ class ScenarioChoice(Strict):
     baseline_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
     turns: Annotated[int, Field(ge=1, le=100)] | None = None
     think_s: Annotated[float, Field(ge=0, le=3600)] | None = None
+    preset: Preset | None = None
     seed: int | None = None
     slo: Slo | None = None
 

@@ -8,6 +8,7 @@ import polars
 
 from vlmhyperbench.analysis.distributions import BUCKET_RATIO, Ordered, ordered
 from vlmhyperbench.analysis.percentiles import percentiles_of
+from vlmhyperbench.analysis.preset_gates import gates_of_preset
 from vlmhyperbench.analysis.times import sum_counts
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.specs import EndpointTarget
@@ -75,12 +76,14 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
             claims, answers=answers, tokens=total_tokens, window_s=window, request_delta_bytes=_largest_rise(own)
         )
     )
+    percentiles = {
+        name: percentiles_of(ordered_times.values.tolist(), failed=0 if name in OF_THE_CLIENT else infinite)
+        for name, ordered_times in values.items()
+    }
+    preset = run.spec.scenario.preset
     return Performance(
         times=times,
-        percentiles={
-            name: percentiles_of(ordered_times.values.tolist(), failed=0 if name in OF_THE_CLIENT else infinite)
-            for name, ordered_times in values.items()
-        },
+        percentiles=percentiles,
         gaps_ms=_gaps(run),
         failed=failed,
         window_s=window,
@@ -106,6 +109,16 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
             ttft_p50_ms=ttft.p50 if ttft is not None else None,
             process=arrivals.process if arrivals is not None else None,
             cv=arrivals.cv if arrivals is not None else 1.0,
+            rules=gates_of_preset(
+                preset,
+                is_open_loop=arrivals is not None,
+                duration_s=window,
+                sent=asked["sent_ns"].count(),
+                latency=percentiles.get("latency_ms", ()),
+                limits=verdicts,
+            )
+            if preset is not None
+            else (),
         ),
         cost=cost_of_run(run.spec, asked, window_s=window),
         harness=harness_of(everything, claims, window_s=window),

@@ -6,7 +6,6 @@ A gate whose value was not recorded is unknown: it voids nothing, and the state 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import polars
 
@@ -21,6 +20,7 @@ from vlmhyperbench.analysis.validity import (
     check_open_lag,
     check_sends,
 )
+from vlmhyperbench.domain.arrivals import Process
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.short_ids import short as short_id
 from vlmhyperbench.domain.units import NS_PER_MS
@@ -34,8 +34,9 @@ def validity_of(
     missing: int,
     claims: Sequence[ClaimEvidence],
     ttft_p50_ms: float | None,
-    process: Literal["constant", "poisson", "gamma", "burst", "ramp"] | None = None,
+    process: Process | None = None,
     cv: float = 1.0,
+    rules: Sequence[Gate] = (),
 ) -> Validity | None:
     """Check the gates; None where nothing was sent and nothing was to be sent.
 
@@ -46,6 +47,7 @@ def validity_of(
         ttft_p50_ms: Median time to first token.
         process: Arrival process of an open loop; None for a closed loop.
         cv: Coefficient of variation of a gamma process.
+        rules: Further gates, of a preset.
     """
     asked = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
     if not asked.height and not missing:
@@ -74,6 +76,7 @@ def validity_of(
         if sent["claim_id"].n_unique() == 1:
             scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
             gates += check_sends(process, scheduled, instants, cv=cv).gates
+    gates += rules
     return Validity(state=_state(gates), gates=tuple(gates), disturbers=tuple(map(_describe, disturbers or ())))
 
 

@@ -27,6 +27,13 @@ class Artifact(Output):
     created_at: datetime
 
 
+class ReportFile(Artifact):
+    """A document of a report in a list."""
+
+    scope_name: str
+    """Name of its run or experiment."""
+
+
 class Report(Output):
     """The newest report of a run or experiment: its files and its headline."""
 

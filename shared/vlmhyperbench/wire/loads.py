@@ -9,7 +9,8 @@ from uuid import UUID
 from pydantic import Field, JsonValue, model_validator
 
 from vlmhyperbench.domain.base import Refused
-from vlmhyperbench.domain.scenarios import Slo
+from vlmhyperbench.domain.presets import Preset
+from vlmhyperbench.domain.scenarios import MAX_TRACED, Slo
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.registry.values import SecretName
 from vlmhyperbench.wire.base import Input, Label, Output
@@ -21,9 +22,20 @@ LOAD_TASK = "load"
 """The registered task of loads."""
 MAX_PROMPTS = 20_000
 """Prompts that are made; a longer load asks them again."""
+MAX_STREAMS = 4096
 
 LoadScenario = Literal["server", "multi_stream", "single_stream"]
-Process = Literal["constant", "poisson"]
+Process = Literal["constant", "poisson", "gamma", "burst", "ramp"]
+IMAGE_SIZES = r"^[0-9]{1,4}x[0-9]{1,4}(, ?[0-9]{1,4}x[0-9]{1,4}){0,19}$"
+
+
+class TracedRequest(Input):
+    """One request of a trace, as a line of the file of `vlmhyperbench load --trace`."""
+
+    timestamp_s: Annotated[float, Field(ge=-1e15, le=1e15)]
+    """Seconds from any origin."""
+    prompt_tokens: Annotated[int, Field(ge=1, le=200_000)] | None = None
+    output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
 
 
 class LoadCreate(Input):
@@ -34,43 +46,108 @@ class LoadCreate(Input):
     model: Annotated[str, Field(min_length=1, max_length=200)]
     name: Label | None = None
     scenario: LoadScenario = "server"
+    preset: Preset | None = None
+    """Duration, numbers and limits by rule, as `vlmhyperbench load --preset`; for `server` and `single_stream`."""
     rate_per_s: Annotated[float, Field(ge=1e-3, le=100_000)] | None = None
     """Requests per second; only for `server`."""
     arrivals: Process = "poisson"
-    concurrency: Annotated[int, Field(ge=1, le=4096)] = 1
+    cv: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    """Only for `gamma`: coefficient of variation of the gaps between requests."""
+    burst_size: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Only for `burst`: requests that are sent together."""
+    to_rate_per_s: Annotated[float, Field(ge=1e-3, le=100_000)] | None = None
+    """Only for `ramp`: requests per second at the end."""
+    trace: Annotated[tuple[TracedRequest, ...], Field(max_length=MAX_TRACED)] = ()
+    """Only for `server`, in place of a rate: requests that are replayed at their times."""
+    speed: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
+    """Factor by which the trace is replayed faster."""
+    concurrency: Annotated[int, Field(ge=1, le=MAX_STREAMS)] = 1
     """Requests in flight; for `server`, connections that are opened beforehand."""
     requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     duration_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     """Instead of `requests`; only for `server`."""
+    prompt: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    """Text of every prompt, in place of random words: a server with a prompt cache answers from it."""
     prompt_tokens: Annotated[int, Field(ge=1, le=200_000)] = 128
     """Random words of each prompt."""
     output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 128
     images: Annotated[int, Field(ge=0, le=16)] = 0
-    image_size: Annotated[str, Field(pattern=r"^[0-9]{1,4}x[0-9]{1,4}$")] = "512x512"
+    image_size: Annotated[str, Field(pattern=IMAGE_SIZES)] = "512x512"
+    """Of several sizes, separated by commas, each image gets a random one."""
+    image_reuse: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of images that repeat an image of an earlier request."""
     warmup: Annotated[int, Field(ge=0, le=10_000)] = 2
+    baseline: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Only for `multi_stream`: requests that are sent one at a time first, for comparison."""
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
+    """Time after which a request counts as failed."""
     seed: Annotated[int, Field(ge=0, le=2**53)] = 0
     slo: Slo = Slo()
     api_key_secret: SecretName | None = None
     """Name of the secret with the key, which workers have."""
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
     """Further fields of every request."""
+    ignore_eos: bool = False
+    """Ask the server for exactly `output_tokens` tokens (vLLM, SGLang and llama.cpp do it)."""
 
     @model_validator(mode="after")
     def _is_one_load(self) -> LoadCreate:
-        if (self.rate_per_s is not None) != (self.scenario == "server"):
-            cure = "Add rate_per_s." if self.scenario == "server" else "Leave it out, or choose the scenario server."
+        is_server = self.scenario == "server"
+        if self.trace:
+            if not is_server or self.rate_per_s is not None or self.requests is not None or self.duration_s is not None:
+                message = "a trace is the scenario server, and has its own times and number of requests"
+                raise Refused(message, cure="Leave out rate_per_s, requests and duration_s.")
+        elif (self.rate_per_s is not None) != is_server:
+            cure = "Add rate_per_s or trace." if is_server else "Leave it out, or choose the scenario server."
             raise Refused("requests at a rate are the scenario server, and only that one has a rate", cure=cure)
-        if self.duration_s is not None and self.scenario != "server":
+        if self.duration_s is not None and not is_server:
             raise Refused("only the scenario server has duration_s", cure="Give requests in its place.")
-        if (self.requests is None) == (self.duration_s is None):
+        if self.preset is None and not self.trace and (self.requests is None) == (self.duration_s is None):
             raise Refused("a load has either requests or duration_s", cure="Give exactly one of them.")
+        if self.baseline and self.scenario != "multi_stream":
+            raise Refused("only the scenario multi_stream has a baseline", cure="Leave it out, or choose multi_stream.")
         return self
 
-    @property
-    def prompts(self) -> int:
-        """Number of different prompts."""
-        wanted = self.requests or round((self.rate_per_s or 0) * (self.duration_s or 0))
-        return min(MAX_PROMPTS, max(1, wanted) + self.warmup)
+    @model_validator(mode="after")
+    def _has_effect(self) -> LoadCreate:
+        """Refuse values that would have none."""
+        of_process = {"cv": "gamma", "burst_size": "burst", "to_rate_per_s": "ramp"}
+        for name, process in of_process.items():
+            if getattr(self, name) is not None and (self.arrivals != process or self.trace):
+                raise Refused(f"only the arrivals {process} have {name}", cure=f"Leave it out, or choose {process}.")
+        if self.arrivals == "ramp" and self.to_rate_per_s is None:
+            raise Refused("a ramp needs to_rate_per_s", cure="Add it.")
+        if self.speed != 1.0 and not self.trace:
+            raise Refused("only a trace has a speed", cure="Leave it out, or add trace.")
+        if self.image_reuse and not self.images:
+            raise Refused("there is no image to reuse", cure="Add images, or leave out image_reuse.")
+        return self
+
+
+class LoadSweep(Input):
+    """The same load at several values: one load each, together an experiment."""
+
+    load: LoadCreate
+    """The load; its own value of the axis is replaced."""
+    axis: Literal["rate", "concurrency"]
+    values: Annotated[tuple[Annotated[float, Field(ge=1e-3, le=100_000)], ...], Field(min_length=2, max_length=50)]
+
+    @model_validator(mode="after")
+    def _fits_its_load(self) -> LoadSweep:
+        load = self.load
+        if self.axis == "rate" and (load.rate_per_s is None or load.arrivals == "ramp"):
+            raise Refused(
+                "a sweep of the rate needs a load at a constant mean rate", cure="Choose server, without a ramp."
+            )
+        if self.axis == "concurrency":
+            if load.scenario != "multi_stream":
+                raise Refused("a sweep of the concurrency needs the scenario multi_stream", cure="Choose it.")
+            if any(value != int(value) or value > MAX_STREAMS for value in self.values):
+                cure = f"Give whole numbers up to {MAX_STREAMS}."
+                raise Refused("a concurrency is a whole number of requests in flight", cure=cure)
+        if len(set(self.values)) < len(self.values):
+            raise Refused("a value comes twice", cure="Give each once.")
+        return self
 
 
 class LoadRequests(Output):
@@ -118,18 +195,32 @@ class Load(Output):
 
 
 class Workload(Output):
-    """What was asked for, by the names of `LoadCreate`."""
+    """What was asked for, by the names of `LoadCreate`; of a trace its number of requests."""
 
     scenario: str
+    preset: Preset | None
     rate_per_s: float | None
     arrivals: str | None
+    cv: float | None
+    burst_size: int | None
+    to_rate_per_s: float | None
+    traced: int
+    """Requests of the trace; 0 without one."""
     concurrency: int
     requests: int | None
     duration_s: float | None
+    prompt: str | None
     prompt_tokens: int | None
+    """None where each prompt of a trace has its own length."""
     output_tokens: int
     images: int
     image_size: str | None
+    image_reuse: float
+    warmup: int
+    baseline: int
+    timeout_s: float
+    seed: int
+    extra_body: dict[str, JsonValue]
     api_key_secret: str | None
 
 

@@ -205,6 +205,10 @@ async def test_only_the_newest_artifact_of_a_name_is_listed(fresh_database: Data
         page = await artifacts.page(session, project_id=PROJECT, limit=2)
         rest = await artifacts.page(session, project_id=PROJECT, after=PageKey(page[-1].created_at, page[-1].id))
         assert [result.id for result in [*page, *rest]] == [new, table, old]
+        reports = await artifacts.page_of_reports(session, project_id=PROJECT, limit=1)
+        after = PageKey(reports[-1].created_at, reports[-1].id)
+        reports += await artifacts.page_of_reports(session, project_id=PROJECT, after=after)
+        assert [(file.id, file.scope_name) for file in reports] == [(new, run.name), (old, run.name)]
         assert await artifacts.get(session, old, project_id="theirs") is None
         assert (await artifacts.get(session, old, project_id=PROJECT)) == rest[0]
 

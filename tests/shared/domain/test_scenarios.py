@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from tests.support.wording import Wording
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec, Slo
+from vlmhyperbench.domain.schedules import instants_of
 from vlmhyperbench.domain.slo import SLO_METRICS, slo_percent
 from vlmhyperbench.errors import pydantic_message
 
@@ -39,6 +40,12 @@ def test_a_time_that_is_not_measured_cannot_be_bounded(name: str) -> None:
         {"kind": "server", "arrivals": {"rate_per_s": 1000}, "duration_s": 5000},
         {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "ramp"}},
         {"kind": "server", "arrivals": {"rate_per_s": 1, "last_rate_per_s": 2}},
+        {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace"}},
+        {"kind": "server", "arrivals": {"rate_per_s": 1, "times_s": [0]}},
+        {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0, 2, 1]}},
+        {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0], "output_tokens": [1, 2]}},
+        {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0]}, "requests": 3},
+        {"kind": "multi_stream", "preset": "official"},
     ],
 )
 def test_fields_that_exclude_each_other_are_refused(fields: dict[str, object], wording: Wording) -> None:
@@ -53,3 +60,22 @@ def test_a_ramp_is_bounded_at_its_mean_rate_and_names_both_ends(wording: Wording
     scenario = ScenarioSpec(kind="server", arrivals=ramp, duration_s=60)
     assert (ramp.mean_rate_per_s, scenario.bound) == (3, 180)
     wording(scenario.in_words)
+
+
+def test_a_trace_has_its_own_number_of_requests_and_instants(wording: Wording) -> None:
+    trace = ArrivalSpec(process="trace", rate_per_s=1, times_s=(0.0, 0.5, 3.0), output_tokens=(None, 7, None))
+    scenario = ScenarioSpec(kind="server", arrivals=trace)
+    assert scenario.bound == 3
+    assert instants_of(trace, count=2, seed=0).tolist() == [0, 500_000_000]
+    wording(scenario.in_words)
+
+
+def test_drawn_instants_are_those_of_the_process() -> None:
+    even = ArrivalSpec(process="constant", rate_per_s=4)
+    assert instants_of(even, count=3, seed=0).tolist() == [0, 250_000_000, 500_000_000]
+
+
+def test_what_only_traces_and_presets_have_is_no_part_of_other_digests() -> None:
+    plain = ScenarioSpec(kind="server", arrivals=ArrivalSpec(rate_per_s=1)).model_dump(mode="json")
+    assert "preset" not in plain
+    assert not {"times_s", "output_tokens"} & plain["arrivals"].keys()

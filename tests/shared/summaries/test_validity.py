@@ -9,7 +9,7 @@ import polars
 
 from tests.shared.reports.builders import MS, claim, evidence, fact, performance_of
 from tests.shared.reports.timed import CLIENT, scenario, timed
-from vlmhyperbench.domain.scenarios import ArrivalSpec
+from vlmhyperbench.domain.scenarios import ArrivalSpec, Slo
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.records import Disturber
 
@@ -92,3 +92,25 @@ def test_a_run_without_requests_of_its_own_has_no_validity() -> None:
     lost = performance_of(evidence([], total=3))
     assert lost.is_invalid
     assert lost.state is None
+
+
+def _rules(run: RunEvidence) -> dict[str, tuple[bool, float | None]]:
+    return {gate.name: (gate.ok, gate.value) for gate in performance_of(run).gates[5:]}
+
+
+def test_a_run_by_a_preset_is_valid_only_if_it_keeps_its_rules() -> None:
+    limits = Slo(limits_ms={"ttft_p99": 100.0})
+    arrivals = ArrivalSpec(rate_per_s=20)
+    spec = scenario(kind="server", arrivals=arrivals, requests=200, preset="official", slo=limits)
+    run = open_loop()
+    rules = _rules(replace(run, spec=spec))
+    assert (rules["duration_s"][0], rules["min_requests"], rules["ttft_p99_over"][0]) == (False, (False, 200.0), False)
+    quick = scenario(kind="server", arrivals=arrivals, requests=200, preset="quick")
+    assert _rules(replace(run, spec=quick)) == _rules(run)
+
+
+def test_one_request_at_a_time_has_a_certified_p90_by_a_preset() -> None:
+    rules = _rules(timed(64, spec=scenario(kind="single_stream", preset="official")))
+    assert (rules["min_requests"], rules["certified_latency_p90_ms"]) == ((True, 64.0), (True, 50.0))
+    few = _rules(timed(10, spec=scenario(kind="single_stream", preset="official")))
+    assert (few["min_requests"], few["certified_latency_p90_ms"]) == ((False, 10.0), (False, None))

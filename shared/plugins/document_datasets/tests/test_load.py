@@ -36,6 +36,20 @@ def test_images_have_the_size_asked_for_and_each_is_different() -> None:
     assert samples == _samples(images=2, image_size="70x40")
 
 
+def test_each_prompt_may_have_a_length_of_its_own_or_all_the_same_text() -> None:
+    assert [len(question.split()) for question, _ in _samples(prompt_tokens=[2, 7, 1])] == [2, 7, 1]
+    assert [question for question, _ in _samples(prompt="Say hello.")] == ["Say hello."] * 3
+
+
+def test_images_have_random_sizes_of_a_list_and_are_reused_by_their_share() -> None:
+    drawn = [data for _, images in _samples(requests=40, images=1, image_size="30x20, 20x30") for data in images]
+    assert {Image.open(io.BytesIO(data)).size for data in drawn} == {(30, 20), (20, 30)}
+    assert len(set(drawn)) == 40
+    reused = [data for _, images in _samples(requests=40, images=1, image_reuse=0.5) for data in images]
+    assert 8 < len(set(reused)) < 32
+    assert len({images for _, images in _samples(requests=5, images=2, image_reuse=1)}) == 1
+
+
 @pytest.mark.parametrize(
     ("params", "name"),
     [
@@ -44,6 +58,11 @@ def test_images_have_the_size_asked_for_and_each_is_different() -> None:
         ({"images": 17}, "images"),
         ({"image_size": "big"}, "image_size"),
         ({"image_size": "0x4"}, "image_size"),
+        ({"image_size": "4x4,big"}, "image_size"),
+        ({"image_reuse": 2}, "image_reuse"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt_tokens": [1, 2]}, "prompt_tokens"),
+        ({"prompt_tokens": [1, 0, 2]}, "prompt_tokens"),
         ({"requests": 20_000, "images": 16}, "images"),
         ({"tokens": 3}, "tokens"),
     ],

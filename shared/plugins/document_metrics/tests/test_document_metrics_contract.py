@@ -11,9 +11,10 @@ from vlmhyperbench_document_metrics.anls_star import AnlsStar
 from vlmhyperbench_document_metrics.field_accuracy import FieldAccuracy
 from vlmhyperbench_document_metrics.field_f1 import FieldF1
 from vlmhyperbench_document_metrics.item_count import ItemCountAccuracy
+from vlmhyperbench_document_metrics.teds import Teds
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.protocols import ComparesTexts, Metric
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric, in_every_profile, names_of
 
 NAMES = names_of("vlmhyperbench-document-metrics")
@@ -113,3 +114,37 @@ def test_a_megabyte_of_anything_has_a_value_or_a_reason(name: str) -> None:
     texts = list(LONG.values())
     measures = discovery.load("metrics", name)().measure(texts, [[INVOICE if name in OF_JSON else TABLE]] * len(texts))
     assert all((value is None) == bool(reason) for value, reason in zip(measures.values, measures.reasons, strict=True))
+
+
+@pytest.mark.parametrize(
+    "metric", METRICS, ids=lambda metric: f"{metric.description.name}@{metric.description.profile}"
+)
+@pytest.mark.parametrize("reference", [INVOICE, TABLE])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_texts_that_compare_equal_are_worth_what_equal_texts_are(metric: Metric, reference: str, answer: str) -> None:
+    """A reader sees by what an answer differs; where nothing is shown, nothing may have cost a point."""
+    assert isinstance(metric, ComparesTexts)
+    shown, true = metric.compared([answer, reference])
+    same, other = (metric.measure([text], [[reference]]).values[0] for text in (reference, answer))
+    assert (shown == true) <= (same == other)
+    assert metric.compared([]) == []
+
+
+def test_fields_are_shown_as_they_are_compared() -> None:
+    answer, reference = FieldF1().compared(
+        ['{"b": " Tea ", "a": [{"x": 1.50}, null]}', '{"a": [{"x y": true}], "c": ""}']
+    )
+    assert (answer, reference) == ("a[1].x: 1.5\nb: tea", 'a[1]."x y": true')
+
+
+def test_a_fenced_answer_is_shown_as_it_is_read_and_no_document_as_a_text() -> None:
+    fenced = '```json\n{"no": 7}\n```'
+    assert FieldF1(repair=True).compared([fenced, '{"no": 8}']) == ["no: 7", "no: 8"]
+    assert AnlsStar().compared(["  A  Word", "a word"]) == ["a word", "a word"]
+    assert AnlsStar().compared(["nothing", '{"no": null}']) == ["nothing", "no: (null)"]
+
+
+def test_a_table_is_shown_by_its_elements() -> None:
+    shown, none = Teds().compared(["<table><tr><td colspan=2>a <b>b</b></td><td>&lt;b&gt;</td></tr></table>", "no"])
+    assert shown == "<table>\n  <tr>\n    <td colspan=2>a <b>b</b>\n    <td>&lt;b&gt;"
+    assert none == "(no table)"

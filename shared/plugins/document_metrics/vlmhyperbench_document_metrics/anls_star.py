@@ -14,7 +14,8 @@ from vlmhyperbench_document_metrics.documents import (
     read_container,
 )
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather, share
-from vlmhyperbench_document_metrics.tree_similarity import similarity
+from vlmhyperbench_document_metrics.shown import compared_documents
+from vlmhyperbench_document_metrics.tree_similarity import leaf_text, similarity
 from vlmhyperbench_document_metrics.work import TooLarge
 from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER, MetricDescription
@@ -126,6 +127,9 @@ class AnlsStar:
     ) -> Measures:
         measures = [self._sample(answer, own) for answer, own in zip(predictions, references, strict=True)]
         return gather(measures, _STATISTICS)
+
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return compared_documents(texts, self._reading, lambda value: "(null)" if value is None else leaf_text(value))
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "similarity")

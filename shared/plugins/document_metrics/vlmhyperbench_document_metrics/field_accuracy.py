@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_documents
 from vlmhyperbench_document_metrics.field_statistics import field_statistics
 from vlmhyperbench_document_metrics.fields import Tally, compare_fields
-from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER
+from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER, field_text
+from vlmhyperbench_document_metrics.shown import compared_documents
 from vlmhyperbench_sdk.params import check_flag, check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
@@ -133,6 +134,9 @@ class FieldAccuracy:
             unreadable=self._unreadable,
             statistics=_STATISTICS,
         )
+
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return compared_documents(texts, self._reading, field_text)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return sums["right"] / sums["expected"] if sums.get("expected", 0.0) > 0 else None

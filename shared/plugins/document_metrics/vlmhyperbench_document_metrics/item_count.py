@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_documents
 from vlmhyperbench_document_metrics.fields import RECOGNISED_PERCENT, Tally, compare_fields
-from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER, RULES
+from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER, RULES, field_text
+from vlmhyperbench_document_metrics.shown import compared_documents
 from vlmhyperbench_sdk.params import check_choice, check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
@@ -119,6 +120,9 @@ class ItemCountAccuracy:
             unreadable=self._unreadable,
             statistics=_STATISTICS,
         )
+
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return compared_documents(texts, self._reading, field_text)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         if sums.get("count", 0.0) <= 0:

@@ -59,6 +59,12 @@ def read_scalar(value: Union[str, float, bool]) -> Scalar | None:
     return Scalar(text=text, number=Decimal(written) if written else None, is_number=False) if text else None
 
 
+def field_text(value: Union[str, float, bool, None]) -> Union[str, None]:
+    """Return a field as it is compared; None for null and for a blank text, which are no fields."""
+    scalar = None if value is None else read_scalar(value)
+    return None if scalar is None else scalar.text
+
+
 def is_right(rule: str, true: Scalar, predicted: Scalar, work: Work) -> bool:
     """Return whether a value is right.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 
 from lxml import etree, html
 
@@ -60,6 +61,22 @@ def read_table(text: str, *, with_content: bool) -> Table | None:
         return None
     elements = sum(1 for _ in table.iterdescendants())
     return Table(root=_node(table, with_content=with_content), elements=elements)
+
+
+def table_lines(table: Table) -> str:
+    """Return a table with one line for each element, as it is compared."""
+    return "\n".join(_lines(table.root, 0))
+
+
+def _lines(node: TableNode, depth: int) -> Iterator[str]:
+    label = node.label
+    spans = [f" {name}={span}" for name, span in (("colspan", label.colspan), ("rowspan", label.rowspan)) if span != 1]
+    written = "".join(spans) if label.tag == "td" else ""
+    # Single characters are text, so that a cell with the text <b> differs from one with bold text.
+    content = "".join(token if len(token) > 1 else escape(token, quote=False) for token in label.content)
+    yield f"{'  ' * depth}<{label.tag}{written}>{content}"
+    for child in node.children:
+        yield from _lines(child, depth + 1)
 
 
 def _node(element: html.HtmlElement, *, with_content: bool) -> TableNode:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from vlmhyperbench_document_metrics.documents import INVALID_REFERENCE, best
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather, share
-from vlmhyperbench_document_metrics.tables import Table, read_table
+from vlmhyperbench_document_metrics.tables import Table, read_table, table_lines
 from vlmhyperbench_document_metrics.tree_edits import edit_distance
 from vlmhyperbench_document_metrics.work import TooLarge
 from vlmhyperbench_sdk.params import check_profile
@@ -15,6 +15,7 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
 
 _STATISTICS = ("similarity", "without_table")
+_NO_TABLE = "(no table)"
 
 
 class Teds:
@@ -109,6 +110,9 @@ class Teds:
     ) -> Measures:
         measures = [self._sample(answer, own) for answer, own in zip(predictions, references, strict=True)]
         return gather(measures, _STATISTICS)
+
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [_NO_TABLE if table is None else table_lines(table) for table in map(self._read, texts)]
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "similarity")

@@ -49,7 +49,7 @@ class _Comparison:
 
     def pairs(self, true: Sequence[Node], predicted: Sequence[Node]) -> Pairs:
         if len(true) == len(predicted) == 1 and _is_leaf(true[0]) and _is_leaf(predicted[0]):
-            alike = similarity_of_two(_text(true[0]), _text(predicted[0]), at_least=THRESHOLD, work=self._work)
+            alike = similarity_of_two(leaf_text(true[0]), leaf_text(predicted[0]), at_least=THRESHOLD, work=self._work)
             return np.full((1, 1), alike), np.ones((1, 1))
         self._work.count_pairs(len(true) * len(predicted))
         total = np.zeros((len(true), len(predicted)))
@@ -62,7 +62,7 @@ class _Comparison:
             cells = np.ix_(rows[kind], columns[kind])
             part = [true[row] for row in rows[kind]], [predicted[column] for column in columns[kind]]
             if kind == "leaf":
-                own, other = (list(map(_text, leaves)) for leaves in part)
+                own, other = (list(map(leaf_text, leaves)) for leaves in part)
                 total[cells] = similarities(own, other, at_least=THRESHOLD, work=self._work)
             elif kind == "object":
                 total[cells], length[cells] = self._objects(*cast("_Objects", part))
@@ -134,7 +134,8 @@ def _is_leaf(value: Node) -> bool:
     return isinstance(value, (str, int, float))
 
 
-def _text(value: Node) -> str:
+def leaf_text(value: Node) -> str:
+    """Return a leaf as it is compared: lower case, white space collapsed and stripped."""
     return " ".join(str(value).lower().split())
 
 

@@ -155,3 +155,7 @@ def test_a_megabyte_is_read(text: str) -> None:
 def test_a_thousand_pages_are_compared() -> None:
     pages = list(range(1000))
     assert value_of(json.dumps(pages[::-1]), json.dumps(pages)) == -1.0
+
+
+def test_orders_are_shown_as_they_are_compared() -> None:
+    assert Ordering().compared(["3, 01 -> 2.", "[3, 1, 2]", "no order"]) == ["3 → 1 → 2", "3 → 1 → 2", "no order"]

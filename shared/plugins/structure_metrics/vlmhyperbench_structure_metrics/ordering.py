@@ -140,6 +140,10 @@ class Ordering:
             },
         )
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        orders = [read_list(text) if number else read_answer(text) for number, text in enumerate(texts)]
+        return [text if order is None else " → ".join(order) for text, order in zip(texts, orders, strict=True)]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         count = sums.get("count", 0.0)
         return sums["score"] / count if count > 0 else None

@@ -12,6 +12,7 @@ from vlmhyperbench_sdk.testing.metrics import check_metric, in_every_profile, na
 from vlmhyperbench_sdk.types import Measures
 from vlmhyperbench_text_metrics.accuracy import Accuracy
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
+from vlmhyperbench_text_metrics.relaxed_accuracy import RelaxedAccuracy
 from vlmhyperbench_text_metrics.rouge import Rouge
 
 NAMES = names_of("vlmhyperbench-text-metrics")
@@ -66,11 +67,35 @@ def test_text_that_says_nan_and_text_without_letters_have_values(metric: Metric)
     assert all(value is not None for value in measures.values)
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if isinstance(metric, ComparesTexts)], ids=_name_of)
+@pytest.mark.parametrize("metric", METRICS, ids=_name_of)
 def test_texts_that_compare_equal_are_worth_what_equal_texts_are(metric: Metric) -> None:
     """A reader sees by what an answer differs; where nothing is shown, nothing may have cost a point."""
     assert isinstance(metric, ComparesTexts)
-    answer, reference = metric.compared(["  The  CAT ", "the cat"])
-    same, other = (metric.measure([text], [["the cat"]]).values[0] for text in ("the cat", "  The  CAT "))
-    assert (answer == reference) <= (same == other)
+    answer, *references = metric.compared(["  The  CAT ", "the cat", "the cat"])
+    same, other = (metric.measure([text], [["the cat"] * 2]).values[0] for text in ("the cat", "  The  CAT "))
+    assert (answer == references[0] == references[1]) <= (same == other)
     assert metric.compared([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "shown"),
+    [
+        ("bleu", ["Two, please.", "2"], ["Two , please .", "2"]),
+        ("chrf", ["a  b", "ab"], ["ab", "ab"]),
+        ("ter", [" A  b", "a B"], ["a b", "a b"]),
+        ("rouge", ["Tea-time!", "tea"], ["tea time", "tea"]),
+        ("relaxed_accuracy", ["50%", "0.5", "0", "0.0", "Tea"], ["0.5", "0.5", "0", "0.0", "tea"]),
+        ("vqa_accuracy", ["The two", "two", "two"], ["The two", "two", "two"]),
+        ("vqa_accuracy", ["The two", "two", "2"], ["2", "2", "2"]),
+        ("classification", [" Cat", "cat"], ["cat", "cat"]),
+    ],
+)
+def test_texts_are_shown_as_they_are_compared(name: str, texts: list[str], shown: list[str]) -> None:
+    metric = discovery.load("metrics", name)()
+    assert isinstance(metric, ComparesTexts)
+    assert metric.compared(texts) == shown
+
+
+def test_a_year_is_shown_as_the_text_that_it_is_compared_as() -> None:
+    assert RelaxedAccuracy(profile="strict").compared([" 1999 ", "1999.5"]) == ["1999", "1999.5"]
+    assert RelaxedAccuracy().compared(["1999"]) == ["1999.0"]

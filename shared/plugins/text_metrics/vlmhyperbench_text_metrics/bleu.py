@@ -90,6 +90,9 @@ class Bleu:
         values = np.array([min(score.score, 100.0) for score in scores], dtype=np.float64)
         return pairs.measures(values, {name: counts[:, no] for no, name in enumerate(_COLUMNS)})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [self._sentence.tokenizer(text.rstrip()) for text in texts]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         count = sums.get("count", 0.0)
         if count <= 0 or (sums["total_4"] <= 0 and sums["ref_len"] < _ORDERS[-1] * count):

@@ -94,6 +94,9 @@ class Chrf:
         table = np.array(counts, dtype=np.float64).reshape(len(counts), len(self._columns))
         return pairs.measures(values, {name: table[:, no] for no, name in enumerate(self._columns)})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [(" " if self._words else "").join(text.split()) for text in texts]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         if sums.get("count", 0.0) <= 0:
             return None

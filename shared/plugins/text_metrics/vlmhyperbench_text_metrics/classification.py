@@ -162,6 +162,9 @@ class Classification:
             cells.append(cell_name(counted, predicted))
         return one_hot(values, reasons, cells)
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return self._normaliser.bulk(list(texts))
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return average_of(sums, self._average)
 

@@ -91,8 +91,17 @@ class RelaxedAccuracy:
         correct = right[pairs.best(right)]
         return pairs.measures(correct, {"correct": correct})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return list(map(self._shown, texts))
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "correct")
+
+    def _shown(self, text: str) -> str:
+        """Return the number that a text is read as; zero, and in `strict` a year, are compared as texts."""
+        if self._profile == "strict" and _YEAR.fullmatch(text.strip()):
+            return text.strip()
+        return str(_number(text) or text.lower())
 
     def _is_right(self, prediction: str, reference: str) -> bool:
         if _YEAR.fullmatch(reference.strip()):

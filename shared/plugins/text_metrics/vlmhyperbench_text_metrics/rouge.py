@@ -101,6 +101,9 @@ class Rouge:
         best = scores[pairs.best(scores)]
         return pairs.measures(best, {"fmeasure": best})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [" ".join(self._tokenize(text)) for text in texts]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "fmeasure")
 

@@ -99,6 +99,9 @@ class Ter:
         values = np.array([_rate(own.edits, own.length) for own in edits], dtype=np.float64)
         return pairs.measures(values, {name: table[:, no] for no, name in enumerate(_Edits._fields)})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        return [" ".join(text.lower().split()) for text in texts]
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return _rate(sums["edits"], sums["length"]) if sums.get("count", 0.0) > 0 else None
 

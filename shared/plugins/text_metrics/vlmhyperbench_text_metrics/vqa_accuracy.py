@@ -97,13 +97,17 @@ class VqaAccuracy:
         accuracy = [value or 0.0 for value in values]
         return Measures(values=values, reasons=reasons, statistics={"accuracy": accuracy, "count": scored})
 
+    def compared(self, texts: Sequence[str]) -> list[str]:
+        trimmed = list(map(trim, texts))
+        if self._profile == "normalized" or len(set(trimmed[1:])) > 1:
+            return list(map(normalise_answer, trimmed))
+        return trimmed
+
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "accuracy")
 
     def _value(self, prediction: str, answers: Sequence[str]) -> float:
-        predicted, true = trim(prediction), list(map(trim, answers))
-        if self._profile == "normalized" or len(set(true)) > 1:
-            predicted, true = normalise_answer(predicted), list(map(normalise_answer, true))
+        predicted, *true = self.compared([prediction, *answers])
         return _leave_one_out(true.count(predicted), len(true))
 
 

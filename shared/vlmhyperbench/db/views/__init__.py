@@ -28,6 +28,7 @@ from vlmhyperbench.db.views.runs import (
     EventView,
     ExperimentView,
     PhaseView,
+    ReportFileView,
     RunView,
     SampleManifestView,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "PhaseView",
     "QuarantineView",
     "RegistryEntryView",
+    "ReportFileView",
     "ReservationView",
     "ReusedFactView",
     "ReusedPhaseView",

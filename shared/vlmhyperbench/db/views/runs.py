@@ -134,6 +134,13 @@ class ArtifactView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFileView(ArtifactView):
+    """A document of a report, with the name of its run or experiment."""
+
+    scope_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
     """A durable event of one stream."""
 

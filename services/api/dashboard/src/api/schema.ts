@@ -697,6 +697,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/loads/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Sweep
+         * @description Start the same load at several rates or concurrencies, one after the other, as the runs of an experiment.
+         */
+        post: operations["start_sweep_api_v1_loads_sweeps_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models": {
         parameters: {
             query?: never;
@@ -1130,7 +1150,7 @@ export interface paths {
         };
         /**
          * List Reports
-         * @description List the files of all reports, newest first.
+         * @description List the documents of all reports, newest first.
          */
         get: operations["list_reports_api_v1_reports_get"];
         put?: never;
@@ -2275,13 +2295,23 @@ export interface components {
             /** Last Rate Per S */
             last_rate_per_s?: number | null;
             /**
+             * Output Tokens
+             * @default []
+             */
+            output_tokens?: (number | null)[];
+            /**
              * Process
              * @default poisson
              * @enum {string}
              */
-            process?: "constant" | "poisson" | "gamma" | "burst" | "ramp";
+            process?: "constant" | "poisson" | "gamma" | "burst" | "ramp" | "trace";
             /** Rate Per S */
             rate_per_s: number;
+            /**
+             * Times S
+             * @default []
+             */
+            times_s?: number[];
         };
         /**
          * Artifact
@@ -3868,18 +3898,37 @@ export interface components {
              * @default poisson
              * @enum {string}
              */
-            arrivals?: "constant" | "poisson";
+            arrivals?: "constant" | "poisson" | "gamma" | "burst" | "ramp";
+            /**
+             * Baseline
+             * @default 0
+             */
+            baseline?: number;
+            /** Burst Size */
+            burst_size?: number | null;
             /**
              * Concurrency
              * @default 1
              */
             concurrency?: number;
+            /** Cv */
+            cv?: number | null;
             /** Duration S */
             duration_s?: number | null;
             /** Extra Body */
             extra_body?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
+            /**
+             * Ignore Eos
+             * @default false
+             */
+            ignore_eos?: boolean;
+            /**
+             * Image Reuse
+             * @default 0
+             */
+            image_reuse?: number;
             /**
              * Image Size
              * @default 512x512
@@ -3899,6 +3948,10 @@ export interface components {
              * @default 128
              */
             output_tokens?: number;
+            /** Preset */
+            preset?: ("quick" | "official" | "vlm") | null;
+            /** Prompt */
+            prompt?: string | null;
             /**
              * Prompt Tokens
              * @default 128
@@ -3925,6 +3978,23 @@ export interface components {
              *     }
              */
             slo?: components["schemas"]["Slo"];
+            /**
+             * Speed
+             * @default 1
+             */
+            speed?: number;
+            /**
+             * Timeout S
+             * @default 300
+             */
+            timeout_s?: number;
+            /** To Rate Per S */
+            to_rate_per_s?: number | null;
+            /**
+             * Trace
+             * @default []
+             */
+            trace?: components["schemas"]["TracedRequest"][];
             /**
              * Url
              * @example http://127.0.0.1:8000/v1
@@ -4021,6 +4091,20 @@ export interface components {
             ok: number;
             /** Scheduled */
             scheduled: number;
+        };
+        /**
+         * LoadSweep
+         * @description The same load at several values: one load each, together an experiment.
+         */
+        LoadSweep: {
+            /**
+             * Axis
+             * @enum {string}
+             */
+            axis: "rate" | "concurrency";
+            load: components["schemas"]["LoadCreate"];
+            /** Values */
+            values: number[];
         };
         /**
          * LocalPackage
@@ -4621,6 +4705,13 @@ export interface components {
         Page_RegistryVersion_: {
             /** Items */
             items: components["schemas"]["RegistryVersion"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[ReportFile] */
+        Page_ReportFile_: {
+            /** Items */
+            items: components["schemas"]["ReportFile"][];
             /** Next */
             next?: string | null;
         };
@@ -5507,6 +5598,40 @@ export interface components {
              * @enum {string}
              */
             scope: "run" | "experiment";
+        };
+        /**
+         * ReportFile
+         * @description A document of a report in a list.
+         */
+        ReportFile: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Experiment Id */
+            experiment_id: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Kind */
+            kind: string;
+            /** Media Type */
+            media_type: string;
+            /** Name */
+            name: string;
+            /** Run Id */
+            run_id: string | null;
+            /** Scope Name */
+            scope_name: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Storage Key */
+            storage_key: string;
         };
         /**
          * ReportWriterSpec
@@ -6619,6 +6744,8 @@ export interface components {
             kind?: ("offline" | "single_stream" | "multi_stream" | "server" | "interactive") | null;
             /** Name */
             name: string;
+            /** Preset */
+            preset?: ("quick" | "official" | "vlm") | null;
             /** Requests */
             requests?: number | null;
             /** Seed */
@@ -6660,6 +6787,8 @@ export interface components {
              * @default offline
              */
             name?: string;
+            /** Preset */
+            preset?: ("quick" | "official" | "vlm") | null;
             /** Requests */
             requests?: number | null;
             /**
@@ -7241,6 +7370,18 @@ export interface components {
             tier: "hot" | "warm" | "cold";
         };
         /**
+         * TracedRequest
+         * @description One request of a trace, as a line of the file of `vlmhyperbench load --trace`.
+         */
+        TracedRequest: {
+            /** Output Tokens */
+            output_tokens?: number | null;
+            /** Prompt Tokens */
+            prompt_tokens?: number | null;
+            /** Timestamp S */
+            timestamp_s: number;
+        };
+        /**
          * UsedEngine
          * @description A combination of engine, environment and machine that asked the run's requests, with its claims.
          */
@@ -7429,23 +7570,39 @@ export interface components {
         };
         /**
          * Workload
-         * @description What was asked for, by the names of `LoadCreate`.
+         * @description What was asked for, by the names of `LoadCreate`; of a trace its number of requests.
          */
         Workload: {
             /** Api Key Secret */
             api_key_secret: string | null;
             /** Arrivals */
             arrivals: string | null;
+            /** Baseline */
+            baseline: number;
+            /** Burst Size */
+            burst_size: number | null;
             /** Concurrency */
             concurrency: number;
+            /** Cv */
+            cv: number | null;
             /** Duration S */
             duration_s: number | null;
+            /** Extra Body */
+            extra_body: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Image Reuse */
+            image_reuse: number;
             /** Image Size */
             image_size: string | null;
             /** Images */
             images: number;
             /** Output Tokens */
             output_tokens: number;
+            /** Preset */
+            preset: ("quick" | "official" | "vlm") | null;
+            /** Prompt */
+            prompt: string | null;
             /** Prompt Tokens */
             prompt_tokens: number | null;
             /** Rate Per S */
@@ -7454,6 +7611,16 @@ export interface components {
             requests: number | null;
             /** Scenario */
             scenario: string;
+            /** Seed */
+            seed: number;
+            /** Timeout S */
+            timeout_s: number;
+            /** To Rate Per S */
+            to_rate_per_s: number | null;
+            /** Traced */
+            traced: number;
+            /** Warmup */
+            warmup: number;
         };
         /**
          * WrittenPrices
@@ -8708,6 +8875,42 @@ export interface operations {
             };
         };
     };
+    start_sweep_api_v1_loads_sweeps_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoadSweep"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     list_models_api_v1_models_get: {
         parameters: {
             query?: never;
@@ -9568,7 +9771,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_Artifact_"];
+                    "application/json": components["schemas"]["Page_ReportFile_"];
                 };
             };
             /** @description Validation Error */

@@ -22,7 +22,7 @@ export function StateBadge({ state, isPaused, isCancelling }: Props) {
   const word = isCancelling ? 'cancelling' : isPaused ? 'paused' : state.toLowerCase().replaceAll('_', ' ');
   return (
     <span className={`badge ${tone}`}>
-      <span aria-hidden="true">{MARKS[tone]}</span> {word}
+      <span aria-hidden="true">{MARKS[tone]}</span> <span className="badge-word">{word}</span>
     </span>
   );
 }

@@ -45,7 +45,7 @@ function Table({ title, note, rows }: { title: string; note: string | undefined;
             <tbody>
               {rows.map((difference) => (
                 <tr key={difference.path}>
-                  <th scope="row" className="mono">
+                  <th scope="row" className="mono compared-path">
                     {difference.path}
                   </th>
                   <Value value={difference.baseline} />

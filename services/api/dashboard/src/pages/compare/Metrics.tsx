@@ -65,44 +65,48 @@ export function Metrics({ compared }: { compared: Compared }) {
 function Line({ delta }: { delta: Delta }) {
   const bounds = delta.low === null || delta.high === null ? '' : `${signed(delta.low)} to ${signed(delta.high)}`;
   return (
-    <tr>
-      <th scope="row">
-        <bdi>{delta.label}</bdi>
-        {delta.direction === 'lower' ? <span className="sub"> lower is better</span> : null}
-        <div className="sub">
+    <>
+      <tr className="before-note">
+        <th scope="row">
+          <bdi>{delta.label}</bdi>
+          {delta.direction === 'lower' ? <span className="sub"> lower is better</span> : null}
+        </th>
+        <td className="num">{score(delta.baseline)}</td>
+        <td className="num">{score(delta.other)}</td>
+        <td className="num">
+          <span className="measured">
+            <strong>{signed(delta.difference)}</strong>
+            {bounds ? <small>{bounds}</small> : null}
+          </span>
+        </td>
+        <td className="bar-cell from-sm">
+          <DifferenceBar delta={delta} />
+        </td>
+        <td
+          className="num"
+          title={delta.test ? `${delta.test}; without adjustment ${fixed(delta.p_value, 4)}` : undefined}
+        >
+          {pText(delta.p_adjusted)}
+        </td>
+        <td className="num from-md">
+          {count(delta.wins)} / {count(delta.ties)} / {count(delta.losses)}
+        </td>
+        <td className="num from-md">
+          <span className="measured">
+            <span>{count(delta.pairs)}</span>
+            <small>
+              {count(delta.units)} documents{delta.lost ? `, ${count(delta.lost)} unpaired` : ''}
+            </small>
+          </span>
+        </td>
+      </tr>
+      <tr className="note-row">
+        <td colSpan={8} className="sub">
           {delta.verdict}
-          {delta.disagreement_reason ? ` ${delta.disagreement_reason}` : ''}
-        </div>
-      </th>
-      <td className="num">{score(delta.baseline)}</td>
-      <td className="num">{score(delta.other)}</td>
-      <td className="num">
-        <span className="measured">
-          <strong>{signed(delta.difference)}</strong>
-          {bounds ? <small>{bounds}</small> : null}
-        </span>
-      </td>
-      <td className="bar-cell from-sm">
-        <DifferenceBar delta={delta} />
-      </td>
-      <td
-        className="num"
-        title={delta.test ? `${delta.test}; without adjustment ${fixed(delta.p_value, 4)}` : undefined}
-      >
-        {pText(delta.p_adjusted)}
-      </td>
-      <td className="num from-md">
-        {count(delta.wins)} / {count(delta.ties)} / {count(delta.losses)}
-      </td>
-      <td className="num from-md">
-        <span className="measured">
-          <span>{count(delta.pairs)}</span>
-          <small>
-            {count(delta.units)} documents{delta.lost ? `, ${count(delta.lost)} unpaired` : ''}
-          </small>
-        </span>
-      </td>
-    </tr>
+          {delta.disagreement_reason ? `: ${delta.disagreement_reason}` : ''}
+        </td>
+      </tr>
+    </>
   );
 }
 

@@ -152,7 +152,9 @@ function Numbers({ points, x, y, title }: { points: readonly Plotted[]; x: strin
             {points.map((point) => (
               <tr key={point.id}>
                 <th scope="row">
-                  <bdi>{point.name}</bdi>
+                  <Link to="/runs/$id" params={{ id: point.id }}>
+                    <bdi>{point.name}</bdi>
+                  </Link>
                 </th>
                 <td className="num">{significant(point.x)}</td>
                 <td className="num">{significant(point.y)}</td>

@@ -1,45 +1,67 @@
-/** The form that starts a load; its values stay in the address, and the same load is shown as a command. */
-import { Button, NumberInput, SegmentedControl, Select, TextInput } from '@mantine/core';
+/** The form that starts a load or a sweep; its values stay in the address, and the same load is shown as a command. */
+import { Button, SegmentedControl, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useAllowed } from '../../ui/allowed';
 import { Problem } from '../../ui/Notes';
-import { bodyOf, commandOf, DEFAULTS, differing, type Form, type Mode, missing, type Preset, withPreset } from './form';
-import { useStart } from './queries';
+import { Content, Limits, More, Schedule } from './Fields';
+import {
+  bodyOf,
+  commandOf,
+  DEFAULTS,
+  differing,
+  type Form,
+  missing,
+  sweepBodyOf,
+  type Traced,
+  withPreset,
+} from './form';
+import { useStart, useSweep } from './queries';
 
-const PRESETS: readonly { preset: Preset; label: string; meaning: string }[] = [
-  { preset: 'quick', label: 'quick', meaning: 'Ten seconds; not for publication' },
-  { preset: 'official', label: 'official', meaning: "Ten minutes of Poisson arrivals, as MLPerf's rules of server" },
-  { preset: 'vlm', label: 'vlm', meaning: 'official with an image and a limit of 12 s on the latency' },
-];
+const PRESETS = {
+  '': 'By hand',
+  quick: 'Ten seconds; not for publication.',
+  official:
+    "MLPerf's rules: at least 600 s and 662 requests of Poisson arrivals, p99 of TTFT and TPOT certainly kept; one request at a time: at least 64, p90 certified.",
+  vlm: 'official, with an image of 512x512 to 1024x1024 and 256 words in every request, and 12 s as limit of the latency.',
+} as const;
+/** Axis of a sweep → the column of its runs. */
+const AXES = { rate: 'spec.scenario.arrivals.rate_per_s', concurrency: 'spec.scenario.in_flight' } as const;
 
 export function LoadForm({ given }: { given: Partial<Form> }) {
   const navigate = useNavigate({ from: '/load' });
   const start = useStart();
+  const sweep = useSweep();
   const mayStart = useAllowed('run:write');
   const [form, setForm] = useState<Form>({ ...DEFAULTS, ...given });
+  const [trace, setTrace] = useState<readonly Traced[]>([]);
   const set = (change: Partial<Form>) => {
     const next = { ...form, ...change };
     setForm(next);
     void navigate({ search: differing(next), replace: true, resetScroll: false });
   };
-  const number = (name: NumberName, label: string, more: { min: number; max: number; suffix?: string }) => (
-    <NumberInput
-      label={label}
-      value={form[name]}
-      onChange={(value) => typeof value === 'number' && set({ [name]: value })}
-      size="xs"
-      {...more}
-    />
-  );
-  const lacks = missing(form);
+  const lacks = missing(form, trace);
+  const swept = sweepBodyOf(form);
+  const error = start.error ?? sweep.error;
+  const submit = () => {
+    if (swept === undefined) {
+      start.mutate(bodyOf(form, trace), {
+        onSuccess: ({ id }) => void navigate({ to: '/load/$id', params: { id } }),
+      });
+    } else {
+      const search = { axis: AXES[swept.axis], effect: 'latency_p99_ms' };
+      sweep.mutate(swept, {
+        onSuccess: ({ id }) => void navigate({ to: '/experiments/$id', params: { id }, search }),
+      });
+    }
+  };
   return (
     <form
       className="stack"
       aria-label="New load"
       onSubmit={(event) => {
         event.preventDefault();
-        start.mutate(bodyOf(form), { onSuccess: ({ id }) => void navigate({ to: '/load/$id', params: { id } }) });
+        submit();
       }}
     >
       <div className="load-fields wide">
@@ -63,88 +85,49 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
           required
         />
       </div>
-      <div className="filters">
-        <span className="sub">Fill by a preset:</span>
-        {PRESETS.map(({ preset, label, meaning }) => (
-          <Button
-            key={preset}
-            size="compact-xs"
-            variant="default"
-            title={meaning}
-            onClick={() => set(withPreset(form, preset))}
-          >
-            {label}
-          </Button>
-        ))}
+      <div className="stack tight">
+        <SegmentedControl
+          aria-label="Preset"
+          size="xs"
+          className="load-choice"
+          value={form.preset}
+          onChange={(preset) => set(withPreset(form, preset as Form['preset']))}
+          data={Object.keys(PRESETS).map((value) => ({ value, label: value || PRESETS[''] }))}
+        />
+        {form.preset ? <p className="sub">{PRESETS[form.preset]}</p> : null}
       </div>
       <SegmentedControl
         aria-label="How requests are sent"
         size="xs"
+        className="load-choice"
         value={form.mode}
-        onChange={(mode) => set({ mode: mode as Mode })}
+        onChange={(mode) => set({ mode: mode as Form['mode'], ...(mode === 'trace' && { preset: '', sweep: '' }) })}
         data={[
           { value: 'rate', label: 'At a rate' },
           { value: 'concurrency', label: 'A number in flight' },
+          { value: 'trace', label: 'As a trace' },
         ]}
       />
-      <div className="load-fields">
-        {form.mode === 'rate' ? (
-          <>
-            {number('rate', 'Requests per second', { min: 0.001, max: 100_000 })}
-            <Select
-              label="Arrivals"
-              size="xs"
-              value={form.arrivals}
-              onChange={(value) => value && set({ arrivals: value as Form['arrivals'] })}
-              data={[
-                { value: 'poisson', label: 'at random (Poisson)' },
-                { value: 'constant', label: 'evenly spaced' },
-              ]}
-              allowDeselect={false}
-            />
-            {number('duration', 'Duration', { min: 1, max: 86_400, suffix: ' s' })}
-          </>
-        ) : (
-          <>
-            {number('concurrency', 'In flight', { min: 1, max: 4096 })}
-            {number('requests', 'Requests', { min: 1, max: 1_000_000 })}
-          </>
-        )}
-        {number('prompt', 'Words per prompt', { min: 1, max: 200_000 })}
-        {number('output', 'Output tokens, at most', { min: 1, max: 200_000 })}
-        {number('images', 'Images', { min: 0, max: 16 })}
-        {form.images > 0 ? (
-          <TextInput
-            label="Image size"
-            size="xs"
-            value={form.size}
-            onChange={(event) => set({ size: event.currentTarget.value })}
-          />
-        ) : null}
-        {number('ttft', 'Limit of TTFT p99 (0: none)', { min: 0, max: 3_600_000, suffix: ' ms' })}
-        {number('tpot', 'Limit of TPOT p99 (0: none)', { min: 0, max: 3_600_000, suffix: ' ms' })}
-        {number('latency', 'Limit of latency p99 (0: none)', { min: 0, max: 3_600_000, suffix: ' ms' })}
-        <TextInput
-          label="Secret with the key"
-          placeholder="name, if it needs one"
-          size="xs"
-          value={form.key}
-          onChange={(event) => set({ key: event.currentTarget.value })}
-        />
-      </div>
+      <Schedule form={form} set={set} trace={trace} setTrace={setTrace} />
+      <Content form={form} set={set} />
+      <Limits form={form} set={set} />
+      <More form={form} set={set} />
       <details>
         <summary className="sub">The same load as a command</summary>
         <pre className="load-command">{commandOf(form)}</pre>
       </details>
-      {start.error ? <Problem error={start.error} /> : null}
+      {error ? <Problem error={error} /> : null}
       <div className="filters">
-        <Button type="submit" size="xs" loading={start.isPending} disabled={lacks !== undefined || !mayStart}>
-          Start the load
+        <Button
+          type="submit"
+          size="xs"
+          loading={start.isPending || sweep.isPending}
+          disabled={lacks !== undefined || !mayStart}
+        >
+          {swept === undefined ? 'Start the load' : `Start ${swept.values.length} loads`}
         </Button>
         <span className="sub">{mayStart ? lacks : 'Your key may not start runs.'}</span>
       </div>
     </form>
   );
 }
-
-type NumberName = { [Name in keyof Form]: Form[Name] extends number ? Name : never }[keyof Form];

@@ -65,13 +65,15 @@ function Head({ load }: { load: LoadDetail }) {
         </div>
       </div>
       <p className="sub">
-        <bdi className="load-url">{load.url}</bdi>: {load.in_words}; {count(load.workload.prompt_tokens)} words per
-        prompt, at most {count(load.workload.output_tokens)} output tokens
+        <bdi className="load-url">{load.url}</bdi>: {load.in_words}
+        {load.workload.preset ? `, by the preset ${load.workload.preset}` : ''}; {promptOf(load)}, at most{' '}
+        {count(load.workload.output_tokens)} output tokens
         {load.workload.images ? `, ${count(load.workload.images)} images` : ''}.{' '}
         <Link to="/runs/$id" params={{ id: load.id }}>
           Its run
         </Link>
       </p>
+      {load.workload.preset === 'quick' ? <p className="sub">quick: not for publication</p> : null}
       {load.warnings.map((warning) => (
         <p className="stale" key={warning}>
           {warning}
@@ -79,6 +81,13 @@ function Head({ load }: { load: LoadDetail }) {
       ))}
     </>
   );
+}
+
+function promptOf({ workload }: LoadDetail): string {
+  if (workload.prompt !== null) return 'the same prompt each time';
+  return workload.prompt_tokens === null
+    ? 'prompts as long as in the trace'
+    : `${count(workload.prompt_tokens)} words per prompt`;
 }
 
 function Again({ load, ...props }: { load: LoadDetail }) {

@@ -4,15 +4,27 @@ import { bodyOf, DEFAULTS, formOf } from './form';
 
 const WORKLOAD: Schemas['Workload'] = {
   scenario: 'multi_stream',
+  preset: null,
   rate_per_s: null,
   arrivals: null,
+  cv: null,
+  burst_size: null,
+  to_rate_per_s: null,
+  traced: 0,
   concurrency: 8,
   requests: 50,
   duration_s: null,
+  prompt: null,
   prompt_tokens: 16,
   output_tokens: 32,
   images: 1,
   image_size: '64x64',
+  image_reuse: 0.5,
+  warmup: 2,
+  baseline: 0,
+  timeout_s: 300,
+  seed: 3,
+  extra_body: { top_k: 1, ignore_eos: true },
   api_key_secret: null,
 };
 
@@ -34,6 +46,10 @@ it('fills the form with the values of a load, which starts the same load again',
     output: 32,
     images: 1,
     size: '64x64',
+    reuse: 0.5,
+    seed: 3,
+    eos: true,
+    extra: '{"top_k":1}',
     ttft: 9,
   });
   expect(bodyOf(form)).toMatchObject({ scenario: 'multi_stream', concurrency: 8, requests: 50, images: 1 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { bodyOf, commandOf, DEFAULTS, differing, missing, readForm, withPreset } from './form';
+import { bodyOf, commandOf, DEFAULTS, differing, missing, readForm, readTrace, sweepBodyOf, withPreset } from './form';
 
 const FILLED = { ...DEFAULTS, url: 'http://localhost:8000/v1', model: 'm' };
 
@@ -38,21 +38,49 @@ it('shows the command that makes the same load', () => {
 });
 
 it('says what is missing', () => {
-  expect(missing(DEFAULTS)).toMatch(/URL/);
-  expect(missing({ ...DEFAULTS, url: 'x' })).toMatch(/model/);
-  expect(missing(FILLED)).toBeUndefined();
+  expect(missing(DEFAULTS, [])).toMatch(/URL/);
+  expect(missing({ ...DEFAULTS, url: 'x' }, [])).toMatch(/model/);
+  expect(missing({ ...FILLED, mode: 'trace' }, [])).toMatch(/trace/);
+  expect(missing({ ...FILLED, extra: '[1]' }, [])).toMatch(/JSON object/);
+  expect(missing({ ...FILLED, sweep: '1, x' }, [])).toMatch(/numbers/);
+  expect(missing({ ...FILLED, preset: 'official', ttft: 9 }, [])).toMatch(/TPOT p99/);
+  expect(missing(FILLED, [])).toBeUndefined();
 });
 
-it('fills duration, arrivals, images and limits by a preset', () => {
-  expect(differing(withPreset(DEFAULTS, 'quick'))).toEqual({ duration: 10 });
-  expect(differing(withPreset({ ...DEFAULTS, duration: 900 }, 'official'))).toEqual({ duration: 900 });
-  const vlm = withPreset({ ...FILLED, mode: 'concurrency', arrivals: 'constant' }, 'vlm');
-  expect(bodyOf(vlm)).toMatchObject({
-    scenario: 'server',
-    arrivals: 'poisson',
-    duration_s: 600,
-    images: 1,
-    slo: { limits_ms: { latency_p99: 12_000 } },
-  });
-  expect(commandOf(vlm)).toContain("--slo 'latency_p99<12000ms'");
+it('leaves to the API what a preset sets', () => {
+  const official = withPreset({ ...FILLED, arrivals: 'burst', ttft: 9, tpot: 5 }, 'official');
+  expect(bodyOf(official)).toMatchObject({ preset: 'official', rate_per_s: 2, slo: { limits_ms: { ttft_p99: 9 } } });
+  for (const name of ['duration_s', 'requests', 'arrivals']) expect(bodyOf(official)).not.toHaveProperty(name);
+  const vlm = bodyOf(withPreset(FILLED, 'vlm'));
+  for (const name of ['images', 'prompt_tokens', 'slo']) expect(vlm).not.toHaveProperty(name);
+  const alone = withPreset({ ...FILLED, mode: 'concurrency' }, 'official');
+  expect(bodyOf(alone)).toMatchObject({ scenario: 'single_stream', preset: 'official' });
+  expect(commandOf(alone)).toContain('--scenario single_stream --preset official --prompt-tokens 128');
+});
+
+it('sweeps the rate or the requests in flight', () => {
+  expect(sweepBodyOf(FILLED)).toBeUndefined();
+  expect(sweepBodyOf({ ...FILLED, sweep: '1, 2 ,4' })).toMatchObject({ axis: 'rate', values: [1, 2, 4] });
+  const swept = { ...FILLED, mode: 'concurrency' as const, concurrency: 1, sweep: '1,2' };
+  expect(sweepBodyOf(swept)).toMatchObject({ axis: 'concurrency', load: { scenario: 'multi_stream' } });
+  expect(commandOf(swept)).toContain('--sweep concurrency=1,2 --requests 100');
+  expect(sweepBodyOf({ ...FILLED, sweep: '1,two' })).toBeUndefined();
+});
+
+it('reads a trace, and says which line is wrong', () => {
+  expect(readTrace('{"timestamp_s": 0, "prompt_tokens": 3}\n\n{"timestamp_s": 1.5}\n')).toEqual([
+    { timestamp_s: 0, prompt_tokens: 3 },
+    { timestamp_s: 1.5 },
+  ]);
+  expect(() => readTrace('{"timestamp_s": 0}\nnothing')).toThrow(/Line 2/);
+  const body = bodyOf({ ...FILLED, mode: 'trace', speed: 2 }, [{ timestamp_s: 0 }]);
+  expect(body).toMatchObject({ scenario: 'server', trace: [{ timestamp_s: 0 }], speed: 2 });
+  expect(body).not.toHaveProperty('rate_per_s');
+});
+
+it('has the parameter of an arrival process and of a closed loop only where they have an effect', () => {
+  expect(bodyOf({ ...FILLED, arrivals: 'burst', burst: 5 })).toMatchObject({ arrivals: 'burst', burst_size: 5 });
+  expect(bodyOf({ ...FILLED, burst: 5 })).not.toHaveProperty('burst_size');
+  expect(bodyOf({ ...FILLED, baseline: 9 })).not.toHaveProperty('baseline');
+  expect(commandOf({ ...FILLED, arrivals: 'ramp', to: 9, eos: true })).toContain('--arrivals ramp --to-rate 9');
 });

@@ -2,45 +2,82 @@
 import type { Schemas } from '../../api/client';
 
 export type LoadCreate = Schemas['LoadCreate'];
-export type Mode = 'rate' | 'concurrency';
+export type LoadSweep = Schemas['LoadSweep'];
+export type Traced = Schemas['TracedRequest'];
+export type Preset = 'quick' | 'official' | 'vlm';
+
+const MODES = ['rate', 'concurrency', 'trace'] as const;
+export const ARRIVALS = ['poisson', 'constant', 'gamma', 'burst', 'ramp'] as const;
+const PRESETS = ['', 'quick', 'official', 'vlm'] as const;
 
 export interface Form {
   url: string;
   model: string;
-  mode: Mode;
+  preset: '' | Preset;
+  mode: (typeof MODES)[number];
   rate: number;
-  arrivals: 'poisson' | 'constant';
+  arrivals: (typeof ARRIVALS)[number];
+  cv: number;
+  burst: number;
+  to: number;
+  speed: number;
   concurrency: number;
   requests: number;
   duration: number;
+  /** Values of a sweep of the rate or of the requests in flight, separated by commas. */
+  sweep: string;
+  text: string;
   prompt: number;
   output: number;
   images: number;
   size: string;
+  reuse: number;
   ttft: number;
   tpot: number;
   latency: number;
+  warmup: number;
+  baseline: number;
+  timeout: number;
+  seed: number;
+  eos: boolean;
+  extra: string;
   key: string;
 }
 
 export const DEFAULTS: Form = {
   url: '',
   model: '',
+  preset: '',
   mode: 'rate',
   rate: 2,
   arrivals: 'poisson',
+  cv: 2,
+  burst: 8,
+  to: 10,
+  speed: 1,
   concurrency: 4,
   requests: 100,
   duration: 30,
+  sweep: '',
+  text: '',
   prompt: 128,
   output: 64,
   images: 0,
   size: '512x512',
+  reuse: 0,
   ttft: 0,
   tpot: 0,
   latency: 0,
+  warmup: 2,
+  baseline: 0,
+  timeout: 300,
+  seed: 0,
+  eos: false,
+  extra: '',
   key: '',
 };
+
+const CHOICES: Partial<Record<keyof Form, readonly string[]>> = { mode: MODES, arrivals: ARRIVALS, preset: PRESETS };
 
 /** Read what an address has of the form; what is not of the right type or equals the default is left out. */
 export function readForm(search: Record<string, unknown>): Partial<Form> {
@@ -50,10 +87,12 @@ export function readForm(search: Record<string, unknown>): Partial<Form> {
     if (typeof known === 'number') {
       const number = typeof given === 'string' && given !== '' ? Number(given) : given;
       if (typeof number === 'number' && Number.isFinite(number) && number >= 0) read[name] = number;
-    } else if (given !== undefined && given !== null && given !== '') read[name] = String(given);
+    } else if (typeof known === 'boolean') read[name] = given === true || given === 'true';
+    else if (given !== undefined && given !== null && given !== '') {
+      const choices = CHOICES[name as keyof Form];
+      if (choices === undefined || choices.includes(String(given))) read[name] = String(given);
+    }
   }
-  if (read.mode !== 'rate' && read.mode !== 'concurrency') delete read.mode;
-  if (read.arrivals !== 'poisson' && read.arrivals !== 'constant') delete read.arrivals;
   return differing({ ...DEFAULTS, ...read } as Form);
 }
 
@@ -62,35 +101,69 @@ export function differing(form: Form): Partial<Form> {
   return Object.fromEntries(Object.entries(form).filter(([name, value]) => DEFAULTS[name as keyof Form] !== value));
 }
 
-/** The form that started a load. */
+/** The form that started a load; the requests of a trace are not in it. */
 export function formOf(load: Schemas['LoadDetail']): Form {
   const { workload } = load;
+  const { ignore_eos, ...extra } = workload.extra_body;
   return {
     ...DEFAULTS,
     url: load.url,
     model: load.model,
-    mode: workload.rate_per_s === null ? 'concurrency' : 'rate',
+    preset: workload.preset ?? '',
+    mode: workload.traced > 0 ? 'trace' : workload.rate_per_s === null ? 'concurrency' : 'rate',
     rate: workload.rate_per_s ?? DEFAULTS.rate,
-    arrivals: workload.arrivals === 'constant' ? 'constant' : 'poisson',
+    arrivals: ARRIVALS.find((name) => name === workload.arrivals) ?? DEFAULTS.arrivals,
+    cv: workload.cv ?? DEFAULTS.cv,
+    burst: workload.burst_size ?? DEFAULTS.burst,
+    to: workload.to_rate_per_s ?? DEFAULTS.to,
     concurrency: workload.concurrency,
     requests: workload.requests ?? DEFAULTS.requests,
     duration: workload.duration_s ?? DEFAULTS.duration,
+    text: workload.prompt ?? '',
     prompt: workload.prompt_tokens ?? DEFAULTS.prompt,
     output: workload.output_tokens,
     images: workload.images,
     size: workload.image_size ?? DEFAULTS.size,
+    reuse: workload.image_reuse,
     ttft: load.slo_ms.ttft_p99 ?? 0,
     tpot: load.slo_ms.tpot_p99 ?? 0,
     latency: load.slo_ms.latency_p99 ?? 0,
+    warmup: workload.warmup,
+    baseline: workload.baseline,
+    timeout: workload.timeout_s,
+    seed: workload.seed,
+    eos: ignore_eos === true,
+    extra: Object.keys(extra).length > 0 ? JSON.stringify(extra) : '',
     key: workload.api_key_secret ?? '',
   };
 }
 
-/** What is missing before a load can be started. */
-export function missing(form: Form): string | undefined {
+/** What is missing or cannot be before a load can be started. */
+export function missing(form: Form, trace: readonly Traced[]): string | undefined {
   if (form.url.trim() === '') return 'Give the URL of the endpoint.';
   if (form.model.trim() === '') return 'Give the model by the name that the endpoint has for it.';
+  if (form.mode === 'trace' && trace.length === 0) return 'Choose the file of the trace.';
+  if (form.extra.trim() !== '' && fieldsOf(form.extra) === undefined) return 'The further fields are no JSON object.';
+  if (form.sweep.trim() !== '' && (sweepOf(form)?.length ?? 0) < 2)
+    return 'A sweep has two or more numbers, separated by commas.';
+  const lacks = [
+    ['ttft', 'TTFT'],
+    ['tpot', 'TPOT'],
+  ].filter(([name]) => form[name as 'ttft' | 'tpot'] === 0);
+  if (form.preset === 'official' && form.mode === 'rate' && lacks.length > 0)
+    return `The preset official needs a limit of ${lacks.map(([, name]) => `${name} p99`).join(' and of ')}.`;
   return undefined;
+}
+
+function fieldsOf(text: string): Record<string, unknown> | undefined {
+  try {
+    const read: unknown = JSON.parse(text);
+    return typeof read === 'object' && read !== null && !Array.isArray(read)
+      ? (read as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The limits that are given, in milliseconds. */
@@ -103,55 +176,150 @@ function limitsOf({ ttft, tpot, latency }: Form): [string, number][] {
   return limits.filter(([, limit]) => limit > 0);
 }
 
-export type Preset = 'quick' | 'official' | 'vlm';
+/** Whether a preset sets duration, arrivals and number of requests, so that the form does not ask for them. */
+export function isByRule({ preset, mode }: Form): boolean {
+  return preset !== '' && mode !== 'trace';
+}
 
-/**
- * Duration, arrivals, content and limits by the rules of `vlmhyperbench load --preset`. The command alone adds requests
- * until the percentiles are certified.
- */
-export function withPreset(form: Form, preset: Preset): Form {
-  const seconds = preset === 'quick' ? 10 : 600;
-  const timed: Form = { ...form, mode: 'rate', duration: Math.max(seconds, preset === 'quick' ? 0 : form.duration) };
-  if (preset === 'quick') return { ...timed, duration: seconds };
-  if (preset === 'official') return { ...timed, arrivals: 'poisson' };
-  return { ...timed, arrivals: 'poisson', prompt: 256, images: 1, size: '768x768', latency: 12_000 };
+/** The form with a preset; presets are for a rate, or for one request at a time. */
+export function withPreset(form: Form, preset: Form['preset']): Form {
+  if (preset === '') return { ...form, preset };
+  const alone = form.mode === 'concurrency';
+  return {
+    ...form,
+    preset,
+    mode: alone ? 'concurrency' : 'rate',
+    concurrency: alone ? 1 : form.concurrency,
+    arrivals: 'poisson',
+  };
+}
+
+function scenarioOf({ mode, concurrency, sweep }: Form): 'server' | 'single_stream' | 'multi_stream' {
+  if (mode !== 'concurrency') return 'server';
+  return concurrency === 1 && sweep.trim() === '' ? 'single_stream' : 'multi_stream';
 }
 
 /** The body that starts the load. */
-export function bodyOf(form: Form): LoadCreate {
-  const isRate = form.mode === 'rate';
+export function bodyOf(form: Form, trace: readonly Traced[] = []): LoadCreate {
   const limits = limitsOf(form);
-  const scenario = isRate ? 'server' : form.concurrency === 1 ? 'single_stream' : 'multi_stream';
+  const scenario = scenarioOf(form);
+  const extra = fieldsOf(form.extra) ?? {};
+  const isOfVlm = form.preset === 'vlm';
   return {
     url: form.url.trim(),
     model: form.model.trim(),
     scenario,
-    ...(isRate
-      ? { rate_per_s: form.rate, arrivals: form.arrivals, duration_s: form.duration }
-      : { requests: form.requests, concurrency: form.concurrency }),
-    prompt_tokens: form.prompt,
+    ...(isByRule(form) && { preset: form.preset as Preset }),
+    ...(form.mode === 'trace' && { trace: [...trace], ...(form.speed !== 1 && { speed: form.speed }) }),
+    ...(form.mode === 'rate' && {
+      rate_per_s: form.rate,
+      ...(!isByRule(form) && { ...arrivalsOf(form), duration_s: form.duration }),
+    }),
+    ...(form.mode === 'concurrency' && {
+      concurrency: form.concurrency,
+      ...(!isByRule(form) && { requests: form.requests }),
+    }),
+    ...(form.text.trim()
+      ? { prompt: form.text }
+      : !(isOfVlm && form.prompt === DEFAULTS.prompt) && { prompt_tokens: form.prompt }),
     output_tokens: form.output,
-    ...(form.images > 0 && { images: form.images, image_size: form.size }),
+    ...(form.images > 0 && {
+      images: form.images,
+      image_size: form.size,
+      ...(form.reuse > 0 && { image_reuse: form.reuse }),
+    }),
     ...(limits.length > 0 && { slo: { limits_ms: Object.fromEntries(limits) } }),
+    ...(form.warmup !== DEFAULTS.warmup && { warmup: form.warmup }),
+    ...(form.baseline > 0 && scenario === 'multi_stream' && { baseline: form.baseline }),
+    ...(form.timeout !== DEFAULTS.timeout && { timeout_s: form.timeout }),
+    ...(form.seed !== 0 && { seed: form.seed }),
+    ...(form.eos && { ignore_eos: true }),
+    ...(Object.keys(extra).length > 0 && { extra_body: extra as LoadCreate['extra_body'] }),
     ...(form.key.trim() && { api_key_secret: form.key.trim() }),
+  } as LoadCreate;
+}
+
+function arrivalsOf({ arrivals, cv, burst, to }: Form) {
+  return {
+    arrivals,
+    ...(arrivals === 'gamma' && { cv }),
+    ...(arrivals === 'burst' && { burst_size: burst }),
+    ...(arrivals === 'ramp' && { to_rate_per_s: to }),
   };
+}
+
+/** The values of the sweep; none without one, undefined where they are no numbers. */
+function sweepOf(form: Form): number[] | undefined {
+  const values = form.sweep
+    .split(/[\s,;]+/)
+    .filter(Boolean)
+    .map(Number);
+  return values.every((value) => Number.isFinite(value) && value > 0) ? values : undefined;
+}
+
+/** The body that starts a sweep; undefined where the form has none. */
+export function sweepBodyOf(form: Form): LoadSweep | undefined {
+  const values = sweepOf(form);
+  if (form.mode === 'trace' || form.sweep.trim() === '' || values === undefined) return undefined;
+  return { load: bodyOf(form), axis: form.mode, values };
+}
+
+/** Requests of a trace, from a file with one JSON object in each line; throws what is wrong with which line. */
+export function readTrace(text: string): Traced[] {
+  return text.split('\n').flatMap((line, no) => {
+    if (line.trim() === '') return [];
+    const read = fieldsOf(line);
+    if (typeof read?.timestamp_s !== 'number')
+      throw new Error(
+        `Line ${no + 1} is no object with a number timestamp_s: {"timestamp_s": 1.5, "prompt_tokens": 100}`,
+      );
+    const tokens = (name: 'prompt_tokens' | 'output_tokens') =>
+      typeof read[name] === 'number' ? { [name]: read[name] as number } : {};
+    return [{ timestamp_s: read.timestamp_s, ...tokens('prompt_tokens'), ...tokens('output_tokens') }];
+  });
 }
 
 /** The command that makes the same load from this machine, without a stack. */
 export function commandOf(form: Form): string {
   const quoted = (text: string) => (/^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const parts = [
-    'vlmhyperbench load',
-    quoted(form.url.trim() || 'URL'),
-    `--model ${quoted(form.model.trim() || 'NAME')}`,
-  ];
-  if (form.mode === 'rate')
-    parts.push(`--scenario server --rate ${form.rate} --arrivals ${form.arrivals} --duration ${form.duration}`);
-  else if (form.concurrency === 1) parts.push(`--scenario single_stream --requests ${form.requests}`);
-  else parts.push(`--scenario multi_stream --concurrency ${form.concurrency} --requests ${form.requests}`);
-  parts.push(`--prompt-tokens ${form.prompt} --output-tokens ${form.output}`);
-  if (form.images > 0) parts.push(`--images ${form.images} --image-size ${form.size}`);
+  const scenario = scenarioOf(form);
+  const isRule = isByRule(form);
   const limits = limitsOf(form).map(([name, limit]) => `${name}<${limit}ms`);
-  if (limits.length > 0) parts.push(`--slo '${limits.join(',')}'`);
-  return parts.join(' ');
+  const sweep = sweepBodyOf(form);
+  const flags: [string, string | number, boolean][] = [
+    ['model', quoted(form.model.trim() || 'NAME'), true],
+    ['scenario', scenario, true],
+    ['preset', form.preset, isRule],
+    ['trace', 'trace.jsonl', form.mode === 'trace'],
+    ['speed', form.speed, form.mode === 'trace' && form.speed !== 1],
+    ['sweep', `${sweep?.axis}=${sweep?.values.join(',')}`, sweep !== undefined],
+    ['rate', form.rate, form.mode === 'rate' && sweep === undefined],
+    ['arrivals', form.arrivals, form.mode === 'rate' && !isRule],
+    ['cv', form.cv, form.mode === 'rate' && !isRule && form.arrivals === 'gamma'],
+    ['burst-size', form.burst, form.mode === 'rate' && !isRule && form.arrivals === 'burst'],
+    ['to-rate', form.to, form.mode === 'rate' && !isRule && form.arrivals === 'ramp'],
+    ['duration', form.duration, form.mode === 'rate' && !isRule],
+    ['concurrency', form.concurrency, scenario === 'multi_stream' && sweep === undefined],
+    ['requests', form.requests, form.mode === 'concurrency' && !isRule],
+    ['prompt', quoted(form.text), form.text.trim() !== ''],
+    [
+      'prompt-tokens',
+      form.prompt,
+      form.text.trim() === '' && !(form.preset === 'vlm' && form.prompt === DEFAULTS.prompt),
+    ],
+    ['output-tokens', form.output, true],
+    ['images', form.images, form.images > 0],
+    ['image-size', form.size, form.images > 0],
+    ['image-reuse', form.reuse, form.images > 0 && form.reuse > 0],
+    ['slo', `'${limits.join(',')}'`, limits.length > 0],
+    ['warmup', form.warmup, form.warmup !== DEFAULTS.warmup],
+    ['baseline', form.baseline, scenario === 'multi_stream' && !isRule],
+    ['timeout', form.timeout, form.timeout !== DEFAULTS.timeout],
+    ['seed', form.seed, form.seed !== 0],
+    ['extra-body', quoted(form.extra.trim()), form.extra.trim() !== ''],
+  ];
+  const given = flags.filter(([, , isGiven]) => isGiven).map(([name, value]) => `--${name} ${value}`);
+  return ['vlmhyperbench load', quoted(form.url.trim() || 'URL'), ...given, ...(form.eos ? ['--ignore-eos'] : [])].join(
+    ' ',
+  );
 }

@@ -2,7 +2,7 @@
 import { notifications } from '@mantine/notifications';
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query';
 import { api, body, type Schemas } from '../../api/client';
-import type { LoadCreate } from './form';
+import type { LoadCreate, LoadSweep } from './form';
 
 export type Load = Schemas['Load'];
 export type LoadDetail = Schemas['LoadDetail'];
@@ -38,6 +38,14 @@ export function useStart() {
   return useMutation({
     mutationFn: (load: LoadCreate) => body(api.POST('/api/v1/loads', { body: load })),
     onSettled: () => queries.invalidateQueries({ queryKey: ['runs'] }),
+  });
+}
+
+export function useSweep() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (sweep: LoadSweep) => body(api.POST('/api/v1/loads/sweeps', { body: sweep })),
+    onSettled: () => Promise.all(['runs', 'experiments'].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }
 

@@ -33,11 +33,11 @@ const COLUMNS = columnsOf<Reported>([
     header: 'Report of',
     cell: (report) => (
       <a href={`/reports/${report.id}`} target="_blank" rel="noopener" className="strong">
-        {report.scope} {shortId(report.id)}
+        <bdi>{report.name}</bdi>
       </a>
     ),
   },
-  { id: 'page', header: 'Results', cell: (report) => <Scope report={report} /> },
+  { id: 'page', header: 'Numbers', cell: (report) => <Scope report={report} /> },
   {
     id: 'files',
     header: 'Files',
@@ -57,11 +57,11 @@ const COLUMNS = columnsOf<Reported>([
 function Scope({ report }: { report: Reported }) {
   return report.scope === 'run' ? (
     <Link to="/runs/$id" params={{ id: report.id }}>
-      Run
+      run {shortId(report.id)}
     </Link>
   ) : (
     <Link to="/experiments/$id" params={{ id: report.id }}>
-      Experiment
+      experiment {shortId(report.id)}
     </Link>
   );
 }

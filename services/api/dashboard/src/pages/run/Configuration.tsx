@@ -33,7 +33,7 @@ export function Configuration({ run }: { run: RunDetail }) {
             </div>
             <div className="card">
               <Scroll label="Configuration">
-                <table className="data">
+                <table className="data stacked">
                   <thead>
                     <tr>
                       <th scope="col">Value of</th>

@@ -47,7 +47,11 @@ export function Performance({ run }: { run: RunDetail }) {
           value={perSecond(performance.goodput_per_s)}
           note={percent(performance.goodput_share, 1)}
         />
-        <Figure name="Measured for" value={seconds(performance.window_s)} note={`${count(performance.parts)} claims`} />
+        <Figure
+          name="Measured for"
+          value={seconds(performance.window_s)}
+          note={`${count(performance.parts)} claim${performance.parts === 1 ? '' : 's'}`}
+        />
         <Figure
           name="Peak memory"
           value={bytes(performance.peak_memory_bytes)}

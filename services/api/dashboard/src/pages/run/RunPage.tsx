@@ -1,11 +1,12 @@
 /** One run: its head with what can be done to it, and a tab for each kind of result. */
 import { Button, Tabs } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useSteering } from '../../api/actions';
 import { ApiError } from '../../api/client';
 import { useFollow } from '../../api/live';
 import { isOpen, type RunDetail, runQuery } from '../../api/queries';
+import { samplesQuery } from '../../api/samples';
 import { Ago } from '../../ui/Ago';
 import { ExportButton } from '../../ui/Exports';
 import { seconds, shortId } from '../../ui/format';
@@ -125,6 +126,8 @@ function Head({ run }: { run: RunDetail }) {
 function Content({ run }: { run: RunDetail }) {
   const { tab = 'overview' } = route.useSearch();
   const navigate = useNavigate({ from: '/runs/$id' });
+  const queries = useQueryClient();
+  const prefetch = () => void queries.prefetchInfiniteQuery(samplesQuery(run, {}));
   const choose = (value: string | null) => {
     const chosen = TABS.find((known) => known === value);
     void navigate({ search: chosen && chosen !== 'overview' ? { tab: chosen } : {} });
@@ -133,7 +136,7 @@ function Content({ run }: { run: RunDetail }) {
     <Tabs value={tab} onChange={choose} keepMounted={false}>
       <Tabs.List>
         {TABS.map((name) => (
-          <Tabs.Tab key={name} value={name}>
+          <Tabs.Tab key={name} value={name} onMouseEnter={name === 'samples' ? prefetch : undefined}>
             {LABELS[name]}
           </Tabs.Tab>
         ))}

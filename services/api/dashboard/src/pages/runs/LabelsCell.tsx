@@ -1,5 +1,5 @@
 /** Tags and note of a run, edited where they stand; what two people change at once is merged by the API. */
-import { Button, Textarea, TextInput, UnstyledButton } from '@mantine/core';
+import { Button, Textarea, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
@@ -7,7 +7,6 @@ import { Pencil, StickyNote } from 'lucide-react';
 import { useState } from 'react';
 import { api, body, type Schemas } from '../../api/client';
 import { labelsQuery } from '../../api/listing';
-import { useAllowed } from '../../ui/allowed';
 import { Loaded } from '../../ui/Loaded';
 import { changeOf, tagsOf } from './labels';
 
@@ -18,11 +17,11 @@ interface Props {
   name: string;
   tags: readonly string[];
   hasNote: boolean;
+  mayEdit: boolean;
 }
 
-export function LabelsCell({ id, name, tags, hasNote }: Props) {
+export function LabelsCell({ id, name, tags, hasNote, mayEdit }: Props) {
   const [isEdited, setIsEdited] = useState(false);
-  const mayEdit = useAllowed('run:write');
   const word = tags.length === 0 && !hasNote ? 'add' : 'edit';
   if (isEdited) return <Edited id={id} name={name} close={() => setIsEdited(false)} />;
   return (
@@ -38,13 +37,14 @@ export function LabelsCell({ id, name, tags, hasNote }: Props) {
         </span>
       ) : null}
       {mayEdit ? (
-        <UnstyledButton
+        <button
+          type="button"
           className="quiet-button"
           aria-label={`${word} tags and note of ${name}`}
           onClick={() => setIsEdited(true)}
         >
           <Pencil size={12} aria-hidden="true" /> {word}
-        </UnstyledButton>
+        </button>
       ) : null}
     </div>
   );

@@ -1,9 +1,9 @@
 /** The table of runs: state, progress, headline score with its interval, speeds, memory and cost. */
-import { Checkbox } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
-import { useMemo } from 'react';
+import { type ReactNode, useMemo } from 'react';
 import { isOpen } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
+import { useAllowed } from '../../ui/allowed';
 import { type ColumnSpec, columnsOf, DataTable } from '../../ui/DataTable';
 import { bytes, count, milliseconds, money, perSecond, seconds, words } from '../../ui/format';
 import { Measured } from '../../ui/Measured';
@@ -81,9 +81,9 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
     isNumber: true,
     from: 'md',
     cell: ({ validity, latency_p50_ms, latency_p99_ms }) => (
-      <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+      <Speed validity={validity} isKnown={latency_p50_ms !== null}>
         {milliseconds(latency_p50_ms)} / {milliseconds(latency_p99_ms)}
-      </span>
+      </Speed>
     ),
   },
   {
@@ -92,9 +92,9 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
     isNumber: true,
     from: 'lg',
     cell: ({ validity, output_tokens_per_s }) => (
-      <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+      <Speed validity={validity} isKnown={output_tokens_per_s !== null}>
         {perSecond(output_tokens_per_s, 'tokens')}
-      </span>
+      </Speed>
     ),
   },
   {
@@ -124,13 +124,23 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
     cell: (run) => <Ago at={run.created_at} />,
   },
 ];
-const LABELS: ColumnSpec<Listed> = {
-  id: 'labels',
-  header: 'Tags and note',
-  from: 'lg',
-  cell: (run) => <LabelsCell id={run.id} name={run.name} tags={run.tags ?? []} hasNote={run.has_note ?? false} />,
-};
 const PLAIN = columnsOf(SPECS);
+
+interface SpeedProps {
+  validity: string | null | undefined;
+  isKnown: boolean;
+  children: ReactNode;
+}
+
+/** A speed, marked where it is no measurement; a dash where there is none. */
+function Speed({ validity, isKnown, children }: SpeedProps) {
+  if (!isKnown) return <span className="none">–</span>;
+  return (
+    <span className={validity === 'valid' ? '' : 'doubtful'} title={validityOf(validity)}>
+      {children}
+    </span>
+  );
+}
 
 function validityOf(validity: string | null | undefined): string | undefined {
   if (validity === 'valid') return 'All conditions of a speed measurement held.';
@@ -145,21 +155,31 @@ interface Props {
 }
 
 export function RunsTable({ runs, label, selection, current }: Props) {
+  const mayEdit = useAllowed('run:write');
   const columns = useMemo(() => {
     if (selection === undefined) return PLAIN;
     const choose: ColumnSpec<Listed> = {
       id: 'choose',
       header: <span className="visually-hidden">Choose</span>,
       cell: (run) => (
-        <Checkbox
-          size="xs"
+        <input
+          type="checkbox"
+          className="check"
           checked={selection.ids.has(run.id)}
           onChange={() => selection.toggle(run)}
           aria-label={`Choose ${run.name}`}
         />
       ),
     };
-    return columnsOf([choose, ...SPECS, LABELS]);
-  }, [selection]);
+    const labels: ColumnSpec<Listed> = {
+      id: 'labels',
+      header: 'Tags and note',
+      from: 'lg',
+      cell: ({ id, name, tags, has_note }) => (
+        <LabelsCell id={id} name={name} tags={tags ?? []} hasNote={has_note ?? false} mayEdit={mayEdit} />
+      ),
+    };
+    return columnsOf([choose, ...SPECS, labels]);
+  }, [selection, mayEdit]);
   return <DataTable columns={columns} rows={runs} idOf={(run) => run.id} label={label} current={current} />;
 }
