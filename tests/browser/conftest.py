@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.support.processes import PATIENCE_S
+from tests.support.stack import Stack
+from vlmhyperbench.cli.stack import page_link
 
 _ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"),
@@ -30,3 +33,18 @@ def browser() -> Iterator[Browser]:
         expect.set_options(timeout=PATIENCE_S * 1000)  # by default five seconds, which a busy machine exceeds
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sign in once, and return the stored session."""
+    link = page_link(stack.home)
+    assert link is not None
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link)
+    expect(page.get_by_role("heading", name="Devices")).to_be_visible(timeout=PATIENCE_S * 1000)
+    path = tmp_path_factory.mktemp("session") / "state.json"
+    context.storage_state(path=path)
+    context.close()
+    return path

@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.checks import check_page
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
 from vlmhyperbench.cli.stack import page_link
 
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "services/api/dashboard/node_modules/axe-core/axe.min.js"
 PAGES = (
     "/",
     "/runs",
@@ -66,7 +65,6 @@ PAGES = (
     "/no/such/page",
 )
 """Addresses that are checked; `{run}` and `{second}` are finished runs, `{experiment}` one whose runs have ended."""
-AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
 @dataclass(frozen=True)
@@ -168,22 +166,13 @@ def test_every_page_passes_axe_fits_its_window_and_asks_nobody_else(
         reduced_motion="reduce",
     )
     page = _watch(context.new_page(), dashboard.url, faults)
-    script = AXE.read_text(encoding="utf-8")
     for address in PAGES:
         page.goto(
             dashboard.url + address.format(run=dashboard.run, second=dashboard.second, experiment=dashboard.experiment)
         )
         page.wait_for_load_state("networkidle")
         expect(page.get_by_role("status").filter(has_text="Loading")).to_have_count(0)
-        overflow = page.evaluate("document.documentElement.scrollWidth") - width
-        assert overflow <= 0, f"{address} is {overflow} pixels wider than the window"
-        page.evaluate(script)
-        found = page.evaluate(
-            "rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map("
-            "violation => [violation.id, violation.nodes.map(node => node.html).slice(0, 3)]))",
-            AXE_RULES,
-        )
-        assert not found, f"{address}: {found}"
+        check_page(page, address)
     context.close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.test_dashboard import AXE, AXE_RULES
+from tests.browser.checks import check_page
 from tests.e2e.test_refusals import endpoint
 from tests.refusals.server import ANSWERED
 from tests.support.processes import PATIENCE_S
@@ -37,14 +37,6 @@ def page(browser: Browser, stack: Stack, tmp_path: Path) -> Iterator[Page]:
     context.close()
 
 
-def _check(page: Page) -> None:
-    """Fail on what axe finds, and on a page that is wider than its window."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("rules => axe.run({runOnly: rules})", AXE_RULES)
-    assert [(item["id"], item["nodes"][0]["html"]) for item in found["violations"]] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-
-
 def test_a_load_is_started_watched_to_its_result_and_filled_in_again(page: Page, stack: Stack, server: str) -> None:
     base = str(stack.home.api_url())
     page.goto(f"{base}/load?mode=concurrency&concurrency=2&requests=12&prompt=5&output=4")
@@ -55,7 +47,7 @@ def test_a_load_is_started_watched_to_its_result_and_filled_in_again(page: Page,
     expect(page.get_by_label("Requests", exact=True)).to_have_value("12")
     page.get_by_text("The same load as a command").click()
     expect(page.locator(".load-command")).to_contain_text("--scenario multi_stream --concurrency 2 --requests 12")
-    _check(page)
+    check_page(page)
     start.click()
     expect(page.get_by_role("heading", name="load of some-model")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("heading", name="Percentiles")).to_be_visible(timeout=PATIENCE_MS)
@@ -63,7 +55,7 @@ def test_a_load_is_started_watched_to_its_result_and_filled_in_again(page: Page,
     expect(page.get_by_role("rowheader", name="Latency")).to_be_visible()
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 900})
-        _check(page)
+        check_page(page)
     address = page.url
     page.get_by_role("link", name="Again").click()
     expect(page.get_by_label("Endpoint")).to_have_value(server)

@@ -9,28 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.checks import check_page
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
-from vlmhyperbench.cli.stack import page_link
-
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "services/api/dashboard/node_modules/axe-core/axe.min.js"
-AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-
-
-@pytest.fixture(scope="module")
-def session(browser: Browser, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sign in once, and return the stored session."""
-    link = page_link(stack.home)
-    assert link is not None
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(link)
-    expect(page.get_by_role("heading", name="Devices")).to_be_visible(timeout=PATIENCE_S * 1000)
-    path = tmp_path_factory.mktemp("session") / "state.json"
-    context.storage_state(path=path)
-    context.close()
-    return path
 
 
 @pytest.fixture
@@ -58,16 +39,6 @@ def _plan(page: Page) -> Locator:
     return page.get_by_role("region", name="Plan", exact=True)
 
 
-def _check_access(page: Page) -> None:
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate(
-        "rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map("
-        "violation => [violation.id, violation.nodes.map(node => node.html).slice(0, 3)]))",
-        AXE_RULES,
-    )
-    assert not found
-
-
 def test_a_run_made_by_the_form_is_planned_submitted_and_watched_to_its_end(page: Page, stack: Stack) -> None:
     expect(_plan(page)).to_contain_text("Choose a target and a task")
     expect(page.get_by_role("button", name="Start the run")).to_be_disabled()
@@ -81,7 +52,7 @@ def test_a_run_made_by_the_form_is_planned_submitted_and_watched_to_its_end(page
     expect(page.get_by_role("region", name="Command line", exact=True)).to_contain_text(
         "vlmhyperbench run --model simulated-instant --task document-qa --limit 5"
     )
-    _check_access(page)
+    check_page(page)
     page.reload()
     expect(_input(page, "Limit")).to_have_value("5")
     before = {run.id for run in stack.client.runs.list().items}
@@ -109,7 +80,7 @@ def test_what_is_wrong_is_shown_at_its_field_with_the_nearest_name(page: Page) -
     page.goto("/runs/new?model=simulated-instnat&task=document-qa")
     expect(_input(page, "Model")).to_have_attribute("aria-invalid", "true")
     expect(_plan(page)).to_contain_text("simulated-instant")
-    _check_access(page)
+    check_page(page)
     _input(page, "Model").fill("simulated-instant")
     for limit in ("0", "many"):
         _input(page, "Limit").fill(limit)
@@ -132,7 +103,7 @@ def test_pasted_yaml_is_read_and_checked_by_the_api(page: Page) -> None:
     expect(wrong).to_contain_text("line 2")
     area.fill("target: {model: simulated-instant}\ntask: document-qa\nlimit: 0\n")
     expect(wrong).to_contain_text("line 3")
-    _check_access(page)
+    check_page(page)
     area.fill("a" * 1_000_000)
     expect(wrong).to_contain_text("yaml")
     area.fill("target: {model: simulated-instant}\ntask: document-qa\nlimit: 4\ndescription: 'שלום <b>'\n")

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.checks import check_page
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
-from vlmhyperbench.cli.stack import page_link
+from vlmhyperbench.exchange.answers import SCHEMA
+from vlmhyperbench.wire.sessions import Session, SessionCreate
 
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "services/api/dashboard/node_modules/axe-core/axe.min.js"
-AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 PATIENCE_MS = PATIENCE_S * 1000
 READER, SMALL = "tiny-doc-vlm-0.2-q8", "tiny-doc-vlm-0.2-q4"
 
 
 @pytest.fixture(scope="module")
-def session(browser: Browser, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sign in once, and return the stored session."""
-    link = page_link(stack.home)
-    assert link is not None
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(link, timeout=PATIENCE_MS)
-    expect(page.get_by_role("heading", name="Devices")).to_be_visible(timeout=PATIENCE_MS)
-    path = tmp_path_factory.mktemp("session") / "state.json"
-    context.storage_state(path=path)
-    context.close()
-    return path
+def registries(registries: Path) -> Path:
+    """Add a pipeline that answers at once."""
+    stages = [
+        {
+            "id": "read",
+            "type": "multi",
+            "models": ["simulated-instant", "simulated"],
+            "aggregation": {"type": "vote"},
+        },
+        {"id": "answer", "type": "single", "model": "simulated-instant", "input_from": "read"},
+    ]
+    entry = {"description": "For tests.", "stages": stages}
+    (registries / "pipelines/simulated-two.yaml").write_text(json.dumps(entry), encoding="utf-8")
+    return registries
+
+
+@pytest.fixture(scope="module")
+def asked(stack: Stack) -> tuple[UUID, UUID]:
+    """Ask two questions, and return the sessions."""
+    return _ask(stack, "What is the total?"), _ask(stack, "What is the date?")
+
+
+def _ask(stack: Stack, question: str) -> UUID:
+    header = {"schema": SCHEMA, "format": "question", "tool": None, "model": None, "task": None, "decoding": {}}
+    row = {"key": "question", "question": question, "references": [], "text": None, "error": "it is asked"}
+    uploaded = stack.client.upload_answers(f"{json.dumps(header)}\n{json.dumps(row)}\n".encode())
+    created = stack.client.sessions.ask(SessionCreate(pipeline="simulated-two", question=uploaded.sha256))
+    stack.wait(created.id)
+    return created.id
 
 
 @pytest.fixture
@@ -83,11 +101,11 @@ def test_a_pipeline_is_built_saved_asked_and_compared_with_its_rerun(page: Page,
     expect(asked.get_by_role("listitem", name=f"Step answer: {SMALL}")).to_contain_text("tokens")
     expect(asked.get_by_role("region", name="Answer", exact=True)).to_be_visible()
     expect(asked.get_by_role("img", name="Page 1 of the question")).to_be_visible()
-    [first] = stack.client.sessions.list().items
+    [first] = _sessions(stack, "base")
     asked.get_by_role("button", name="Ask again: answer").click()
     expect(asked.get_by_role("listitem", name=f"Step read: {READER}")).to_contain_text("reused")
     expect(asked.get_by_role("region", name="Answer", exact=True)).to_be_visible()
-    again, _ = stack.client.sessions.list().items
+    again, _ = _sessions(stack, "base")
     assert again.parent_run_id == first.id
     steps = stack.client.sessions.get(again.id).steps
     assert [(step.stage, step.model, step.is_reused) for step in steps] == [
@@ -102,6 +120,11 @@ def test_a_pipeline_is_built_saved_asked_and_compared_with_its_rerun(page: Page,
     expect(compared.get_by_role("status")).to_contain_text("No step differs. The answers are the same.")
     page.reload()
     expect(compared.get_by_role("region", name=f"answer: {SMALL}", exact=True)).to_contain_text("the same")
+
+
+def _sessions(stack: Stack, pipeline: str) -> list[Session]:
+    """Return the sessions of a pipeline, newest first."""
+    return [session for session in stack.client.sessions.list().items if session.pipeline == pipeline]
 
 
 def _build(page: Page) -> None:
@@ -157,9 +180,9 @@ def test_a_model_is_loaded_and_unloaded_and_its_memory_is_estimated(page: Page) 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280, 2560])
 def test_pages_with_sessions_and_problems_pass_axe_and_fit_their_window(
-    browser: Browser, stack: Stack, session: Path, width: int, theme: str
+    browser: Browser, stack: Stack, session: Path, asked: tuple[UUID, UUID], width: int, theme: str
 ) -> None:
-    newest, *_, oldest = stack.client.sessions.list().items
+    first, second = asked
     wrong = '{"stages":[{"id":"read","type":"multi","models":["no-such"]},{"id":"b","type":"single","input_from":"c"}]}'
     context = browser.new_context(
         viewport={"width": width, "height": 1000},
@@ -171,9 +194,9 @@ def test_pages_with_sessions_and_problems_pass_axe_and_fit_their_window(
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     for address in (
-        f"/pipelines?session={newest.id}",
-        f"/pipelines?tab=history&session={newest.id}",
-        f'/pipelines?tab=history&compare=["{newest.id}","{oldest.id}"]',
+        f"/pipelines?session={first}",
+        f"/pipelines?tab=history&session={first}",
+        f'/pipelines?tab=history&compare=["{first}","{second}"]',
         "/pipelines?tab=history&pipeline=nothing&state=FAILED",
         "/pipelines?tab=builder&pipeline=readers-synthesis",
         f"/pipelines?tab=builder&name=bad%20name&draft={wrong}",
@@ -183,13 +206,5 @@ def test_pages_with_sessions_and_problems_pass_axe_and_fit_their_window(
         page.goto(address)
         page.wait_for_load_state("networkidle")
         expect(page.get_by_role("status").filter(has_text="Loading")).to_have_count(0)
-        overflow = page.evaluate("document.documentElement.scrollWidth") - width
-        assert overflow <= 0, f"{address} is {overflow} pixels wider than the window"
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-        found = page.evaluate(
-            "rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map("
-            "violation => [violation.id, violation.nodes.map(node => node.html).slice(0, 3)]))",
-            AXE_RULES,
-        )
-        assert not found, f"{address}: {found}"
+        check_page(page, address)
     context.close()

@@ -3,6 +3,7 @@ import { Button } from '@mantine/core';
 import { useMemo, useState } from 'react';
 import { bytes, count } from '../../ui/format';
 import { beginning, blocksOf } from './blocks';
+import './long-text.css';
 
 export function LongText({ text, label }: { text: string; label: string }) {
   const [isWhole, setWhole] = useState(false);
