@@ -22,9 +22,9 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
+from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.storage import open_storage
-from vlmhyperbench_eval_worker.enumerating import index
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_table_datasets.table import TableDataset
 

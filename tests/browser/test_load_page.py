@@ -89,7 +89,7 @@ def test_a_sweep_of_the_requests_in_flight_is_an_experiment_with_its_figure(
     expect(figure.get_by_label("Sweep: across")).to_have_value("spec.scenario.in_flight")
     figure.get_by_text("Numbers").click()
     expect(figure.get_by_role("table").get_by_role("link")).to_have_count(2)
-    _check(page)
+    check_page(page)
 
 
 def test_a_trace_is_chosen_as_a_file_and_replayed(page: Page, stack: Stack, server: str, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_trace_is_chosen_as_a_file_and_replayed(page: Page, stack: Stack, serv
     chosen = page.locator("input[type=file]")
     chosen.set_input_files(wrong)
     expect(page.get_by_text("Line 2 is no object")).to_be_visible()
-    _check(page)
+    check_page(page)
     chosen.set_input_files(trace)
     expect(page.get_by_text("3 requests", exact=True)).to_be_visible()
     page.get_by_role("button", name="Start the load").click()

@@ -17,6 +17,7 @@ import pytest
 from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.data.load_fitting import FittedLoad
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.domain.execution import Residency
 from vlmhyperbench.domain.fallbacks import Fallback
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, SourceRef
@@ -24,6 +25,7 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.memory_back import unload_measured
 from vlmhyperbench_inference_worker.room import Room
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, Unavailable
@@ -284,6 +286,33 @@ async def test_what_no_job_waits_for_is_unloaded_before_what_is_due_later(fleet,
     await used(fleet, wanted(target(), "d"), options, part(30))
     await used(fleet, wanted(target(), "e"), options, part(60), wanted_next=waiting)
     assert fleet.resident == ["a", "e"]
+
+
+async def test_what_a_persistent_pipeline_keeps_and_what_is_pinned_is_not_unloaded(fleet, options, wanted):
+    keeps = Residency(keeps=frozenset({"a", "b"}))
+    await used(fleet, wanted(target(), "other"), options, part(30))
+    await used(fleet, wanted(target(), "pinned"), options, part(30))
+    fleet.pin("pinned", is_pinned=True)
+    await used(fleet, replace(wanted(target(), "a"), residency=keeps), options, part(60))
+    assert fleet.resident == ["pinned", "a"]
+    await used(fleet, replace(wanted(target(), "b"), residency=keeps), options, part(60))
+    assert fleet.resident == ["pinned", "a", "b"]
+    await used(fleet, wanted(target(), "c"), options, part(60))
+    assert fleet.resident == ["pinned", "c"]
+
+
+async def test_a_sequential_target_is_loaded_after_the_others_are_gone_and_left_after_its_work(fleet, options, wanted):
+    one_by_one = Residency(is_sequential=True)
+    await used(fleet, wanted(target(), "a"), options, part(10))
+    user = uuid4()
+    await fleet.acquire(replace(wanted(target(), "b"), residency=one_by_one), options, part(10), user)
+    assert fleet.resident == ["b"]
+    assert fleet.leave_sequential(user) == ["b"]
+    unloaded = await unload_measured(fleet, "b")
+    assert unloaded is not None
+    assert unloaded.held == 10
+    assert fleet.resident == []
+    assert await unload_measured(fleet, "b") is None
 
 
 async def test_a_target_in_use_is_not_unloaded_for_another(fleet, options, wanted):

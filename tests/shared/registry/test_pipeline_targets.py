@@ -11,7 +11,7 @@ from tests.shared.registry.writing import SHA, Shelf, load
 from vlmhyperbench.domain.pipelines import PipelineTarget, StageSpec
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.pipeline_targets import MAX_ASKED
-from vlmhyperbench.registry.resolution import resolve_run
+from vlmhyperbench.registry.resolution import left_out, resolve_run
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.registry.served_pipelines import pin_served
 
@@ -211,3 +211,58 @@ def test_what_a_pipeline_cannot_do_is_refused(tmp_path: Path, text: str, choices
     with pytest.raises(RegistryErrors) as raised:
         resolve_run(catalogue, entry, plugins=Shelf())
     assert path in [error.field for error in raised.value.errors]
+
+
+OPTIONAL = """\
+stages:
+  - id: read
+    type: multi
+    models: [m, {model: there, optional: true}, {model: gone, optional: true}]
+    aggregation: {type: concat}
+"""
+
+
+def local(folder: Path, name: str) -> str:
+    return f"backends: [engine]\npath: {folder}\nfiles: {{weights: {name}.gguf}}\nsha256: {{weights: {SHA}}}\n"
+
+
+def test_an_optional_model_whose_file_is_gone_is_left_out_and_said_so(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    for name in ("there", "gone"):
+        (weights / f"{name}.gguf").write_bytes(b"GGUF")
+    entries = {f"models/{name}.yaml": local(weights, name) for name in ("there", "gone")}
+    catalogue = load(tmp_path / "registries", {**entries, "pipelines/p.yaml": OPTIONAL})
+    entry = RunEntry.model_validate({"target": {"pipeline": "p"}, "task": "t"})
+    whole = resolve_run(catalogue, entry, plugins=Shelf())
+    assert left_out(whole) == []
+    (weights / "gone.gguf").unlink()
+    spec = resolve_run(catalogue, entry, plugins=Shelf())
+    assert isinstance(spec.target, PipelineTarget)
+    (stage,) = spec.target.stages
+    assert [member.name for member in stage.members] == ["m", "there"]
+    assert [(each.name, str(weights / "gone.gguf") in each.reason) for each in stage.dropped] == [("gone", True)]
+    assert len(left_out(spec)) == 1
+    assert spec.target_digest != whole.target_digest
+
+
+def test_smaller_quantisations_are_pinned_only_where_quality_may_be_given_up(tmp_path: Path) -> None:
+    def quantised(name: str, quantization: str, more: str = "") -> tuple[str, str]:
+        text = SMALL.replace("w.gguf", f"{name}.gguf") + f"quantization: {quantization}\n{more}"
+        return f"models/{name}.yaml", text
+
+    variants = (("q4", "Q4_0"), ("q8", "Q8_0"), ("f32", "F32"))
+    entries = dict([quantised("big", "F16"), *(quantised(name, kind, "variant_of: big\n") for name, kind in variants)])
+    stage = "stages:\n  - {id: a, type: single, model: big}\nexecution_mode: sequential\n"
+    catalogue = load(tmp_path, {**entries, "pipelines/p.yaml": stage})
+    choices = {"task": "t", "limits": {"allow_lossy": True}}
+    alone = RunEntry.model_validate({"target": {"model": "big"}, **choices})
+    assert [each.model for each in resolve_run(catalogue, alone, plugins=Shelf()).smaller] == ["q8", "q4"]
+    whole = alone.model_copy(update={"limits": alone.limits.model_copy(update={"allow_lossy": False})})
+    assert resolve_run(catalogue, whole, plugins=Shelf()).smaller == ()
+    piped = resolve_run(
+        catalogue, RunEntry.model_validate({"target": {"pipeline": "p"}, **choices}), plugins=Shelf()
+    ).target
+    assert isinstance(piped, PipelineTarget)
+    assert piped.execution_mode == "sequential"
+    assert [each.model for each in piped.stages[0].members[0].smaller] == ["q8", "q4"]

@@ -69,8 +69,8 @@ class FieldVote:
         problem = _problem(text, schema)
         trace: dict[str, JsonValue] = {"fields": {path: _shown(leaf) for path, leaf in ballots.leaves.items()}}
         if problem is not None:
-            whole = self._whole(members, objects)
-            return replace(whole, trace={**whole.trace, **trace, "fallback": problem})
+            counted = self._whole(members, objects)
+            return replace(counted, trace={**counted.trace, **trace, "fallback": problem})
         leaves = ballots.leaves.values() or [self._whole(members, objects)]
         return Aggregated(
             value=next(_written(members, whole, text), text),

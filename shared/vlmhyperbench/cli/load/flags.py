@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from vlmhyperbench.cli import groups
 from vlmhyperbench.domain.arrivals import MAX_RATE_PER_S
-from vlmhyperbench.load.presets import Preset
+from vlmhyperbench.domain.presets import Preset
 from vlmhyperbench.load.workload import Scenario
 
 PROMPT: Final = "Describe what you see, or tell a short story."

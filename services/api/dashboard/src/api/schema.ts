@@ -2859,6 +2859,16 @@ export interface components {
             scope: "worker" | "device" | "machine";
         };
         /**
+         * DroppedMember
+         * @description An optional model that could not be used when the run was submitted, and why.
+         */
+        DroppedMember: {
+            /** Name */
+            name: string;
+            /** Reason */
+            reason: string;
+        };
+        /**
          * EndpointChoice
          * @description An OpenAI-compatible endpoint that runs elsewhere.
          */
@@ -4282,6 +4292,11 @@ export interface components {
              * @default true
              */
             sees_images?: boolean;
+            /**
+             * Smaller
+             * @default []
+             */
+            smaller?: components["schemas"]["ModelTarget"][];
             /** Target */
             target: components["schemas"]["ModelTarget"] | components["schemas"]["EndpointTarget"];
             /**
@@ -4289,6 +4304,32 @@ export interface components {
              * @default 1
              */
             weight?: number;
+        };
+        /**
+         * MemoryKnob
+         * @description What a person may change.
+         */
+        MemoryKnob: {
+            /** Fixes */
+            fixes: boolean;
+            /** Name */
+            name: string;
+            /** To */
+            to: string | null;
+        };
+        /**
+         * MemoryShortage
+         * @description Why a model was not loaded.
+         */
+        MemoryShortage: {
+            /** Has Run Out */
+            has_run_out: boolean;
+            /** Knobs */
+            knobs: components["schemas"]["MemoryKnob"][];
+            /** Model */
+            model: string;
+            /** Rows */
+            rows: components["schemas"]["ShortMemory"][];
         };
         /**
          * MetricDelta
@@ -4536,6 +4577,8 @@ export interface components {
              * @default false
              */
             is_pinned?: boolean;
+            /** Measured Bytes */
+            measured_bytes?: number | null;
             /** Name */
             name: string;
             /** Need Bytes */
@@ -5003,6 +5046,12 @@ export interface components {
          * @description A pipeline that answers like a model.
          */
         PipelineTarget: {
+            /**
+             * Execution Mode
+             * @default auto
+             * @enum {string}
+             */
+            execution_mode?: "persistent" | "sequential" | "auto";
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -6015,6 +6064,11 @@ export interface components {
             in_flight: number;
             /** Is Cancelling */
             is_cancelling: boolean;
+            /**
+             * Is Degraded
+             * @default false
+             */
+            is_degraded?: boolean;
             /** Is Paused */
             is_paused: boolean;
             /** Jobs */
@@ -6037,6 +6091,8 @@ export interface components {
             retunes?: components["schemas"]["Retune"][];
             /** Scenario */
             scenario: string;
+            /** Shortages */
+            shortages?: components["schemas"]["MemoryShortage"][];
             spec: components["schemas"]["RunSpec"];
             /** Spec Digest */
             spec_digest: string;
@@ -6539,6 +6595,11 @@ export interface components {
              * @default false
              */
             shares_device?: boolean;
+            /**
+             * Smaller
+             * @default []
+             */
+            smaller?: components["schemas"]["ModelTarget"][];
             stop?: components["schemas"]["StopRule"] | null;
             /** Target */
             target: components["schemas"]["ModelTarget"] | components["schemas"]["EndpointTarget"] | components["schemas"]["ImportTarget"] | components["schemas"]["PipelineTarget"];
@@ -6999,6 +7060,23 @@ export interface components {
             share: "model_failures" | "infrastructure_failures" | "missing" | "truncated" | "unscored" | "invalid";
         };
         /**
+         * ShortMemory
+         * @description A memory that is too small.
+         */
+        ShortMemory: {
+            /** Have Bytes */
+            have_bytes: number;
+            /**
+             * Memory
+             * @enum {string}
+             */
+            memory: "accelerator" | "machine";
+            /** Need Bytes */
+            need_bytes: number;
+            /** Shortfall Bytes */
+            shortfall_bytes: number;
+        };
+        /**
          * Slo
          * @description Limits in milliseconds by name of the statistic, such as `ttft_p99`; the default percentile is the 99th.
          */
@@ -7134,6 +7212,11 @@ export interface components {
          */
         StageSpec: {
             aggregation?: components["schemas"]["AggregationSpec"] | null;
+            /**
+             * Dropped
+             * @default []
+             */
+            dropped?: components["schemas"]["DroppedMember"][];
             /** Id */
             id: string;
             /**
@@ -7398,6 +7481,10 @@ export interface components {
             } | null;
             /** Environment */
             environment: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            /** Execution */
+            execution?: {
                 [key: string]: components["schemas"]["JsonValue"];
             } | null;
             /** Fallbacks */
