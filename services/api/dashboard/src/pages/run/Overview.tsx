@@ -6,6 +6,7 @@ import { Empty } from '../../ui/Notes';
 import { Errors } from './Errors';
 import { LiveStrip } from './LiveStrip';
 import { Quality } from './Quality';
+import { Shortages } from './Shortages';
 import { Stages } from './Stages';
 import { verdictOf } from './verdict';
 
@@ -13,6 +14,13 @@ export function Overview({ run }: { run: RunDetail }) {
   return (
     <div className="stack">
       <p className="verdict">{verdictOf(run)}</p>
+      {run.is_degraded ? (
+        <p className="stale">
+          <span className="badge warn">degraded</span> A model gave up quality, or was left out, so that it fits. Do not
+          rank this run against runs that did not; the tab Provenance and the report name each step.
+        </p>
+      ) : null}
+      {run.shortages?.length ? <Shortages shortages={run.shortages} /> : null}
       {run.warnings?.map((warning) => (
         <p key={warning} className="stale">
           <bdi>{warning}</bdi>
