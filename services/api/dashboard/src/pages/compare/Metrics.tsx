@@ -102,8 +102,10 @@ function Line({ delta }: { delta: Delta }) {
       </tr>
       <tr className="note-row">
         <td colSpan={8} className="sub">
-          {delta.verdict}
-          {delta.disagreement_reason ? `: ${delta.disagreement_reason}` : ''}
+          <div>
+            {delta.verdict}
+            {delta.disagreement_reason ? `: ${delta.disagreement_reason}` : ''}
+          </div>
         </td>
       </tr>
     </>
