@@ -55,7 +55,7 @@ class TableDataset:
         columns, problems, count = self._columns, list[str](), 0
         splits: set[str] = set()
         absent = set() if columns is None else {item.column for item in columns.metadata.values()} - {None}
-        is_empty = True
+        is_empty, root = True, self._table.root
         for row in self._table.rows(None if columns is None else sorted(columns.needed)):
             if isinstance(row, RowError):
                 problems.append(str(row))
@@ -67,7 +67,7 @@ class TableDataset:
             try:
                 if not self._is_of_split(row, columns, splits):
                     continue
-                sample = sample_of(row, columns, self._facts, self._table.root)
+                sample = sample_of(row, columns, self._facts, root)
             except Unmapped as error:
                 problems.append(f"{row.location}: {error}" + "." * (str(error)[-1:] not in {".", "?"}))
                 continue
