@@ -14,7 +14,7 @@ from vlmhyperbench_table_datasets.mapping import Columns, default_columns, read_
 from vlmhyperbench_table_datasets.opening import open_table
 from vlmhyperbench_table_datasets.rows import Row, RowError
 
-PARAMS: Final = ("columns", "format", "files", "config", "separator", "encoding")
+PARAMS: Final = ("columns", "format", "files", "images", "config", "separator", "encoding")
 MAX_ERRORS: Final = 20
 """Maximum number of wrong rows that are listed; further ones are counted."""
 
@@ -24,7 +24,8 @@ class TableDataset:
 
     Params:
         columns: field of the sample → column, or a mapping with the column and how its cells are read.
-        format: `csv`, `jsonl`, `parquet` or `arrow`; by default what the suffix of the file says.
+        format: `csv`, `jsonl`, `parquet` or `arrow`, which the suffix of a file says too; `documents` or `coco`.
+        images: folder of the images of `documents` and `coco`, relative to the path.
         files: glob of the files in a folder, instead of those that the split names.
         config: subset of a folder that has several.
         separator, encoding: of a CSV; by default found in its header, and UTF-8 with or without BOM.
