@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -35,8 +35,10 @@ from vlmhyperbench_sdk.types import Image, Sample
 MAX_KEY_CHARS: Final = 500
 MAX_TEXT_CHARS: Final = 1_000_000
 """Maximum length of a question, of a reference, and of metadata as JSON."""
-BATCH_SAMPLES: Final = 16
-"""Samples that a thread takes at once."""
+BATCH_SAMPLES: Final = 64
+"""Samples without images that a thread takes at once."""
+THREADS_PER_CORE: Final = 4
+"""A thread that stores an image waits for the disk most of the time."""
 MAX_IMAGES: Final = 256
 """Maximum number of images of a sample."""
 
@@ -103,7 +105,7 @@ class _Enumeration:
     def run(self) -> list[ManifestSample]:
         """Return the rows of the manifest."""
         check_hashes(self._spec)
-        threads = len(os.sched_getaffinity(0))
+        threads = THREADS_PER_CORE * len(os.sched_getaffinity(0))
         with ThreadPoolExecutor(threads) as pool:
             batches = ahead(pool, self._rows, self._batches(), window=2 * threads)
             samples = list(chain.from_iterable(batches))
@@ -119,11 +121,14 @@ class _Enumeration:
 
     def _batches(self) -> Iterator[list[tuple[int, Sample]]]:
         """Yield numbered samples whose keys are right, some at once: a thread costs more than a sample of text."""
-        numbered = enumerate(self._selection)
-        while batch := list(islice(numbered, BATCH_SAMPLES)):
-            for _, sample in batch:
-                self._check_key(sample.key)
-            yield batch
+        batch: list[tuple[int, Sample]] = []
+        for number, sample in enumerate(self._selection):
+            self._check_key(sample.key)
+            batch.append((number, sample))
+            if sample.images or len(batch) == BATCH_SAMPLES:
+                yield batch
+                batch = []
+        yield batch
 
     def _rows(self, batch: Sequence[tuple[int, Sample]]) -> list[ManifestSample]:
         return [self._row(number, sample) for number, sample in batch]

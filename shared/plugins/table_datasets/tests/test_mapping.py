@@ -81,7 +81,7 @@ def test_choices_of_several_columns_are_joined(tmp_path: Path) -> None:
 
 def test_every_mistake_of_a_mapping_is_named_at_once(tmp_path: Path, wording: Wording) -> None:
     file = tables.write_csv(tmp_path)
-    columns = {
+    columns: dict[str, Any] = {
         "qestion": "question",
         "images": "imge",
         "references": {"column": "answers", "parse": "xml"},

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_table_datasets.rows import Facts, Row, RowError
@@ -35,18 +36,30 @@ class CsvTable:
         return str(self.file)
 
     def facts(self) -> Facts:
-        with self.file.open(encoding=self.encoding, newline="") as lines:
+        with self._opened() as lines:
             return Facts(columns=tuple(self._header(lines.readline())))
 
     def rows(self, columns: Collection[str] | None = None) -> Iterator[Row | RowError]:  # noqa: ARG002 - a line is read whole
         previous = csv.field_size_limit(MAX_CELL_CHARS)
         try:
-            with self.file.open(encoding=self.encoding, newline="") as lines:
+            with self._opened() as lines:
                 header = self._header(first := lines.readline())
                 reader = csv.reader(lines, delimiter=self._separator(first), strict=True)
                 yield from self._body(reader, header)
         finally:
             csv.field_size_limit(previous)
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[str]]:
+        """Open the file; a line in another encoding is named, wherever it is met."""
+        try:
+            with self.file.open(encoding=self.encoding, newline="") as lines:
+                yield lines
+        except UnicodeDecodeError as error:
+            message = (
+                f"{self.file}:{_undecodable(self.file, self.encoding)}: it is not in the encoding {self.encoding}."
+            )
+            raise InvalidInput(message, cure="Save the whole file as UTF-8, or set params.encoding.") from error
 
     def _body(self, reader: Iterator[list[str]], header: list[str]) -> Iterator[Row | RowError]:
         number, line = 0, 2
@@ -55,11 +68,6 @@ class CsvTable:
             location = f"{self.file}:{line}"
             try:
                 cells = next(reader, None)
-            except UnicodeDecodeError as error:
-                place = f"{self.file}:{_undecodable(self.file, self.encoding)}"
-                raise InvalidInput(
-                    f"{place}: it is not in the encoding {self.encoding}.", cure="Save the whole file as UTF-8."
-                ) from error
             except csv.Error as error:
                 yield RowError(location, f"{error}: correct the quotes of this row")
                 number, line = number + 1, 1 + reader.line_num + 1  # type: ignore[attr-defined]  # a csv.reader

@@ -25,8 +25,8 @@ TARGETS: Final = (
 ALIASES: Final[Mapping[str, Sequence[str]]] = {
     "key": ("key", "id"),
     "question": ("question",),
-    "images": ("images", "image", "image_path", "file_name"),
-    "references": ("references", "answers", "answer"),
+    "images": ("images", "image", "image_path", "file_name", "pages"),
+    "references": ("references", "answers", "answer", "truth"),
     "choices": ("choices", "options"),
     "document": ("document",),
     "group": ("group",),

@@ -14,6 +14,7 @@ from vlmhyperbench_table_datasets.arrow_rows import ArrowTable
 from vlmhyperbench_table_datasets.chain import ChainedTable
 from vlmhyperbench_table_datasets.csv_rows import CsvTable
 from vlmhyperbench_table_datasets.folders import Chosen, choose_files
+from vlmhyperbench_table_datasets.json_rows import CocoTable, DocumentsTable
 from vlmhyperbench_table_datasets.jsonl_rows import JsonlTable
 from vlmhyperbench_table_datasets.parquet_rows import ParquetTable
 from vlmhyperbench_table_datasets.rows import Table
@@ -22,6 +23,8 @@ FORMATS: Final[Mapping[str, str]] = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".arrow": "arrow",
 }  # fmt: skip
 """Suffix of a file → its format."""
+_DOCUMENTS: Final = ("documents", "coco")
+"""Formats of JSON files, which have to be named: `.json` alone says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,11 @@ def open_table(source: DatasetSource) -> Opened:
     path, params = source.path, source.params
     if path is None:
         raise InvalidInput("The dataset table needs a path.", cure="Name the file, or the folder with the files.")
-    if path.is_dir():
+    form = params.get("format")
+    if form in _DOCUMENTS and path.is_dir():
+        pattern = _text(params, "files") or "**/*.json"
+        chosen = choose_files(path, split=None, config=None, pattern=pattern)
+    elif path.is_dir():
         chosen = choose_files(path, split=source.split, config=_text(params, "config"), pattern=_text(params, "files"))
     elif path.is_file():
         chosen = Chosen(files=(path,), labels={}, has_splits=False)
@@ -62,6 +69,11 @@ def _table(chosen: Chosen, path: Path, source: DatasetSource) -> Table:
             return ArrowTable(files=chosen.files, root=root, labels=chosen.labels)
         case "jsonl":
             return ChainedTable.of([JsonlTable(file=file) for file in chosen.files])
+        case "documents":
+            return DocumentsTable(files=chosen.files, root=root, images=_folder(params))
+        case "coco":
+            tables = [CocoTable(file=file, root=root, images=_folder(params)) for file in chosen.files]
+            return ChainedTable.of(tables)
         case "csv":
             separator, encoding = _text(params, "separator"), _text(params, "encoding") or "utf-8-sig"
             if separator is not None and len(separator) != 1:
@@ -73,9 +85,16 @@ def _table(chosen: Chosen, path: Path, source: DatasetSource) -> Table:
             return ChainedTable.of(
                 [CsvTable(file=file, separator=separator, encoding=encoding) for file in chosen.files]
             )
-    known = ", ".join(dict.fromkeys(FORMATS.values()))
+    known = ", ".join(dict.fromkeys((*FORMATS.values(), *_DOCUMENTS)))
     what = f"params.format: {form!r} is none of {known}." if form else f"{chosen.files[0]} has no known suffix."
     raise InvalidInput(what, cure=f"Set params.format to one of {known}.")
+
+
+def _folder(params: Mapping[str, object]) -> str | None:
+    name = _text(params, "images")
+    if name is not None and (Path(name).is_absolute() or ".." in Path(name).parts):
+        raise InvalidInput(f"params.images: {name!r} leads out of the folder.", cure="Name a folder inside of path.")
+    return name
 
 
 def _text(params: Mapping[str, object], name: str) -> str | None:

@@ -14,7 +14,7 @@ from vlmhyperbench_table_datasets.mapping import Columns, default_columns, read_
 from vlmhyperbench_table_datasets.opening import open_table
 from vlmhyperbench_table_datasets.rows import Row, RowError
 
-PARAMS: Final = ("columns", "format", "files", "config", "separator", "encoding")
+PARAMS: Final = ("columns", "format", "files", "images", "config", "separator", "encoding")
 MAX_ERRORS: Final = 20
 """Maximum number of wrong rows that are listed; further ones are counted."""
 
@@ -24,7 +24,8 @@ class TableDataset:
 
     Params:
         columns: field of the sample → column, or a mapping with the column and how its cells are read.
-        format: `csv`, `jsonl`, `parquet` or `arrow`; by default what the suffix of the file says.
+        format: `csv`, `jsonl`, `parquet` or `arrow`, which the suffix of a file says too; `documents` or `coco`.
+        images: folder of the images of `documents` and `coco`, relative to the path.
         files: glob of the files in a folder, instead of those that the split names.
         config: subset of a folder that has several.
         separator, encoding: of a CSV; by default found in its header, and UTF-8 with or without BOM.
@@ -55,7 +56,7 @@ class TableDataset:
         columns, problems, count = self._columns, list[str](), 0
         splits: set[str] = set()
         absent = set() if columns is None else {item.column for item in columns.metadata.values()} - {None}
-        is_empty = True
+        is_empty, root = True, self._table.root
         for row in self._table.rows(None if columns is None else sorted(columns.needed)):
             if isinstance(row, RowError):
                 problems.append(str(row))
@@ -67,7 +68,7 @@ class TableDataset:
             try:
                 if not self._is_of_split(row, columns, splits):
                     continue
-                sample = sample_of(row, columns, self._facts, self._table.root)
+                sample = sample_of(row, columns, self._facts, root)
             except Unmapped as error:
                 problems.append(f"{row.location}: {error}" + "." * (str(error)[-1:] not in {".", "?"}))
                 continue
