@@ -11,7 +11,7 @@ from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, share
-from vlmhyperbench_text_metrics.vqa_text import normalise_answer, trim
+from vlmhyperbench_text_metrics.vqa_text import lower_tokens, normalise_answer, trim
 
 ONE_ANNOTATOR = "one_annotator"
 
@@ -56,6 +56,10 @@ class VqaAccuracy:
             "are only trimmed; else both are normalised."
         ),
         "normalized": "always normalised.",
+        "textvqa": (
+            "always normalised, after commas, question marks and upper case are removed and a possessive `'s` is split "
+            "off, as M4CTextVQAEvaluator of facebookresearch/mmf does for TextVQA."
+        ),
     }
 
     def __init__(self, *, profile: str = "official") -> None:
@@ -101,9 +105,10 @@ class VqaAccuracy:
         return share(sums, "accuracy")
 
     def _value(self, prediction: str, answers: Sequence[str]) -> float:
-        predicted, true = trim(prediction), list(map(trim, answers))
-        if self._profile == "normalized" or len(set(true)) > 1:
-            predicted, true = normalise_answer(predicted), list(map(normalise_answer, true))
+        is_textvqa = self._profile == "textvqa"
+        predicted, *true = (trim(lower_tokens(text) if is_textvqa else text) for text in (prediction, *answers))
+        if self._profile != "official" or len(set(true)) > 1:
+            predicted, *true = map(normalise_answer, (predicted, *true))
         return _leave_one_out(true.count(predicted), len(true))
 
 
