@@ -172,7 +172,7 @@ def test_filters_and_the_limit_select_the_first_matching_samples(
 def test_filters_without_a_matching_sample_name_the_existing_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InvalidInput, match="doc_class photo; question_type None"):
+    with pytest.raises(InvalidInput, match="doc_class photo; question_type .absent."):
         _index(tmp_path, monkeypatch, _sample("a", doc_class="photo"), doc_classes=["photos"])
 
 

@@ -85,6 +85,10 @@ def serve_hub() -> Iterator[LoopbackHub]:
         server.server_close()
 
 
+def _named(kind: str | None, repo: str) -> str:
+    return f"{kind}/{repo}" if kind else repo
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     state: LoopbackHub
@@ -103,11 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.state.requests.append((self.command, path, self.headers.get("Range", "")))
         if self.state.status is not None:
             self._send(self.state.status, b"{}")
-        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/(.+)", path):
-            self._list(match[1], match[2])
-        elif match := re.fullmatch(r"/cdn/([^/]+/[^/]+)/(.+)", path):
+        elif match := re.fullmatch(r"/api/(?:models|(datasets))/([^/]+/[^/]+)/revision/(.+)", path):
+            self._list(_named(match[1], match[2]), match[3])
+        elif match := re.fullmatch(r"/cdn/((?:datasets/)?[^/]+/[^/]+)/(.+)", path):
             self._content(match[2], self.state.repositories[match[1]].files[match[2]], {})
-        elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+        elif match := re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             self._resolve(match[1], match[2], match[3])
         else:
             self._send(404, b"")
@@ -127,7 +131,13 @@ class _Handler(BaseHTTPRequestHandler):
                 sibling["lfs"] = {"sha256": sha256, "size": len(content), "pointerSize": 134}
             siblings.append(sibling)
         card = {"license": held.license}
-        body = {"id": repo, "sha": held.commit, "cardData": card, "siblings": siblings, "gated": held.is_gated}
+        body = {
+            "id": repo.removeprefix("datasets/"),
+            "sha": held.commit,
+            "cardData": card,
+            "siblings": siblings,
+            "gated": held.is_gated,
+        }
         self._send(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
     def _resolve(self, repo: str, revision: str, name: str) -> None:

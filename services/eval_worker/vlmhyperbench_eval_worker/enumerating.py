@@ -8,33 +8,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from pydantic import JsonValue
 
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo, InvalidImage, called, check, read_image
+from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.data.preprocessing import changes_pixels, kept_pages, prepared
+from vlmhyperbench.data.samples import CURE, Selection
+from vlmhyperbench.data.threads import ahead
 from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
-from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
-from vlmhyperbench.sources import require_source
+from vlmhyperbench.errors import InvalidInput, PluginFailure
 from vlmhyperbench.storage import Storage, open_storage
-from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
 
 MAX_KEY_CHARS: Final = 500
 MAX_TEXT_CHARS: Final = 1_000_000
 """Maximum length of a question, of a reference, and of metadata as JSON."""
+BATCH_SAMPLES: Final = 64
+"""Samples without images that a thread takes at once."""
+THREADS_PER_CORE: Final = 4
+"""A thread that stores an image waits for the disk most of the time."""
 MAX_IMAGES: Final = 256
 """Maximum number of images of a sample."""
-_CURE: Final = "Correct the dataset; docs/write-a-dataset.md states its contract."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,7 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
         Unavailable: storage cannot be written.
     """
     samples = _Enumeration(spec, limits, storage).run()
-    manifest_id, data = manifest.write(samples)
+    manifest_id, data = manifest.write(samples, preprocess=spec.preprocess)
     storage.put(manifest.manifest_key(manifest_id), data, media_type="application/vnd.apache.parquet")
     return IndexResult(
         manifest_id=manifest_id,
@@ -89,22 +94,22 @@ class _Enumeration:
         self._spec = spec
         self._limits = limits
         self._storage = storage
-        path = Path(spec.path) if spec.path is not None else None
-        self._path = path
-        self._root = path if path is None or path.is_dir() else path.parent
+        self._selection = Selection(spec)
+        self._root = self._selection.root
         self._images: dict[str, ImageInfo] = {}
         """By hash, so that an image that several samples share is checked and stored once."""
         self._keys: set[str] = set()
         self._missing: Counter[str] = Counter()
-        self._filtered: dict[str, Counter[str]] = {"doc_class": Counter(), "question_type": Counter()}
 
     def run(self) -> list[ManifestSample]:
         """Return the rows of the manifest."""
-        selected = islice(filter(self._is_wanted, self._yielded()), self._spec.limit)
-        samples = [self._row(number, sample) for number, sample in enumerate(selected)]
-        if not samples:
-            cure = "Correct its path, params, split or filters."
-            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.", cure=cure)
+        check_hashes(self._spec)
+        threads = THREADS_PER_CORE * len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads) as pool:
+            batches = ahead(pool, self._rows, self._batches(), window=2 * threads)
+            samples = list(chain.from_iterable(batches))
+        for sample in samples:
+            self._missing.update(name for name in self._spec.required_fields if sample.metadata.get(name) is None)
         if self._missing:
             counts = ", ".join(f"{name} ({count} of {len(samples)})" for name, count in sorted(self._missing.items()))
             raise InvalidInput(
@@ -113,43 +118,24 @@ class _Enumeration:
             )
         return samples
 
-    def _yielded(self) -> Iterator[Sample]:
-        """Call the plugin; an error outside the project's error tree becomes a `PluginFailure`."""
-        spec = self._spec
-        require_source(spec.package, f"dataset {spec.name!r}")
-        dataset: type[Dataset] = discovery.load("datasets", spec.type)
-        source = DatasetSource(
-            path=self._path, split=spec.split, revision=spec.revision, seed=spec.seed, params=spec.params
-        )
-        try:
-            for sample in dataset(source):
-                if not isinstance(sample, Sample):
-                    message = f"The dataset {spec.name!r} yields a {type(sample).__name__}, not a Sample."
-                    raise PluginFailure(message, cure=_CURE)
-                yield sample
-        except VlmHyperBenchError:
-            raise
-        except Exception as error:  # the code of plugins may raise anything
-            message = f"The dataset {spec.name!r} raises {type(error).__name__} ({error})."
-            raise PluginFailure(message, cure=_CURE) from error
+    def _batches(self) -> Iterator[list[tuple[int, Sample]]]:
+        """Yield numbered samples whose keys are right, some at once: a thread costs more than a sample of text."""
+        batch: list[tuple[int, Sample]] = []
+        for number, sample in enumerate(self._selection):
+            self._check_key(sample.key)
+            batch.append((number, sample))
+            if sample.images or len(batch) == BATCH_SAMPLES:
+                yield batch
+                batch = []
+        yield batch
 
-    def _is_wanted(self, sample: Sample) -> bool:
-        wanted = {"doc_class": self._spec.doc_classes, "question_type": self._spec.question_types}
-        for name, seen in self._filtered.items():
-            seen[str(sample.metadata.get(name))] += 1
-        return all(not values or sample.metadata.get(name) in values for name, values in wanted.items())
-
-    def _why_none(self) -> str:
-        if not (self._spec.doc_classes or self._spec.question_types):
-            return ""
-        known = (f"{name} {', '.join(sorted(seen)) or 'nothing'}" for name, seen in self._filtered.items())
-        return f" that passes the filters; it has {'; '.join(known)}"
+    def _rows(self, batch: Sequence[tuple[int, Sample]]) -> list[ManifestSample]:
+        return [self._row(number, sample) for number, sample in batch]
 
     def _row(self, number: int, sample: Sample) -> ManifestSample:
-        self._check_key(sample.key)
+        """Return the row of a sample, in one of several threads: reading and decoding images does not hold the GIL."""
         problems: list[str] = []
         metadata = _metadata(sample, problems)
-        self._missing.update(name for name in self._spec.required_fields if metadata.get(name) is None)
         return ManifestSample(
             index=number,
             key=sample.key,
@@ -165,17 +151,22 @@ class _Enumeration:
             raise PluginFailure(
                 f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is not text of 1 to "
                 f"{MAX_KEY_CHARS} characters without NUL and unpaired surrogates.",
-                cure=_CURE,
+                cure=CURE,
             )
         if key in self._keys:
-            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.", cure=_CURE)
+            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.", cure=CURE)
         self._keys.add(key)
 
     def _stored(self, images: Sequence[Image], problems: list[str]) -> tuple[ImageInfo, ...]:
         if len(images) > MAX_IMAGES:
             problems.append(f"The sample has {len(images)} images, more than {MAX_IMAGES}.")
             return ()
-        checked = [self._image(image) for image in images]
+        try:
+            kept = kept_pages(images, self._spec.preprocess)
+        except InvalidImage as error:
+            problems.append(str(error))
+            return ()
+        checked = [self._image(image) for image in kept]
         problems.extend(image for image in checked if isinstance(image, str))
         return tuple(image for image in checked if isinstance(image, ImageInfo))
 
@@ -185,12 +176,18 @@ class _Enumeration:
             data = read_image(image, root=self._root, limits=self._limits)
             sha256 = hashlib.sha256(data).hexdigest()
             if sha256 not in self._images:
-                info = check(data, self._limits, what=called(image, self._root))
-                self._storage.put(info.storage_key, data, media_type=info.media_type)
-                self._images[sha256] = info
+                self._images[sha256] = self._put(data, what=called(image, self._root))
         except InvalidImage as error:
             return str(error)
         return self._images[sha256]
+
+    def _put(self, data: bytes, *, what: str) -> ImageInfo:
+        info = check(data, self._limits, what=what)
+        if changes_pixels(self._spec.preprocess):
+            original, data = info, prepared(data, self._spec.preprocess)
+            info = replace(check(data, self._limits, what=what), source_sha256=original.sha256)
+        self._storage.put(info.storage_key, data, media_type=info.media_type)
+        return info
 
 
 def _text(text: str, what: str, problems: list[str]) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import ChildBounds, run_bounded
-from vlmhyperbench.data.datasets import is_elsewhere, on_this_machine
+from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
+from vlmhyperbench.domain.datasets import is_elsewhere
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits, PackageRef
 from vlmhyperbench.storage import STORAGE_SCHEME
@@ -25,7 +26,7 @@ BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
 """Limits of the child that enumerates a file of answers, whose samples may have large images."""
 
 MAX_FETCH_S = 24 * 3600.0
-"""How long fetching a dataset from S3 may take; what has arrived is kept."""
+"""How long fetching a dataset may take; what has arrived is kept."""
 
 
 async def handle_index(job: ClaimedJob) -> Outcome:
@@ -78,14 +79,14 @@ async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
 
 @asynccontextmanager
 async def _fetched(job: ClaimedJob, spec: DatasetSpec) -> AsyncIterator[DatasetSpec]:
-    """Yield the spec with the path of its files on this machine, which are fetched first if they are in S3."""
+    """Yield the spec with the path of its files on this machine, which are fetched first if they are elsewhere."""
     if spec.path is None or not is_elsewhere(spec.path):
         yield spec
         return
     arrival, files = Arrival(), ExitStack()
 
-    def fetch() -> Path:
-        return files.enter_context(on_this_machine(str(spec.path), job.settings, arrival))
+    def fetch() -> DatasetSpec:
+        return files.enter_context(on_this_machine(spec, job.settings, arrival))
 
     with files, job.preparing("dataset", MAX_FETCH_S):
         fetching = asyncio.ensure_future(asyncio.to_thread(fetch))
@@ -93,7 +94,7 @@ async def _fetched(job: ClaimedJob, spec: DatasetSpec) -> AsyncIterator[DatasetS
             await asyncio.wait({fetching}, timeout=PROGRESS_S)
             if arrival.done < arrival.total:
                 await job.announce("dataset", done=arrival.done, total=arrival.total, unit="bytes")
-        yield spec.model_copy(update={"path": str(await fetching)})
+        yield await fetching
 
 
 async def _commit(job: ClaimedJob, result: IndexResult, digest: str) -> None:

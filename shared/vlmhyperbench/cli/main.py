@@ -63,6 +63,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "firewall": ("firewall:firewall", "Print firewall rules for the ports of this stack."),
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
         "registry": ("registry:app", "List, show, validate, add, push and pull registry entries (models, tasks …)."),
+        "data": ("data:app", "Show the first samples of a dataset; check images, keys and splits before a run."),
         "models": ("models:app", "List, show, fetch and remove models; estimate the memory that one needs."),
         "envs": ("envs:app", "List, build, check and remove the environments in which engines run."),
         "secret": ("secret:app", "Store, list and remove API keys and tokens."),

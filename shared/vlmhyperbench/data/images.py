@@ -44,6 +44,8 @@ class ImageInfo:
     """Pixels."""
     height: int
     size_bytes: int
+    source_sha256: str | None = None
+    """Hash of the image of the dataset, if preprocessing changed it."""
 
     @property
     def storage_key(self) -> str:

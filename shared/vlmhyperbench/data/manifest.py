@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.domain.digests import canonical_json, metadata_json
+from vlmhyperbench.domain.selection import PreprocessStep
 
 SCHEMA: Final[dict[str, pl.DataType]] = {
     "index": pl.Int64(),
@@ -40,6 +41,9 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
 }
 GROUP_PREFIX: Final = "group."
 """Prefix of the columns of scalar metadata, by which reports group."""
+PREPROCESS: Final = "preprocess"
+SOURCES: Final = "image_sources"
+"""Columns of a manifest whose images were preprocessed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +65,12 @@ def manifest_key(manifest_id: str) -> str:
     return f"manifests/{manifest_id}.parquet"
 
 
-def write(samples: Sequence[ManifestSample]) -> tuple[str, bytes]:
-    """Return a manifest's id and its bytes; equal samples give equal bytes."""
+def write(samples: Sequence[ManifestSample], *, preprocess: Sequence[PreprocessStep] = ()) -> tuple[str, bytes]:
+    """Return a manifest's id and its bytes; equal samples and steps give equal bytes.
+
+    With steps of preprocessing it has their JSON in the column `preprocess`, and in `image_sources` the hash of each
+    image of the dataset that they changed.
+    """
     groups = group_columns(samples)
     columns: dict[str, object] = {
         "index": [sample.index for sample in samples],
@@ -75,7 +83,13 @@ def write(samples: Sequence[ManifestSample]) -> tuple[str, bytes]:
     }
     for name in groups:
         columns[GROUP_PREFIX + name] = [_as_group(sample.metadata.get(name)) for sample in samples]
-    frame = pl.DataFrame(columns, schema={**SCHEMA, **{GROUP_PREFIX + name: pl.String() for name in groups}})
+    schema = {**SCHEMA, **{GROUP_PREFIX + name: pl.String() for name in groups}}
+    if preprocess:
+        steps = canonical_json([step.model_dump(mode="json") for step in preprocess]).decode()
+        columns[PREPROCESS] = [steps] * len(samples)
+        columns[SOURCES] = [[image.source_sha256 for image in sample.images] for sample in samples]
+        schema |= {PREPROCESS: pl.String(), SOURCES: pl.List(pl.String())}
+    frame = pl.DataFrame(columns, schema=schema)
     file = io.BytesIO()
     frame.write_parquet(file, compression="zstd", statistics=False)
     data = file.getvalue()

@@ -23,6 +23,8 @@ from vlmhyperbench.extras import needed_for
 from vlmhyperbench.secret_files import read_secret
 
 TOKEN: Final = "HF_TOKEN"  # noqa: S105 - the name of a secret
+DATASETS: Final = "datasets/"
+"""Beginning of the name of a repository that holds a dataset, as in its address; without it, it holds a model."""
 _TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
 _OF_THE_CONNECTION: Final = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
 
@@ -68,7 +70,7 @@ class Repository:
     """A repository at a commit, or a prefix in S3 as it was listed."""
 
     repo: str
-    """`ORG/NAME`, or `s3://BUCKET/PREFIX`."""
+    """`ORG/NAME`, `datasets/ORG/NAME`, or `s3://BUCKET/PREFIX`."""
     revision: str
     """What was asked for: a branch, a tag or a commit."""
     commit: str
@@ -133,7 +135,8 @@ class Hub:
             Unavailable: the hub does not answer, is not allowed (`HF_HUB_OFFLINE`), or huggingface_hub is missing.
         """
         with self._errors_of(repo, revision):
-            info = self._api().model_info(repo, revision=revision, files_metadata=True)
+            name, kind = _named(repo)
+            info = self._api().repo_info(name, repo_type=kind, revision=revision, files_metadata=True)
         files = tuple(
             RepositoryFile(
                 name=file.rfilename,
@@ -157,9 +160,11 @@ class Hub:
             OSError: the file cannot be written.
         """
         with self._errors_of(repository.repo, repository.commit):
+            repo, kind = _named(repository.repo)
             self._api().hf_hub_download(
-                repository.repo,
+                repo,
                 name,
+                repo_type=kind,
                 revision=repository.commit,
                 local_dir=folder,
                 tqdm_class=_reporter(on_bytes),
@@ -174,7 +179,8 @@ class Hub:
         with self._errors_of(file.repo, file.commit):
             from huggingface_hub import hf_hub_url
 
-            url = hf_hub_url(file.repo, file.name, revision=file.commit, endpoint=self._endpoint)
+            name, kind = _named(file.repo)
+            url = hf_hub_url(name, file.name, repo_type=kind, revision=file.commit, endpoint=self._endpoint)
             return str(self._api().get_hf_file_metadata(url=url, token=self._token).location)
 
     def _api(self) -> Any:
@@ -265,6 +271,11 @@ def offline(repo: str) -> Unavailable:
         cure="Unset the variable, or use a model that `vlmhyperbench models list` shows as fetched.",
         code="hub_offline",
     )
+
+
+def _named(repo: str) -> tuple[str, str]:
+    """Return the name of a repository of the hub, and what it holds."""
+    return repo.removeprefix(DATASETS), "dataset" if repo.startswith(DATASETS) else "model"
 
 
 def _status(error: Any) -> int | None:

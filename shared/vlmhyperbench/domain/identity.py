@@ -36,7 +36,7 @@ _NOT_THE_LOAD = {"name", "version", "seed", "slo"}
 _NOT_THE_VERDICT = {"in_flight", "prices", "unpriced"}
 """Parameters of a judge that do not change its verdicts: its concurrency and its cost."""
 
-_SELECTION = {"version", "package", "limit", "doc_classes", "question_types", "required_fields"}
+_SELECTION = {"version", "package", "limit", "doc_classes", "question_types", "required_fields", "where", "sampling"}
 """Fields of a dataset that select its samples; the others determine what its samples are."""
 
 _ID_HEX = 12
@@ -104,6 +104,7 @@ def identify(
             "revision": spec.dataset.revision,
             "split": spec.dataset.split,
             "samples": manifest_id,
+            **spec.dataset.model_dump(mode="json", include={"where", "sampling", "preprocess"}),
         },
         "decoding": None
         if is_imported

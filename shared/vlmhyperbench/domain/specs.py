@@ -18,6 +18,7 @@ from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.selection import PreprocessStep, SamplingSpec
 from vlmhyperbench.domain.targets import (
     EndpointTarget,
     ImportTarget,
@@ -80,6 +81,14 @@ class DatasetSpec(Spec):
     question_types: tuple[str, ...] = ()
     required_fields: tuple[str, ...] = ()
     """Metadata that every sample must have."""
+    where: tuple[str, ...] = Field(default=(), exclude_if=lambda where: not where)
+    """Filters on metadata, all of which a sample must pass."""
+    sampling: SamplingSpec | None = Field(default=None, exclude_if=lambda sampling: sampling is None)
+    """Draw among the samples that pass the filters; `limit` takes the first ones of it."""
+    preprocess: tuple[PreprocessStep, ...] = Field(default=(), exclude_if=lambda steps: not steps)
+    """What is done to the images, in this order, before they are stored."""
+    sha256: dict[str, str] = Field(default_factory=dict, exclude_if=lambda hashes: not hashes)
+    """File of the dataset → its hash, compared before it is read."""
 
 
 class PromptText(Spec):

@@ -9,9 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.environments import ApptainerFields, DockerFields, RentedFields, VirtualenvFields
+from vlmhyperbench.domain.filters import MAX_FILTERS, read_filter
 from vlmhyperbench.domain.response_formats import check_response_format
 from vlmhyperbench.domain.scenarios import MAX_REQUESTS, ArrivalSpec, ScenarioKind, Slo
+from vlmhyperbench.domain.selection import PreprocessStep, SamplingSpec
 from vlmhyperbench.domain.specs import Decoding, Limits
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.values import (
     ExtractorName,
@@ -45,6 +48,20 @@ ReportNames = Annotated[tuple[Slug, ...], Field(max_length=20)]
 Columns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=20)]
 """Names of metadata fields."""
 Labels = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=1000)]
+
+
+def _is_filter(text: str) -> str:
+    try:
+        condition = read_filter(text)
+        if condition.operator in ("<", "<=", ">", ">="):
+            _ = condition.number
+    except InvalidInput as error:
+        raise Refused(error.message, cure=error.cure) from error
+    return text
+
+
+Filters = Annotated[tuple[Annotated[str, AfterValidator(_is_filter)], ...], Field(max_length=MAX_FILTERS)]
+"""Filters on metadata, such as `doc_class=receipt,invoice` and `pages<=3`."""
 
 
 def _named_format(value: object) -> object:
@@ -131,6 +148,9 @@ class DatasetChoice(Strict):
     limit: Annotated[int, Field(ge=1)] | None = None
     doc_classes: Labels | None = None
     question_types: Labels | None = None
+    where: Filters | None = None
+    sampling: SamplingSpec | None = None
+    preprocess: tuple[PreprocessStep, ...] | None = None
 
 
 class ScenarioChoice(Strict):

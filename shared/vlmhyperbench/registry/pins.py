@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-from vlmhyperbench.addresses import S3
+from vlmhyperbench.domain.datasets import is_elsewhere
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
@@ -54,11 +54,15 @@ def pin_dataset(
         doc_classes=given(chosen.doc_classes, entry.doc_classes),
         question_types=given(chosen.question_types, entry.question_types),
         required_fields=required_fields,
+        where=given(chosen.where, entry.where),
+        sampling=given(chosen.sampling, entry.sampling),
+        preprocess=given(chosen.preprocess, entry.preprocess),
+        sha256=entry.sha256,
     )
 
 
 def _located(folder: pathlib.Path, path: str | None) -> str | None:
-    return path if path is None or path.startswith(S3) else str(folder / path)
+    return path if path is None or is_elsewhere(path) else str(folder / path)
 
 
 def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | None:

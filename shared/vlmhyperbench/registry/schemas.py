@@ -13,15 +13,17 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
-from vlmhyperbench.domain.base import Refused
+from vlmhyperbench.domain.base import Refused, Sha256
 from vlmhyperbench.domain.packages import Extra
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
+from vlmhyperbench.domain.selection import PreprocessStep, SamplingSpec
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.choices import (
     Columns,
     EnvironmentChoice,
     Extractors,
+    Filters,
     Labels,
     MetricEnvironmentChoice,
     MetricRefs,
@@ -141,6 +143,14 @@ class DatasetEntry(Entry):
     limit: Annotated[int, Field(ge=1)] | None = None
     doc_classes: Labels = ()
     question_types: Labels = ()
+    where: Filters = ()
+    """Filters on metadata, such as `doc_class=receipt,invoice` and `pages<=3`; a sample must pass all of them."""
+    sampling: SamplingSpec | None = None
+    """A seeded draw among the samples that pass the filters."""
+    preprocess: tuple[PreprocessStep, ...] = ()
+    """What is done to images before they are stored and sent."""
+    sha256: dict[str, Sha256] = Field(default_factory=dict)
+    """File of the dataset, relative to `path` → its hash; `.` for a path that is a file."""
     package: Slug | None = None
 
 

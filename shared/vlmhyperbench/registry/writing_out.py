@@ -16,7 +16,7 @@ from vlmhyperbench.registry.resolution import pin_run
 from vlmhyperbench.registry.schemas import RunEntry, TaskEntry
 from vlmhyperbench.registry.validation import validate
 
-_OF_DATASET: Final = ("split", "params", "seed", "doc_classes", "question_types")
+_OF_DATASET: Final = ("split", "params", "seed", "doc_classes", "question_types", "where", "sampling", "preprocess")
 _OF_SCENARIO: Final = (
     *("kind", "in_flight", "warmup_requests", "requests", "duration_s", "arrivals", "baseline_requests"),
     *("turns", "think_s", "seed", "slo"),

@@ -1,0 +1,1 @@
+"""Datasets in tables of any format, whose columns are mapped to samples in YAML."""

@@ -1,0 +1,117 @@
+"""Read the samples that a dataset spec selects: the plugin's own, then filters, the draw, and the limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.domain.filters import read_filter
+from vlmhyperbench.domain.selection import draw, passes, stratum_of, text_of
+from vlmhyperbench.domain.specs import DatasetSpec
+from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.sources import require_source
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
+from vlmhyperbench_sdk.types import Sample
+
+CURE: Final = "Correct the dataset; docs/write-a-dataset.md states its contract."
+MAX_VALUES: Final = 20
+"""Maximum number of values of a metadata field that an error lists."""
+
+
+class Selection:
+    """The selected samples of a dataset; it can be iterated any number of times."""
+
+    def __init__(self, spec: DatasetSpec) -> None:
+        self._spec = spec
+        labels = {"doc_class": spec.doc_classes, "question_type": spec.question_types}
+        self._labels = {name: frozenset(values) for name, values in labels.items() if values}
+        self._conditions = tuple(map(read_filter, spec.where))
+        names = {*labels} if self._labels else set[str]()
+        self._values: dict[str, Counter[str]] = {
+            name: Counter() for name in sorted(names | {condition.column for condition in self._conditions})
+        }
+
+    @property
+    def root(self) -> Path | None:
+        """Folder in which its images have to be."""
+        return root_of(self._spec)
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Yield the samples in the dataset's order.
+
+        Raises:
+            InvalidInput: the parameters are wrong, or no sample is selected.
+            NotFound: the dataset's plugin or its files do not exist.
+            Conflict: the code of the dataset was edited since the run was submitted.
+            PluginFailure: the dataset breaks its contract.
+        """
+        count = 0
+        for sample in islice(self._drawn(), self._spec.limit):
+            count += 1
+            yield sample
+        if not count:
+            cure = "Correct its path, params, split or filters."
+            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.", cure=cure)
+
+    def _drawn(self) -> Iterator[Sample]:
+        """Yield what passes the filters; with a draw the dataset is read twice, so that no image is held."""
+        sampling = self._spec.sampling
+        if sampling is None:
+            yield from filter(self._is_wanted, read_samples(self._spec))
+            return
+        wanted = filter(self._is_wanted, read_samples(self._spec))
+        drawn = draw(((sample.key, stratum_of(sample.metadata, sampling.by)) for sample in wanted), sampling)
+        yield from (sample for sample in read_samples(self._spec) if sample.key in drawn)
+
+    def _is_wanted(self, sample: Sample) -> bool:
+        metadata = sample.metadata
+        for name, seen in self._values.items():
+            if len(seen) <= MAX_VALUES:
+                seen["(absent)" if metadata.get(name) is None else text_of(metadata[name])] += 1
+        return all(metadata.get(name) in values for name, values in self._labels.items()) and all(
+            passes(condition, metadata) for condition in self._conditions
+        )
+
+    def _why_none(self) -> str:
+        if not self._values:
+            return ""
+        known = (f"{name} {', '.join(sorted(seen)[:MAX_VALUES]) or 'nothing'}" for name, seen in self._values.items())
+        return f" that passes the filters; it has {'; '.join(known)}"
+
+
+def root_of(spec: DatasetSpec) -> Path | None:
+    """Return the folder in which the images of a dataset have to be; None for one without files."""
+    path = Path(spec.path) if spec.path is not None else None
+    return path if path is None or path.is_dir() else path.parent
+
+
+def read_samples(spec: DatasetSpec) -> Iterator[Sample]:
+    """Yield all samples of a dataset; an error of its plugin outside the project's error tree becomes a failure.
+
+    Raises:
+        VlmHyperBenchError: see `Selection`.
+    """
+    require_source(spec.package, f"dataset {spec.name!r}")
+    dataset: type[Dataset] = discovery.load("datasets", spec.type)
+    source = DatasetSource(
+        path=Path(spec.path) if spec.path is not None else None,
+        split=spec.split,
+        revision=spec.revision,
+        seed=spec.seed,
+        params=spec.params,
+    )
+    try:
+        for sample in dataset(source):
+            if not isinstance(sample, Sample):
+                message = f"The dataset {spec.name!r} yields a {type(sample).__name__}, not a Sample."
+                raise PluginFailure(message, cure=CURE)
+            yield sample
+    except VlmHyperBenchError:
+        raise
+    except Exception as error:  # the code of plugins may raise anything
+        message = f"The dataset {spec.name!r} raises {type(error).__name__} ({error})."
+        raise PluginFailure(message, cure=CURE) from error
