@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_sdk.types import Measures
+from vlmhyperbench_sdk.types import JsonValue, Measures
 
 WORDS = st.lists(st.sampled_from(["the", "The", "cat", "sat", "on", "mat", "12,50", "ё", "é", "-", " "]), max_size=6)
 TEXT = WORDS.map(" ".join) | st.text(max_size=12)
@@ -28,3 +28,8 @@ def combined(metric: Metric, measures: Measures) -> float | None:
 def measure(metric: Metric, samples: Sequence[tuple[str, Sequence[str]]]) -> Measures:
     """Score samples in one batch."""
     return metric.measure([prediction for prediction, _ in samples], [references for _, references in samples])
+
+
+def judged(metric: Metric, prediction: str, reference: str, **metadata: JsonValue) -> float | None:
+    """Score one sample that has metadata."""
+    return metric.measure([prediction], [[reference]], metadata=[metadata]).values[0]

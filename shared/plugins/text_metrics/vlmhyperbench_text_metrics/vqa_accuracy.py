@@ -11,7 +11,7 @@ from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, share
-from vlmhyperbench_text_metrics.vqa_text import normalise_answer, trim
+from vlmhyperbench_text_metrics.vqa_text import lower_tokens, normalise_answer, trim
 
 ONE_ANNOTATOR = "one_annotator"
 
@@ -56,6 +56,10 @@ class VqaAccuracy:
             "are only trimmed; else both are normalised."
         ),
         "normalized": "always normalised.",
+        "textvqa": (
+            "always normalised, after commas, question marks and upper case are removed and a possessive `'s` is split "
+            "off, as M4CTextVQAEvaluator of facebookresearch/mmf does for TextVQA."
+        ),
     }
 
     def __init__(self, *, profile: str = "official") -> None:
@@ -98,8 +102,8 @@ class VqaAccuracy:
         return Measures(values=values, reasons=reasons, statistics={"accuracy": accuracy, "count": scored})
 
     def compared(self, texts: Sequence[str]) -> list[str]:
-        trimmed = list(map(trim, texts))
-        if self._profile == "normalized" or len(set(trimmed[1:])) > 1:
+        trimmed = [trim(lower_tokens(text) if self._profile == "textvqa" else text) for text in texts]
+        if self._profile != "official" or len(set(trimmed[1:])) > 1:
             return list(map(normalise_answer, trimmed))
         return trimmed
 

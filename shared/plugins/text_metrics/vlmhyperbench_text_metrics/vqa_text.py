@@ -51,11 +51,17 @@ def normalise_answer(answer: str) -> str:
     digits all are removed. A period is removed unless a digit follows. Words are lower-cased, number words up to ten
     become digits, articles go, and contractions get a missing apostrophe back.
     """
-    words = [_NUMBERS.get(word, word) for word in _without_punctuation(answer).lower().split()]
+    words = [_NUMBERS.get(word, word) for word in without_punctuation(answer).lower().split()]
     return " ".join(_CONTRACTIONS.get(word, word) for word in words if word not in _ARTICLES)
 
 
-def _without_punctuation(answer: str) -> str:
+def lower_tokens(answer: str) -> str:
+    """Lower-case an answer, drop commas and question marks, and split off a possessive s, as TextVQA's script does."""
+    return answer.lower().replace(",", "").replace("?", "").replace("'s", " 's").strip()
+
+
+def without_punctuation(answer: str) -> str:
+    """Remove punctuation, or replace it by spaces, as `normalise_answer` says."""
     has_number = _COMMA_IN_NUMBER.search(answer) is not None
     plain = answer
     for mark in _PUNCTUATION:

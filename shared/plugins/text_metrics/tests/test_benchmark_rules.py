@@ -1,0 +1,192 @@
+"""Rules of public benchmarks against their own definitions, with values counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+from scoring_support import combined, judged, measure, value_of
+
+from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_text_metrics.contains_match import FORMULAS, ContainsMatch
+from vlmhyperbench_text_metrics.mathvista import MathVista
+from vlmhyperbench_text_metrics.mmmu import Mmmu
+from vlmhyperbench_text_metrics.multiple_choice import MultipleChoice
+from vlmhyperbench_text_metrics.number_match import NumberMatch
+from vlmhyperbench_text_metrics.vqa_accuracy import VqaAccuracy
+from vlmhyperbench_text_metrics.yes_no import YesNo
+
+OPTIONS: list[JsonValue] = ["a red car", "two buses", "a bicycle", "nothing"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ("The sign says CENTRE ST.", "centre", 1.0),
+        ("CENT\nRE", "cent re", 1.0),
+        ("center", "centre", 0.0),
+        ("a long text", "", 0.0),
+        (" ", "", 1.0),
+        ("\N{FULLWIDTH DIGIT ONE}", "1", 0.0),
+    ],
+)
+def test_ocrbench_wants_the_reference_inside_of_the_answer(answer: str, reference: str, expected: float) -> None:
+    assert judged(ContainsMatch(), answer, reference, question_type="Regular Text Recognition") == expected
+
+
+@pytest.mark.parametrize("about", [{"question_type": FORMULAS}, {"dataset": "HME100k"}])
+def test_spaces_do_not_count_in_a_formula_and_case_does(about: dict[str, JsonValue]) -> None:
+    assert judged(ContainsMatch(), "$ X + 1 $", "X+ 1", **about) == 1.0
+    assert judged(ContainsMatch(), "x + 1", "X + 1", **about) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("B", 1.0),
+        ("(B)", 1.0),
+        ("The answer is **B**. A red car is not there.", 1.0),
+        ("I see two buses.", 1.0),
+        ("A or B", 0.0),
+        ("B is what I would take of all of these options here", 0.0),
+        ("", 0.0),
+        ("Cannot determine the answer B", 0.0),
+        ("Z", 0.0),
+        ("two buses or a bicycle", 0.0),
+        ("It shows two buses " + "x" * 80, 0.0),
+    ],
+)
+def test_vlmevalkit_reads_the_letter_or_the_only_option_that_occurs(answer: str, expected: float) -> None:
+    assert judged(MultipleChoice(), answer, "B", choices=OPTIONS) == expected
+
+
+def test_options_without_texts_are_a_to_d() -> None:
+    assert [value_of(MultipleChoice(), "D", "D"), value_of(MultipleChoice(), "E", "E")] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Let us think. The answer is (J).", 1.0),
+        ("the answer is J", 1.0),
+        ("the answer is (A), no, the answer is (J)", 0.0),
+        ("The Answer Is J", 0.0),
+        ("J", 0.0),
+    ],
+)
+def test_mmlu_pro_reads_what_is_announced(answer: str, expected: float) -> None:
+    assert value_of(MultipleChoice(profile="mmlu_pro"), answer, "J") == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("B.", 1.0),
+        ("(A) is wrong, so (B)", 1.0),
+        ("A B", 1.0),
+        ("It must be that there are two buses", 1.0),
+        ("two buses", 0.0),
+        ("who knows", 0.0),
+        ("there is no way to tell from it", 0.0),
+    ],
+)
+def test_mmmu_takes_the_last_letter_in_brackets_or_alone(answer: str, expected: float) -> None:
+    assert judged(Mmmu(), answer, "B", choices=OPTIONS, question_type="multiple-choice") == expected
+
+
+def test_of_letters_between_spaces_mmmu_takes_the_last() -> None:
+    assert judged(Mmmu(), "not A but B", "B", choices=OPTIONS, question_type="multiple-choice") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ("The result is 1,234.567", "1234.57", 1.0),
+        ("x = 5e3", "5000", 1.0),
+        ("12", "1", 0.0),
+        ("So it is Paris.", "paris", 1.0),
+        ("It is Parish", "paris", 1.0),
+        ("a", "a", 1.0),
+        ("banana", "a", 0.0),
+        ("vitamin a deficiency", "A", 1.0),
+        ("is :", "x", 0.0),
+        ("thus is", "x", 0.0),
+    ],
+)
+def test_open_questions_of_mmmu_match_numbers_and_parts_of_texts(answer: str, reference: str, expected: float) -> None:
+    assert judged(Mmmu(), answer, reference, question_type="open") == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "about", "reference", "expected"),
+    [
+        ("(B) two buses", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
+        ("B", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
+        ("two busses", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
+        ("", {"question_type": "multi_choice", "choices": OPTIONS}, "nothing", 0.0),
+        ("x", {"question_type": "multi_choice"}, "x", 0.0),
+        ("14.7", {"answer_type": "integer"}, "14", 1.0),
+        ("inf", {"answer_type": "integer"}, "14", 0.0),
+        ("fourteen", {"answer_type": "integer"}, "14", 0.0),
+        ("1.449", {"answer_type": "float", "precision": 2.0}, "1.45", 1.0),
+        ("1.6", {"answer_type": "float"}, "2.0", 1.0),
+        ("[1, 2]", {"answer_type": "list"}, "[1, 2]", 1.0),
+    ],
+)
+def test_mathvista_compares_by_the_type_of_the_answer(
+    answer: str, about: dict[str, JsonValue], reference: str, expected: float
+) -> None:
+    assert judged(MathVista(), answer, reference, **about) == expected
+
+
+SOLUTION = "She has 20 - 2 = 18 left.\n#### 1,018"
+
+
+@pytest.mark.parametrize(
+    ("answer", "strict", "flexible"),
+    [
+        ("So 1018.\n#### 1018", 1.0, 1.0),
+        ("#### $1,018", 0.0, 1.0),
+        ("The answer is 1018.", 0.0, 1.0),
+        ("1018 of 1020", 0.0, 0.0),
+        ("#### 1018.0", 0.0, 0.0),
+        ("none", 0.0, 0.0),
+        ("#### 1018 and not 7", 1.0, 0.0),
+    ],
+)
+def test_gsm8k_reads_the_announced_or_the_last_number(answer: str, strict: float, flexible: float) -> None:
+    assert value_of(NumberMatch(profile="gsm8k_strict"), answer, SOLUTION) == strict
+    assert value_of(NumberMatch(profile="gsm8k_flexible"), answer, SOLUTION) == flexible
+
+
+ANSWERS = [
+    ("Yes, it is.", ["yes"]),
+    ("There is no cat.", ["yes"]),
+    ("Of course", ["no"]),
+    ("no", ["No"]),
+    ("", ["yes"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [("f1", 0.4), ("precision", 0.5), ("recall", 1 / 3), ("accuracy", 0.4), ("words", 0.4), ("words_f1", 0.5)],
+)
+def test_yes_is_the_positive_class(profile: str, expected: float) -> None:
+    metric = YesNo(profile=profile)
+    assert combined(metric, measure(metric, ANSWERS)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("profile", ["f1", "precision", "recall"])
+def test_a_group_in_which_nothing_is_right_is_worth_0(profile: str) -> None:
+    metric = YesNo(profile=profile)
+    assert combined(metric, measure(metric, [("no", ["no"])])) == 0.0
+
+
+def test_a_reference_that_is_neither_yes_nor_no_gives_no_value() -> None:
+    measures = measure(YesNo(), [("yes", ["maybe"]), ("yes", ["yes", "no"]), ("yes", [])])
+    assert measures.reasons == ["no_yes_or_no", "no_yes_or_no", "no_reference"]
+
+
+def test_textvqa_splits_a_possessive_and_drops_commas_before_it_compares() -> None:
+    annotators = ["McDonald's", "mcdonald s", "mcdonalds", "mcdonald 's"]
+    assert value_of(VqaAccuracy(profile="textvqa"), "McDonald's?", *annotators) == pytest.approx(0.5)
+    assert value_of(VqaAccuracy(profile="textvqa"), "1,000", *["1000"] * 10) == 1.0
