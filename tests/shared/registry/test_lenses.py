@@ -25,7 +25,7 @@ order: -metrics.anls
 def test_a_lens_is_a_question_with_candidates_constraints_and_preferences(tmp_path: Path) -> None:
     lens = load(tmp_path, {"lenses/best.yaml": GOOD}).lenses["best"]
     assert lens.constraints[0] == "metrics.anls>=0.5"
-    assert list(lens.preferences.items())[0] == ("metrics.anls", "higher")
+    assert next(iter(lens.preferences.items())) == ("metrics.anls", "higher")
     assert SINGULAR["lenses"] == "lens"
 
 
