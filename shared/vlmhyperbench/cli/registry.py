@@ -14,6 +14,7 @@ from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.packages import package
+from vlmhyperbench.cli.registry_diff import diff, show_origins
 from vlmhyperbench.cli.registry_stack import pull, push
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
@@ -27,6 +28,7 @@ app.command(adding)
 adding.command(package)
 app.command(push)
 app.command(pull)
+app.command(diff)
 
 
 @app.command(name="ls")
@@ -118,15 +120,25 @@ def overrides(catalogue: Catalogue, kinds: Collection[str] = tuple(KINDS)) -> li
 
 
 @app.command
-def show(kind: str, name: str, /, *, output: OutputFlags = TEXT) -> int:
+def show(
+    kind: str,
+    name: str,
+    /,
+    *,
+    origin: Annotated[bool, Parameter(group=SELECTION, negative=())] = False,
+    output: OutputFlags = TEXT,
+) -> int:
     """Show one registry entry as YAML, with its file.
 
     Args:
         kind: Kind of the entry, for example models; `vlmhyperbench registry ls` lists all.
         name: Name of the entry.
+        origin: Show each value with the file and line that wrote it, also of an overlay, or that it is a default.
         output: How the output is printed.
     """
     catalogue = open_catalogue()
+    if origin:
+        return show_origins(catalogue, kind, name, output)
     entry = catalogue.get(kind, name)
     location = catalogue.location_of(kind, name)
     if output.json:

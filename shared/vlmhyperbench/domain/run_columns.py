@@ -1,4 +1,4 @@
-"""The columns of runs, by which lists are filtered and plotted: which are known beforehand, and which are numbers.
+"""The columns of runs, by which lists are filtered and plotted: the known ones, and which of them are numbers.
 
 A run has values of the columns that apply to it; the columns of metrics, and values of spec and machine, are open sets.
 """

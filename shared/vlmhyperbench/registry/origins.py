@@ -223,3 +223,8 @@ def _has(value: JsonValue, path: Path) -> bool:
         else:
             return False
     return value is not None
+
+
+def is_written(document: Document, path: Path) -> bool:
+    """Return whether a value is written in a document, at its path or as the scalar of which it was made."""
+    return _has(document.value, path)

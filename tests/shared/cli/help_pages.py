@@ -11,7 +11,7 @@ from vlmhyperbench.cli.main import _COMMANDS, main
 
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 _NESTED = (
-    *(("registry", name) for name in ("ls", "show", "validate", "add", "push", "pull")),
+    *(("registry", name) for name in ("ls", "show", "validate", "diff", "add", "push", "pull")),
     *(("registry", "add", name) for name in ("dataset", "metric", "model", "package")),
     *(
         ("models", name)
