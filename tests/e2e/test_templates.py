@@ -17,6 +17,8 @@ from tests.support.repositories import commit
 from tests.support.stack import ROOT, running_stack
 from vlmhyperbench.evaluation import evaluate
 
+pytestmark = pytest.mark.timeout(900)  # environments are built from an index, on a machine that may be busy
+
 RUN = {
     "target": {"model": "tiny-doc-vlm-q8"},
     "task": "own-sums",
@@ -177,7 +179,7 @@ def sha256_of(image):
 
 def test_a_ref_that_moved_is_told_and_a_rerun_keeps_the_first_commit(stack, give, run, repository, first):
     module = repository / "own-overlap" / "own_overlap.py"
-    module.write_text(module.read_text().replace('version="1.0.0"', 'version="1.1.0"'))
+    module.write_text(module.read_text() + "\n# A change.\n")
     second = commit(repository)
     code, [added] = give("registry", "add", "package", "own-overlap")
     assert (code, added["is_new"]) == (0, True)
@@ -226,8 +228,8 @@ def test_a_package_is_registered_only_where_its_own_tests_pass(stack, give, regi
     try:
         broken = commit(repository)
         code, said = register(give, repository, "own-overlap", "--ref", "main", "--test")
-        assert (code, said["error"]["code"]) == (2, "package_tests_failed")
-        assert "test_its_page_is_what_its_class_says" in said["error"]["message"]
+        assert (code, said["code"]) == (2, "package_tests_failed")
+        assert "test_its_page_is_what_its_class_says" in said["message"]
     finally:
         page.write_text(kept)
     entry = stack.home.root / "registries" / "packages" / "own-overlap.yaml"
