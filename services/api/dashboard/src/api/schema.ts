@@ -1212,7 +1212,7 @@ export interface paths {
         };
         /**
          * List Runs
-         * @description List runs, newest first.
+         * @description List runs, newest first; sessions, which are questions to pipelines, are among them unless `kind` says `run`.
          */
         get: operations["list_runs_api_v1_runs_get"];
         put?: never;
@@ -2555,12 +2555,17 @@ export interface components {
             params?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
+            /** Preprocess */
+            preprocess?: (components["schemas"]["PagesStep"] | components["schemas"]["ResizeStep"] | components["schemas"]["GreyscaleStep"] | components["schemas"]["RotateStep"])[] | null;
             /** Question Types */
             question_types?: string[] | null;
+            sampling?: components["schemas"]["SamplingSpec"] | null;
             /** Seed */
             seed?: number | null;
             /** Split */
             split?: string | null;
+            /** Where */
+            where?: string[] | null;
         };
         /**
          * DatasetSpec
@@ -2572,6 +2577,7 @@ export interface components {
              * @default []
              */
             doc_classes?: string[];
+            environment?: components["schemas"]["VirtualenvSpec"] | null;
             /** Limit */
             limit?: number | null;
             /** Name */
@@ -2585,6 +2591,11 @@ export interface components {
             /** Path */
             path?: string | null;
             /**
+             * Preprocess
+             * @default []
+             */
+            preprocess?: (components["schemas"]["PagesStep"] | components["schemas"]["ResizeStep"] | components["schemas"]["GreyscaleStep"] | components["schemas"]["RotateStep"])[];
+            /**
              * Question Types
              * @default []
              */
@@ -2596,17 +2607,27 @@ export interface components {
             required_fields?: string[];
             /** Revision */
             revision?: string | null;
+            sampling?: components["schemas"]["SamplingSpec"] | null;
             /**
              * Seed
              * @default 0
              */
             seed?: number;
+            /** Sha256 */
+            sha256?: {
+                [key: string]: string;
+            };
             /** Split */
             split?: string | null;
             /** Type */
             type: string;
             /** Version */
             version: string;
+            /**
+             * Where
+             * @default []
+             */
+            where?: string[];
         };
         /**
          * DeclaredWorker
@@ -3328,6 +3349,17 @@ export interface components {
             url: string;
         };
         /**
+         * GreyscaleStep
+         * @description Convert images to grey: ITU-R BT.601 luma.
+         */
+        GreyscaleStep: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            step: "greyscale";
+        };
+        /**
          * GroupScore
          * @description Score of one metric over one group of answers.
          */
@@ -3436,7 +3468,7 @@ export interface components {
         };
         /**
          * ImportTarget
-         * @description Imported answers of another tool; no request is sent, and nothing is timed.
+         * @description Answers that the platform did not ask for: of another tool's file, or of a Python function. Nothing is timed.
          */
         ImportTarget: {
             /** Answers */
@@ -3476,6 +3508,28 @@ export interface components {
             name: string;
             /** Version */
             version: string;
+        };
+        /**
+         * InnerMember
+         * @description A pipeline that answers in a stage of another one; its stages stand before that stage.
+         */
+        InnerMember: {
+            /**
+             * Is Optional
+             * @default false
+             */
+            is_optional?: boolean;
+            /** Name */
+            name: string;
+            /** Position */
+            position: number;
+            /** Stage */
+            stage: string;
+            /**
+             * Weight
+             * @default 1
+             */
+            weight?: number;
         };
         /**
          * Job
@@ -3730,6 +3784,16 @@ export interface components {
             run_id: string;
             /** Tags */
             tags: string[];
+        };
+        /**
+         * Languages
+         * @description From which language into which a stage translates.
+         */
+        Languages: {
+            /** Source */
+            source: string;
+            /** Target */
+            target: string;
         };
         /**
          * Leaderboard
@@ -4633,9 +4697,25 @@ export interface components {
             model: string;
             /** Quantization */
             quantization?: string | null;
+            /**
+             * Reasoning Marks
+             * @default []
+             */
+            reasoning_marks?: components["schemas"]["ReasoningMarks"][];
             recipe?: components["schemas"]["RecipeSpec"] | null;
+            /**
+             * Request Style
+             * @default openai_chat
+             * @enum {string}
+             */
+            request_style?: "openai_chat" | "instruct" | "translategemma";
             /** Requires Certificate */
             requires_certificate?: string[] | null;
+            /**
+             * Strip Reasoning
+             * @default false
+             */
+            strip_reasoning?: boolean;
             /** Version */
             version: string;
         };
@@ -4813,6 +4893,19 @@ export interface components {
             items: components["schemas"]["Worker"][];
             /** Next */
             next?: string | null;
+        };
+        /**
+         * PagesStep
+         * @description Keep some images of each sample, in this order; the first is 0, and -1 the last.
+         */
+        PagesStep: {
+            /** Keep */
+            keep: number[];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            step: "pages";
         };
         /**
          * ParityRule
@@ -5339,6 +5432,7 @@ export interface components {
         PromptStrategySpec: {
             /** Class Path */
             class_path: string;
+            environment?: components["schemas"]["VirtualenvSpec"] | null;
             /** Name */
             name: string;
             /** Package */
@@ -5454,6 +5548,19 @@ export interface components {
              * @enum {string}
              */
             status: "ready" | "not_ready";
+        };
+        /**
+         * ReasoningMarks
+         * @description What a model writes before and after its reasoning; without `begin`, that begins with the answer.
+         */
+        ReasoningMarks: {
+            /**
+             * Begin
+             * @default
+             */
+            begin?: string;
+            /** End */
+            end: string;
         };
         /**
          * RecipeSpec
@@ -5739,6 +5846,19 @@ export interface components {
             ttft_ms: number | null;
         };
         /**
+         * ResizeStep
+         * @description Scale down images whose longer side is longer; smaller ones stay as they are.
+         */
+        ResizeStep: {
+            /** Max Side */
+            max_side: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            step: "resize";
+        };
+        /**
          * Resources
          * @description Current resource use of the engine and its machine: the worker's last sample; None where not measured.
          */
@@ -5894,6 +6014,22 @@ export interface components {
             by: string;
             /** In Flight */
             in_flight: number;
+        };
+        /**
+         * RotateStep
+         * @description Turn images counter-clockwise.
+         */
+        RotateStep: {
+            /**
+             * Degrees
+             * @enum {integer}
+             */
+            degrees: 90 | 180 | 270;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            step: "rotate";
         };
         /**
          * Run
@@ -6773,6 +6909,30 @@ export interface components {
             value: number | null;
         };
         /**
+         * SamplingSpec
+         * @description A seeded draw of samples, which depends on their keys only: a larger size has the samples of a smaller one.
+         */
+        SamplingSpec: {
+            /**
+             * Allocation
+             * @default proportional
+             * @enum {string}
+             */
+            allocation?: "proportional" | "equal";
+            /**
+             * By
+             * @default []
+             */
+            by?: string[];
+            /**
+             * Seed
+             * @default 0
+             */
+            seed?: number;
+            /** Size */
+            size: number;
+        };
+        /**
          * SavedView
          * @description The filters of a page under a name.
          */
@@ -6953,6 +7113,8 @@ export interface components {
             images: string[];
             /** Latency S */
             latency_s: number | null;
+            /** Loads */
+            loads: components["schemas"]["SessionLoad"][];
             /** Name */
             name: string;
             /** Parent Run Id */
@@ -6966,6 +7128,22 @@ export interface components {
             state: components["schemas"]["RunState"];
             /** Steps */
             steps: components["schemas"]["SessionStep"][];
+        };
+        /**
+         * SessionLoad
+         * @description A model that was loaded with less than its entry states, so that it fits.
+         */
+        SessionLoad: {
+            /** Fallbacks */
+            fallbacks: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[];
+            /** Model */
+            model: string;
+            /** Role */
+            role: string;
+            /** Stage */
+            stage: string;
         };
         /**
          * SessionRerun
@@ -7026,6 +7204,8 @@ export interface components {
             latency_s?: number | null;
             /** Model */
             model: string;
+            /** No */
+            no: number;
             /** Prompt */
             prompt?: string | null;
             /** Prompt Tokens */
@@ -7220,14 +7400,23 @@ export interface components {
             /** Id */
             id: string;
             /**
+             * Inner
+             * @default []
+             */
+            inner?: components["schemas"]["InnerMember"][];
+            /**
              * Inputs
              * @default []
              */
             inputs?: string[];
             /** Instructions */
             instructions?: string | null;
-            /** Members */
-            members: components["schemas"]["MemberSpec"][];
+            languages?: components["schemas"]["Languages"] | null;
+            /**
+             * Members
+             * @default []
+             */
+            members?: components["schemas"]["MemberSpec"][];
             /**
              * Output Mode
              * @default answer_only
@@ -7240,6 +7429,8 @@ export interface components {
             } | null;
             /** System Prompt */
             system_prompt?: string | null;
+            /** Within */
+            within?: string | null;
         };
         /**
          * StageSummary
@@ -9306,7 +9497,10 @@ export interface operations {
     };
     get_session_api_v1_pipelines_sessions__run_id__get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Positions of steps that are left out, since the client has them already. */
+                without?: number[];
+            };
             header?: never;
             path: {
                 run_id: string;
@@ -9948,6 +10142,7 @@ export interface operations {
                 /** @description `next` of the page before. */
                 cursor?: string | null;
                 experiment_id?: string | null;
+                kind?: ("run" | "session") | null;
                 /** @description Rows of a page. */
                 limit?: number;
                 state?: components["schemas"]["RunState"] | null;
