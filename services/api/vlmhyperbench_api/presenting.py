@@ -77,10 +77,10 @@ def _job_errors(jobs: Sequence[JobView]) -> list[RequestError]:
 
 
 def _shortages(jobs: Sequence[JobView]) -> list[MemoryShortage]:
-    """Convert why models were not loaded; jobs of one model have the same facts."""
+    """Convert why models were not loaded; of several jobs of one model, the last one counts."""
     facts = [job.outcome.get(SHORTAGE) for job in jobs if job.outcome and job.state is JobState.FAILED]
-    shortages = {str(each): MemoryShortage.model_validate(each) for each in facts if each}
-    return list(shortages.values())
+    shortages = [MemoryShortage.model_validate(each) for each in facts if each]
+    return list({shortage.model: shortage for shortage in shortages}.values())
 
 
 def experiment_of(view: ExperimentView, run_states: Mapping[str, int], *, is_paused: bool) -> Experiment:
