@@ -23,10 +23,11 @@ from vlmhyperbench_sdk.types import JsonValue, Prompt
 from vlmhyperbench_tiny_doc_vlm import path
 
 TRANSLATING = (
-    "{% for m in messages %}{% set c = m.content[0] %}From {{ c['source_lang_code'] }} to {{ c['target_lang_code'] }}: "
-    "{{ c['text'] }}{% endfor %}"
+    "{% set names = {'cs': 'Czech', 'de-AT': 'German'} %}{% for m in messages %}{% set c = m.content[0] %}"
+    "{% set source_lang_code = c.source_lang_code %}{% set target_lang_code = c.target_lang_code %}"
+    "{{ names[source_lang_code] }} to {{ names[target_lang_code] }}: {{ c.text }}{% endfor %}"
 )
-"""Takes its languages from the parts of a message, as that of TranslateGemma."""
+"""Takes its languages from the parts of a message and looks them up, as that of TranslateGemma."""
 KEY = b"tokenizer.chat_template"
 
 
@@ -90,5 +91,5 @@ def test_a_system_prompt_stands_before_the_question_for_a_model_without_a_system
 def test_a_model_that_translates_is_told_the_codes_of_the_languages_by_its_template(tmp_path: Path) -> None:
     request = body("translategemma", languages=Languages(source="cs", target="de-AT"))
     with loaded(with_template(path("tiny-doc-vlm-f16.gguf"), TRANSLATING, tmp_path)) as (gateway, engine_url):
-        assert rendered(engine_url, request) == "From cs to de-AT: Which?"
+        assert rendered(engine_url, request) == "Czech to German: Which?"
         assert gateway.chat({**request, "stream": False, "stream_options": None}).status == 200
