@@ -74,6 +74,6 @@ def _written(folder: Path, samples: Sequence[Sample]) -> str:
     writer.writerow(["question", "answer", "image"])
     for no, sample in enumerate(samples):
         name = f"images/{no:02}.png"
-        write_whole(folder / name, sample.images[0].data)
+        write_whole(folder / name, sample.images[0].read())
         writer.writerow([sample.question, sample.references[0], name])
     return table.getvalue()
