@@ -63,6 +63,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "slurm": ("slurm:slurm", "Write an sbatch file for workers that join from a Slurm cluster."),
         "firewall": ("firewall:firewall", "Print firewall rules for the ports of this stack."),
         "doctor": ("doctor:doctor", "Check that this machine can run the stack: programs, port, disk, registries."),
+        "init": ("init:init", "Make a project folder of your own, with a run that works."),
         "registry": ("registry:app", "List, show, validate, add, push and pull registry entries (models, tasks …)."),
         "data": ("data:app", "Show the first samples of a dataset; check images, keys and splits before a run."),
         "models": ("models:app", "List, show, fetch and remove models; estimate the memory that one needs."),
