@@ -32,6 +32,8 @@ def registries(registries, tmp_path_factory):
         (registries / "models" / f"{name}.yaml").write_text(json.dumps(entry))
     (registries / "pipelines").mkdir(exist_ok=True)
     for name, mode, params, optional in (
+        ("together", "auto", {}, False),
+        ("one-by-one", "sequential", {}, False),
         ("impossible", "persistent", HUGE, False),
         ("does-without", "auto", {}, True),
     ):
@@ -66,6 +68,21 @@ def finished(stack, pipeline, **changes):
 
 def executions(stack, run):
     return [engine.execution for engine in stack.client.runs.manifest(str(run.id)).engines]
+
+
+def test_the_manifest_says_which_mode_was_taken_and_why(stack):
+    together, apart = finished(stack, "together"), finished(stack, "one-by-one")
+    assert (together.state, apart.state) == ("SUCCEEDED", "SUCCEEDED"), (together.reason, apart.reason, stack.logs())
+    for each in executions(stack, together):
+        assert (each["asked"], each["mode"]) == ("auto", "persistent")
+        assert 0 < each["need_bytes"] <= each["have_bytes"]
+    assert {(each["asked"], each["mode"]) for each in executions(stack, apart)} == {("sequential", "sequential")}
+    told = stack.query(
+        "SELECT c.resources FROM claim c JOIN job j ON j.id = c.job_id WHERE j.run_id = %s AND j.kind = 'MEMBER'",
+        apart.id,
+    )
+    assert len(told) == 2
+    assert all(row[0]["memory_held_bytes"] > 0 and row[0]["memory_back_bytes"] >= 0 for row in told)
 
 
 def test_models_that_cannot_stay_loaded_together_are_refused_with_the_table(stack, command):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 from uuid import UUID
@@ -153,7 +153,8 @@ class Fleet:
         resident.users.add(user)
         async with resident.lock:
             if resident.serving is not None and await resident.serving.is_alive():
-                if room.is_alone:
+                resident.wanted = replace(resident.wanted, residency=wanted.residency)
+                if room.is_alone or wanted.residency.is_sequential:
                     await self._make_room(resident, room)
                 return resident.serving
         self._leave(resident, user)
@@ -185,6 +186,7 @@ class Fleet:
         resident.users.add(user)
         try:
             async with resident.lock:
+                resident.wanted = replace(resident.wanted, residency=wanted.residency)
                 if resident.serving is not None and await resident.serving.is_alive():
                     return resident.serving
                 await _close(resident)
