@@ -98,10 +98,11 @@ types: $(VENV)/.dev  ## mypy, strict.
 imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of backends and models, the architecture's picture, schemas of the registries, the API's description.
+docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of backends, models and benchmarks, the architecture's picture, schemas of the registries, the API's description.
 	$(BIN)/python -m tests.architecture.metric_pages
 	$(BIN)/python -m tests.architecture.backend_pages
 	$(BIN)/python -m tests.architecture.model_pages
+	$(BIN)/python -m tests.architecture.benchmark_pages
 	$(BIN)/python -m tests.architecture.picture
 	$(BIN)/python -m tests.architecture.metric_table
 	$(BIN)/python -m tests.architecture.dashboards

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vlmhyperbench.addresses import S3, split_bucket
 from vlmhyperbench.domain import judging
+from vlmhyperbench.domain.datasets import is_elsewhere, parse_hub_path
 from vlmhyperbench.domain.prompts import check_templates
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.errors import InvalidInput
@@ -150,12 +151,12 @@ def _dataset(references: References, name: str) -> None:
     references.plugin("datasets", dataset.type, dataset.package, ("type",))
     if dataset.path is None or "://" not in dataset.path:
         return
-    if not dataset.path.startswith(S3):
+    if not is_elsewhere(dataset.path):
         cure = "Fetch the data and give the path of the folder, or put it into S3: s3://BUCKET/PREFIX."
         references.say(("path",), f"{dataset.path!r} is a URL, not a folder.", cure)
         return
     try:
-        split_bucket(dataset.path)
+        (split_bucket if dataset.path.startswith(S3) else parse_hub_path)(dataset.path)
     except InvalidInput as error:
         references.say(("path",), error.message, error.cure)
 

@@ -18,6 +18,7 @@ from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.selection import PreprocessStep, SamplingSpec
 from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench.registry.benchmarks import Benchmark
 from vlmhyperbench.registry.choices import (
     Columns,
     EnvironmentChoice,
@@ -254,6 +255,8 @@ class TaskEntry(Entry):
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
     """How an answer counts that cannot be parsed."""
+    benchmark: Benchmark | None = None
+    """What is known of it if it is a public benchmark; it changes no run."""
 
 
 class RunEntry(Entry, RunChoices):

@@ -1,0 +1,20 @@
+"""The page of public benchmarks is what their entries state today, and claims no more than was run."""
+
+from __future__ import annotations
+
+from tests.architecture.benchmark_pages import PAGE, ROOT, page
+from vlmhyperbench.registry.loading import load_catalogue
+
+TASKS = {name: task for name, task in load_catalogue(ROOT / "registries").tasks.items() if task.benchmark is not None}
+
+
+def test_the_page_is_that_of_the_entries() -> None:
+    assert (ROOT / PAGE).read_text(encoding="utf-8") == page(), "run `make docs`"
+
+
+def test_every_entry_is_verified_on_a_fixture_and_names_its_sources() -> None:
+    for task in TASKS.values():
+        assert task.benchmark is not None
+        assert task.benchmark.verified == "fixture"
+        assert task.benchmark.sources
+        assert task.benchmark.harnesses or "has it" in (task.benchmark.differences or "")

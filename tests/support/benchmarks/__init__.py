@@ -1,0 +1,61 @@
+"""Rows of public benchmarks in the schemas of their data, written as a hub's folder, with answers and their scores."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+from PIL import Image as Pillow
+from PIL import ImageDraw
+
+FOLDER = Path(__file__).parent
+IMAGE = "IMAGE"
+"""Stands for an image in a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixture:
+    """A few rows, one answer to each, and what these answers score."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    answers: list[str]
+    scores: dict[str, float]
+    """`name@profile` of a metric → its value over all rows."""
+    prompt: str
+    """The user prompt of the first row."""
+
+
+def fixture(name: str) -> Fixture:
+    """Read the fixture of a task."""
+    return Fixture(name=name, **yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8")))
+
+
+def names() -> list[str]:
+    """Return the tasks that have a fixture."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def write_hub(read: Fixture, folder: Path, *, split: str, config: str | None = None) -> Path:
+    """Write the rows as a folder of the hub has them: Parquet, images as bytes with a name."""
+    data = folder / (config or "data")
+    data.mkdir(parents=True)
+    rows = [{name: _cell(value, number) for name, value in row.items()} for number, row in enumerate(read.rows)]
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(data / f"{split}-00000-of-00001.parquet")
+    return folder
+
+
+def _cell(value: Any, number: int) -> Any:
+    return {"bytes": _drawn(number), "path": f"{number}.png"} if value == IMAGE else value
+
+
+def _drawn(number: int) -> bytes:
+    image = Pillow.new("RGB", (96, 48), "white")
+    ImageDraw.Draw(image).text((8, 16), f"page {number}", fill="black")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
