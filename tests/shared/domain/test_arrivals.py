@@ -12,6 +12,7 @@ from vlmhyperbench.domain.arrivals import (
     MAX_DURATION_S,
     Arrivals,
     Process,
+    arrivals_at_least,
     arrivals_within,
     draw_arrivals,
     shape_of,
@@ -83,6 +84,26 @@ def test_arrivals_fill_a_duration_and_do_not_exceed_it() -> None:
     assert arrivals_within(Arrivals(process="constant", rate_per_s=2.0), duration_s=3.0, seed=1).size == 6
     ramp = Arrivals(process="ramp", rate_per_s=1.0, last_rate_per_s=3.0)
     assert arrivals_within(ramp, duration_s=10.0, seed=1).size == 20
+
+
+def test_arrivals_last_at_least_a_duration_and_are_at_least_so_many() -> None:
+    constant = Arrivals(process="constant", rate_per_s=2.0)
+    lasting = arrivals_at_least(constant, duration_s=3.0, min_count=1, seed=1)
+    assert lasting.tolist() == [number * S // 2 for number in range(7)]
+    assert arrivals_at_least(constant, duration_s=3.0, min_count=10, seed=1)[-1] == 4.5 * S
+
+
+@pytest.mark.parametrize("process", ["poisson", "gamma", "burst"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_duration_is_counted_from_the_first_arrival_and_one_arrival_is_after_it(
+    process: Process, seed: int
+) -> None:
+    arrivals = Arrivals(process=process, rate_per_s=5.0, cv=2.0, burst_size=4)
+    lasting = arrivals_at_least(arrivals, duration_s=10.0, min_count=1, seed=seed)
+    since_first = lasting - lasting[0]
+    assert since_first[-1] >= 10 * S
+    assert (since_first[:-1] < 10 * S).all()
+    assert (lasting == draw_arrivals(arrivals, count=lasting.size, seed=seed)).all()
 
 
 def test_a_trace_begins_with_its_first_instant() -> None:

@@ -104,6 +104,18 @@ def test_the_environment_of_the_engine_is_part_of_the_identity_where_there_is_on
     assert [item.path for item in differences(one, two)] == ["engine.environment.requirements"]
 
 
+def test_how_requests_are_written_is_part_of_the_identity_where_it_is_not_the_usual_way() -> None:
+    target = ModelTarget(model="m", version="1.0.0", backend="b", backend_class="b")
+    usual, instruct, translating = (
+        identity(run_spec(target=target.model_copy(update={"request_style": style})))
+        for style in ("openai_chat", "instruct", "translategemma")
+    )
+    assert "request_style" not in usual["engine"]
+    assert id_of(usual) == id_of(identity(run_spec(target=target)))
+    assert list(differences(usual, instruct)) == [Difference(path="engine.request_style", a=ABSENT, b="instruct")]
+    assert len({id_of(found) for found in (usual, instruct, translating)}) == 3
+
+
 def test_the_packages_of_a_metric_in_its_own_environment_are_part_of_the_identity() -> None:
     old, new = (identity(packages={"numpy": number, "python": "3.11.7"}) for number in ("1.26.4", "2.4.6"))
     assert [item.path for item in differences(old, new)] == ["metric.packages.numpy"]

@@ -14,6 +14,7 @@ from vlmhyperbench.errors import (
     Conflict,
     Damaged,
     Denied,
+    DoesNotFit,
     Fenced,
     InvalidInput,
     NotFound,
@@ -24,6 +25,7 @@ from vlmhyperbench.errors import (
     Unavailable,
     VlmHyperBenchError,
 )
+from vlmhyperbench_sdk.types import JsonObject
 
 FINAL: dict[type[VlmHyperBenchError], bool] = {
     InvalidInput: True,
@@ -46,7 +48,7 @@ def test_an_error_of_the_tree_fails_the_job(kind: type[VlmHyperBenchError], is_f
 
 def test_every_error_of_the_tree_has_its_row() -> None:
     tree = {error for name in errors.__all__ if isinstance(error := getattr(errors, name), type)}
-    assert tree == {*FINAL, Fenced, TargetRefused, Damaged}
+    assert tree == {*FINAL, DoesNotFit, Fenced, TargetRefused, Damaged}
 
 
 def test_a_damaged_file_fails_the_job_permanently() -> None:
@@ -72,6 +74,16 @@ def test_a_refusing_target_fails_the_job_permanently_with_the_server_s_error(ans
     outcome = outcome_of(error)
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent, outcome.error) == ("endpoint_unknown_model", True, answer)
+
+
+def test_a_model_that_does_not_fit_fails_the_job_permanently_with_its_shortage() -> None:
+    row: JsonObject = {"memory": "machine", "need_bytes": 9, "have_bytes": 8, "shortfall_bytes": 1}
+    facts: JsonObject = {"model": "large", "rows": [row], "knobs": [], "has_run_out": False}
+    refused = outcome_of(DoesNotFit("Too large.", cure="Choose another.", facts=facts))
+    assert refused == Failed(code="does_not_fit", message="Too large. Choose another.", permanent=True, shortage=facts)
+    other = outcome_of(InvalidInput("Wrong.", cure="Choose another."))
+    assert isinstance(other, Failed)
+    assert other.shortage is None
 
 
 def test_a_lost_claim_writes_nothing() -> None:

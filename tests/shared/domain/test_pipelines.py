@@ -16,6 +16,7 @@ from vlmhyperbench.domain.pipelines import (
     StageSpec,
     asked_model,
     asked_models,
+    can_do_without,
     is_dispensable,
     models_within,
     needed_by,
@@ -222,3 +223,25 @@ def test_a_model_in_an_optional_pipeline_is_dispensable_and_not_needed_by_the_pi
     }  # fmt: skip
     assert [asked.stage.id for asked in models_within(NESTED, "read/p")] == ["read/p/a", "read/p/b"]
     assert [asked.stage.id for asked in models_within(NESTED, "read/p/a/q")] == ["read/p/a/q/x"]
+
+
+def test_a_model_can_be_left_out_only_if_every_place_that_asks_it_can_do_without_it() -> None:
+    target = pipeline(
+        stage("see", member("a", is_optional=True), "b", member("c", is_optional=True), aggregation="vote"),
+        stage(
+            "read", "b", member("a", is_optional=True), member("d", is_optional=True),
+            inputs=("see",), aggregation="synthesis", merger="d",
+        ),
+        stage("write", "c", inputs=("read",)),
+    )  # fmt: skip
+    left_out = {name: can_do_without(target, digest_of(model(name))) for name in "abcd"}
+    assert left_out == {"a": True, "b": False, "c": False, "d": False}
+
+
+def test_a_model_of_an_optional_pipeline_can_be_left_out() -> None:
+    target = pipeline(
+        stage("read/p/x", "a", within="read/p"),
+        stage("read", "b", inner=(inner("p", "read/p/x", is_optional=True),), aggregation="vote"),
+    )
+    assert can_do_without(target, digest_of(model("a")))
+    assert not can_do_without(target, digest_of(model("b")))

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.shared.scoring.test_measured import EXACT, facts
 from tests.support.metrics_apart import Wilful
 from tests.support.processes import PATIENCE_S, ROOT, is_alive, wait_until_ended
 from tests.support.wording import Wording
@@ -22,6 +23,7 @@ from vlmhyperbench.metric_process import MetricHost, MetricLost, end_processes, 
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench.scoring import apart
 from vlmhyperbench.scoring.apart import MetricApart, open_apart
+from vlmhyperbench.scoring.measured import measure_metric
 from vlmhyperbench.scoring.measuring import measure_all
 from vlmhyperbench.scoring.metrics import host_of, is_combined_apart, open_failing, open_metric, open_stored
 from vlmhyperbench_sdk.discovery import construct_metric
@@ -249,6 +251,19 @@ def test_a_stored_metric_needs_no_environment_to_be_shown_and_only_a_pooled_one_
     with pytest.raises(InvalidInput) as refused:
         open_stored(SPEC, None, {}, on_invalid="zero")
     wording(refused.value)
+
+
+def test_a_metric_in_its_own_environment_stores_the_same_measures_and_what_a_report_needs_of_it(
+    here: MetricHost,
+) -> None:
+    frame = facts(("A", ["a"]), ("b", ["a"]), (None, ["a"]), ("a", []))
+    own = measure_metric(frame, EXACT)
+    apart = measure_metric(frame, EXACT.model_copy(update={"environment": ENVIRONMENT}), host=here)
+    assert apart.content == own.content
+    assert apart.packages == {"wilful": "1.0.0"}
+    described = asdict(construct_metric("exact_match", {"profile": "v1"}, name="exact_match").description)
+    assert apart.identity == {**own.identity, "description": described, "packages": {"wilful": "1.0.0"}}
+    assert apart.identity["package"] == "vlmhyperbench-text-metrics==0.1.0"
 
 
 def test_sums_of_many_groups_are_combined_in_few_requests(wilful: Open, monkeypatch: pytest.MonkeyPatch) -> None:

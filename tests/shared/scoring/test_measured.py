@@ -10,6 +10,7 @@ import pytest
 from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, SourceRef
 from vlmhyperbench.scoring.measured import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
+from vlmhyperbench.scoring.reported import reported_metric
 from vlmhyperbench_eval_worker.stored_measures import environment_of
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput
 from vlmhyperbench_text_metrics.anls import Anls
@@ -169,6 +170,14 @@ def test_metadata_reaches_the_metric() -> None:
         name="own", profile="v1", version="1.0.0", class_path="tests.shared.scoring.test_measured:FromMetadata"
     )
     assert read(measure(facts(("b", ["a"]), metadata='{"truth": "b"}'), spec))["value"].to_list() == [1.0]
+
+
+def test_what_a_file_reports_is_a_score_and_a_sample_s_own_metadata_never_is() -> None:
+    own = facts(("x", ["x"]), ("y", ["y"]), metadata='{"reported": {"acc": 0.9}}')
+    reported = polars.Series("reported", ['{"acc": 0.5}', None], dtype=polars.String)
+    frame = read(measure(own.with_columns(reported), reported_metric("acc")))
+    assert frame["value"].to_list() == [0.5, None]
+    assert frame["reason"].to_list() == [None, "not_reported"]
 
 
 def test_code_of_a_metric_that_was_edited_since_the_run_was_submitted_is_a_conflict() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import evidence, run_spec
+from tests.shared.reports.builders import claim, evidence, run_spec
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.summaries.columns import MAX_TEXT_CHARACTERS, columns_of
 from vlmhyperbench.summaries.headline import headline_row, scores_of
 from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench_sdk.types import JsonObject
 
 
 def test_the_stored_headline_has_metrics_in_the_tasks_order_and_every_other_number_of_the_row() -> None:
@@ -50,3 +51,18 @@ def test_a_summary_of_an_endpoint_without_metrics_and_claims_has_no_columns_of_t
     columns = columns_of(summarise_run(evidence(metrics=(), spec=run_spec(target=remote), claims=[])))
     assert columns["requests_missing"] == 0
     assert not [name for name in columns if name.startswith(("metric", "manifest.", "vram", "engine_rss"))]
+
+
+def test_a_run_is_degraded_only_by_a_step_that_costs_quality_of_a_claim_that_answers_for_it() -> None:
+    lossless: JsonObject = {"rung": "smaller ubatch", "before": "ubatch=512", "after": "ubatch=64", "is_lossy": False}
+    lossy: JsonObject = {"rung": "smaller quantisation", "before": "F16", "after": "Q4_0", "is_lossy": True}
+    for job, given, is_degraded in (
+        ("GENERATE", [], False),
+        ("GENERATE", [lossless], False),
+        ("GENERATE", [lossless, lossy], True),
+        ("SCORE", [lossy], False),
+    ):
+        claims = [claim(id=name, job=job, environment={"fallbacks": given}) for name in ("first", "second")]
+        summary = summarise_run(evidence(claims=claims))
+        assert summary.is_degraded is is_degraded
+        assert summary.fallbacks == (() if job == "SCORE" else tuple(given))
