@@ -1,6 +1,7 @@
 """A simulated target, and what tests wait for."""
 
 import asyncio
+from contextlib import suppress
 
 import psutil
 
