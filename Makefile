@@ -21,7 +21,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo dashboard dashboard-tests dashboard-types images setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
+.PHONY: coverage harness-scores help demo dashboard dashboard-tests dashboard-types images setup platform test training parity clients containers same-answers ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -109,6 +109,9 @@ docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of 
 	$(BIN)/python -m vlmhyperbench.registry.schema_lines registries
 	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json
 	$(MAKE) --no-print-directory dashboard-types
+
+harness-scores: $(VENV)/.dev  ## Score the fixtures of public benchmarks here and by the code of harnesses, in an environment of theirs.
+	$(BIN)/python -m benchmarks.harness_scores --out docs/results/harness-scores.md
 
 members: $(VENV)/.dev  ## Write services and plugins into the import contracts, from the folders.
 	$(BIN)/python -m tests.architecture.members

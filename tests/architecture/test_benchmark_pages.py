@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from benchmarks.harness_scores import CASES, score_here
 from tests.architecture.benchmark_pages import PAGE, ROOT, page
+from tests.support.benchmarks import fixture
 from vlmhyperbench.registry.loading import load_catalogue
 
 TASKS = {name: task for name, task in load_catalogue(ROOT / "registries").tasks.items() if task.benchmark is not None}
@@ -18,3 +20,12 @@ def test_every_entry_is_verified_on_a_fixture_and_names_its_sources() -> None:
         assert task.benchmark.verified == "fixture"
         assert task.benchmark.sources
         assert task.benchmark.harnesses or "has it" in (task.benchmark.differences or "")
+
+
+def test_the_scores_that_were_equal_to_those_of_harnesses_are_the_scores_of_today() -> None:
+    written = (ROOT / "docs/results/harness-scores.md").read_text(encoding="utf-8")
+    for task, metric, profile, harness in CASES.values():
+        here = f"{score_here(fixture(task), metric, profile):.6f}"
+        assert (
+            f"| {task} | `{metric}@{profile}` | {len(fixture(task).answers)} | {here} | {harness} | {here} |" in written
+        )

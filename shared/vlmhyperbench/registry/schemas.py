@@ -256,7 +256,7 @@ class TaskEntry(Entry):
     on_invalid: Literal["zero", "exclude"] = "exclude"
     """How an answer counts that cannot be parsed."""
     benchmark: Benchmark | None = None
-    """What is known of it if it is a public benchmark; it changes no run."""
+    """What is known of it if it is a public benchmark: used by `make docs` for its page; it changes no run."""
 
 
 class RunEntry(Entry, RunChoices):

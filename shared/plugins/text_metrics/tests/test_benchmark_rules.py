@@ -120,7 +120,7 @@ def test_open_questions_of_mmmu_match_numbers_and_parts_of_texts(answer: str, re
     [
         ("(B) two buses", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
         ("B", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
-        ("two busses", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
+        ("two bused", {"question_type": "multi_choice", "choices": OPTIONS}, "two buses", 1.0),
         ("", {"question_type": "multi_choice", "choices": OPTIONS}, "nothing", 0.0),
         ("x", {"question_type": "multi_choice"}, "x", 0.0),
         ("14.7", {"answer_type": "integer"}, "14", 1.0),

@@ -1,0 +1,94 @@
+"""Score answers with the code of evaluation harnesses; runs in an environment of theirs, started by `harness_scores`.
+
+Reads task → list of [row of the data, answer] from standard input, and writes task → score. Only scoring functions are
+called: of lmms-eval those of its tasks' files, which are loaded without the package's own start-up. Its base class of
+models, which needs torch and scores nothing, is replaced by an empty one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import types
+from importlib.metadata import distribution
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+Pairs = list[tuple[dict[str, Any], str]]
+"""Rows of the data with their answers."""
+
+
+def lmms_task(name: str) -> Any:
+    """Load the functions of a task of lmms-eval."""
+    folder = Path(str(distribution("lmms_eval").locate_file("lmms_eval")))
+    for package, path in (("lmms_eval", folder), ("lmms_eval.tasks", folder / "tasks")):
+        if package not in sys.modules:
+            module: Any = types.ModuleType(package)
+            module.__path__ = [str(path)]
+            sys.modules[package] = module
+    models: Any = sys.modules.setdefault("lmms_eval.api.model", types.ModuleType("lmms_eval.api.model"))
+    models.lmms = type("lmms", (), {})
+    return importlib.import_module(f"lmms_eval.tasks.{name}.utils")
+
+
+def docvqa(pairs: Pairs) -> float:
+    """Score by the ANLS of lmms-eval."""
+    lmms_task("docvqa")
+    anls = importlib.import_module("lmms_eval.api.metrics").anls
+    return fmean(anls(references=row["answers"], predictions=[answer])["anls"] for row, answer in pairs)
+
+
+def chartqa(pairs: Pairs) -> float:
+    """Score by the relaxed correctness of lmms-eval."""
+    process = lmms_task("chartqa").chartqa_process_results
+    return fmean(process(row, [answer])["relaxed_overall"] for row, answer in pairs)
+
+
+def textvqa(pairs: Pairs) -> float:
+    """Score by the VQA accuracy of lmms-eval."""
+    process = lmms_task("textvqa").textvqa_process_results
+    return fmean(process(row, [answer])["exact_match"] for row, answer in pairs)
+
+
+def ocrbench(pairs: Pairs) -> float:
+    """Score by the contains match of lmms-eval."""
+    process = lmms_task("ocrbench").ocrbench_process_results
+    return fmean(process(row, [answer])["ocrbench_accuracy"]["score"] for row, answer in pairs)
+
+
+def exact_after(pattern: str, pairs: Pairs, reference: str, *, group: int = 0, **options: object) -> float:
+    """Read answers by a filter of lm-evaluation-harness, and compare them by its exact match."""
+    compare = importlib.import_module("lm_eval.api.metrics").exact_match_hf_evaluate
+    regex_filter = importlib.import_module("lm_eval.filters.extraction").RegexFilter
+    read = regex_filter(regex_pattern=pattern, group_select=group).apply([[answer] for _, answer in pairs], [])
+    scores = [
+        compare(predictions=texts, references=[row[reference]], ignore_case=True, **options)
+        for (row, _), texts in zip(pairs, read, strict=True)
+    ]
+    return fmean(float(score["exact_match"]) for score in scores)
+
+
+IGNORED = [",", "\\$", "(?s).*#### ", "\\.$"]
+"""What the task gsm8k removes before it compares."""
+
+
+def gsm8k_strict(pairs: Pairs) -> float:
+    """Score by the filter strict-match."""
+    return exact_after("#### (\\-?[0-9\\.\\,]+)", pairs, "answer", regexes_to_ignore=IGNORED)
+
+
+def gsm8k_flexible(pairs: Pairs) -> float:
+    """Score by the filter flexible-extract."""
+    return exact_after("(-?[$0-9.,]{2,})|(-?[0-9]+)", pairs, "answer", group=-1, regexes_to_ignore=IGNORED)
+
+
+def mmlu_pro(pairs: Pairs) -> float:
+    """Score by the filter custom-extract."""
+    return exact_after(r"answer is \(?([ABCDEFGHIJ])\)?", pairs, "answer", ignore_punctuation=True)
+
+
+if __name__ == "__main__":
+    asked = json.load(sys.stdin)
+    json.dump({name: globals()[name](pairs) for name, pairs in asked.items()}, sys.stdout)
