@@ -6,10 +6,8 @@ aggregation can be replayed with no model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -338,12 +336,4 @@ def _schema(stage: StageSpec, sample: Asked) -> JsonObject | None:
     wanted = format_of_sample(stage.response_format, dict(sample.metadata), key=sample.key)
     wrapper = wanted.get("json_schema") if wanted is not None else None
     schema = wrapper.get("schema") if isinstance(wrapper, dict) else None
-    read = _parsed(schema) if isinstance(schema, str) else schema
-    return read if isinstance(read, dict) else None
-
-
-@lru_cache(maxsize=1)
-def _parsed(schema: str) -> JsonValue:
-    """Parse a schema, which most samples of a run share."""
-    parsed: JsonValue = json.loads(schema)
-    return parsed
+    return schema if isinstance(schema, dict) else None

@@ -105,16 +105,6 @@ def test_an_invalid_merged_answer_is_asked_for_once_more_and_then_voted_on() -> 
     assert combiner.prompt_of(repair, answered(read__a="{}", read__merge__m=FAILED)) == NO_REPAIR
 
 
-def test_a_schema_that_is_still_text_when_its_format_is_read_counts_all_the_same() -> None:
-    text = json.dumps(SCHEMA["json_schema"]["schema"])
-    written = {"type": "json_schema", "json_schema": {"name": "x", "schema": text}}
-    for wanted in (SCHEMA, written):
-        target = pipeline(stage("read", "a", "b", aggregation="synthesis", merger="m", response_format=wanted))
-        combiner, repair = Combiner(target), asked_in(target, "read/m (repair)")
-        assert combiner.prompt_of(repair, answered(read__a="{}", read__merge__m="{}")) == NO_REPAIR
-        assert combiner.prompt_of(repair, answered(read__a="{}", read__merge__m="[]")) != NO_REPAIR
-
-
 def test_a_template_is_what_a_model_is_asked_where_one_merges() -> None:
     template = "{% for m in members %}{{ m.text }};{% endfor %}"
     target = pipeline(stage("read", "a", "b", aggregation="template", params={"template": template}, merger="m"))
