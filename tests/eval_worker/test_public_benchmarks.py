@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmarks import fixture, names, write_hub
+from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.prompts import render
 from vlmhyperbench.domain.specs import MetricSpec, PromptSpec, RunSpec
@@ -17,7 +18,6 @@ from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.storage import open_storage
-from vlmhyperbench_eval_worker.enumerating import index
 
 CATALOGUE = load_catalogue(Path(__file__).parents[2] / "registries")
 BENCHMARKS = sorted(name for name, task in CATALOGUE.tasks.items() if task.benchmark is not None)

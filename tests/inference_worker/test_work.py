@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,13 @@ from tests.shared.reports.builders import run_spec
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
+from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
 
 IMAGE = ImageInfo(sha256="0" * 64, media_type="image/png", width=1, height=1, size_bytes=1)
+NO_JOB = cast("ClaimedJob", None)
+"""Only a strategy in an environment of its own needs the job that asks."""
 SAMPLES = [ManifestSample(index=i, key=str(i), question="q", error="gone" if i == 1 else None) for i in range(6)]
 
 
@@ -65,7 +69,7 @@ def test_whatever_is_reused_every_request_that_is_still_sent_was_made(
     spec = run_spec()
     spec = spec.model_copy(update={"scenario": spec.scenario.model_copy(update={"warmup_requests": warmup})})
     missing = sorted(data.draw(st.sets(st.integers(0, size * repeats - 1))))
-    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=missing)))
+    work = asyncio.run(with_requests(NO_JOB, Work(spec=spec, samples=samples, missing=missing)))
     rest = replace(work, missing=[ordinal for ordinal in missing if data.draw(st.booleans())])
     assert {*rest.missing, *rest.uncounted[:warmup], *rest.probes} <= set(work.requests)
     assert [request.ordinal for request in rest.measured] == rest.readable
@@ -75,11 +79,11 @@ def test_whatever_is_reused_every_request_that_is_still_sent_was_made(
 def test_a_job_without_missing_requests_renders_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vlmhyperbench_inference_worker.reading.render_prompts", None)
     work = Work(spec=run_spec(), samples=SAMPLES, missing=[])
-    assert asyncio.run(with_requests(work)) is work
+    assert asyncio.run(with_requests(NO_JOB, work)) is work
 
 
 def test_the_prompt_of_a_sample_is_rendered_once_for_all_its_repeats() -> None:
-    work = asyncio.run(with_requests(Work(spec=run_spec(), samples=SAMPLES, missing=[4, 10, 16])))
+    work = asyncio.run(with_requests(NO_JOB, Work(spec=run_spec(), samples=SAMPLES, missing=[4, 10, 16])))
     assert [work.requests[ordinal].repeat for ordinal in (4, 10, 16)] == [0, 1, 2]
     assert work.requests[4].prompt is work.requests[10].prompt is work.requests[16].prompt
 
@@ -91,7 +95,7 @@ def test_each_request_has_the_schema_of_its_sample() -> None:
         for i, schema in enumerate(schemas)
     ]
     spec = run_spec(response_format={"type": "json_schema"})
-    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=[0, 1])))
+    work = asyncio.run(with_requests(NO_JOB, Work(spec=spec, samples=samples, missing=[0, 1])))
     wanted = [work.requests[ordinal].request["response_format"]["json_schema"]["schema"] for ordinal in (0, 1)]
     assert wanted == schemas
 
@@ -101,7 +105,7 @@ def test_a_sample_whose_later_repeat_is_reused_can_be_drawn_for_the_warm_up() ->
     spec = run_spec()
     spec = spec.model_copy(update={"scenario": spec.scenario.model_copy(update={"warmup_requests": 1})})
     first, *_, last = Work(spec=spec, samples=samples, missing=list(range(20))).uncounted
-    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=[20 + first, 20 + last])))
+    work = asyncio.run(with_requests(NO_JOB, Work(spec=spec, samples=samples, missing=[20 + first, 20 + last])))
     rest = replace(work, missing=[20 + last])
     assert rest.uncounted[0] == first
     assert rest.uncounted[0] in work.requests
@@ -118,7 +122,7 @@ def test_a_trace_bounds_the_length_of_each_answer_and_says_when_it_is_asked() ->
     trace = ArrivalSpec(process="trace", rate_per_s=1, times_s=(0.0, 0.5, 2.0), output_tokens=(5, None, 7))
     spec = run_spec(scenario=ScenarioSpec(kind="server", arrivals=trace, warmup_requests=0))
     samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(3)]
-    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=[0, 1, 2])))
+    work = asyncio.run(with_requests(NO_JOB, Work(spec=spec, samples=samples, missing=[0, 1, 2])))
     lengths = [work.requests[ordinal].request["max_tokens"] for ordinal in (0, 1, 2)]
     assert lengths == [5, spec.decoding.max_tokens, 7]
     assert work.instants is not None

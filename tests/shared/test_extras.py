@@ -51,7 +51,7 @@ def test_the_error_of_a_command_without_its_library_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "vlmhyperbench.cli.doctor", None)
     monkeypatch.setattr(
-        "importlib.import_module", lambda _: (_ for _ in ()).throw(ModuleNotFoundError("no", name="psutil.linux"))
+        "importlib.import_module", lambda _: (_ for _ in ()).throw(ModuleNotFoundError("no", name="pgserver.pg"))
     )
     assert main(["doctor"]) == 3
     assert "pip install 'vlmhyperbench[embedded]'" in capsys.readouterr().err
