@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
 ROOT = Path(__file__).parents[2]
 _AXE = ROOT / "services/api/dashboard/node_modules/axe-core/axe.min.js"
@@ -17,6 +18,8 @@ _FIND = (
 
 def check_page(page: Page, address: str = "the page") -> None:
     """Fail on what axe finds, and on a page that is wider than its window; the messages name the address."""
+    with suppress(Error):  # figures follow a window that was just resized
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=5000)
     overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert overflow <= 0, f"{address} is {overflow} pixels wider than the window"
     page.evaluate(_AXE.read_text(encoding="utf-8"))

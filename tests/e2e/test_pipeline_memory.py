@@ -97,9 +97,19 @@ def test_models_that_cannot_stay_loaded_together_are_refused_with_the_table(stac
     assert shown["shortages"][0]["rows"][0]["shortfall_bytes"] == row.shortfall_bytes
 
 
-def test_an_optional_model_whose_file_is_removed_is_left_out_with_a_warning_that_the_run_keeps(stack, registries):
+@pytest.fixture
+def removed(registries):
+    """The file of one model, removed for a test."""
     entry = json.loads((registries / "models" / f"{READERS[1]}.yaml").read_text())
-    Path(entry["path"], f"{READERS[1]}.gguf").unlink()
+    file = Path(entry["path"], f"{READERS[1]}.gguf")
+    kept = file.read_bytes()
+    file.unlink()
+    yield file
+    file.write_bytes(kept)
+
+
+@pytest.mark.usefixtures("removed")
+def test_an_optional_model_whose_file_is_removed_is_left_out_with_a_warning_that_the_run_keeps(stack):
     created = submitted(stack, "does-without")
     assert len(created.warnings) == 1
     assert READERS[1] in created.warnings[0]

@@ -82,6 +82,15 @@ def registered(stack, give, repository, first):
     assert code == 0, checked
 
 
+@pytest.fixture
+def unchanged(give, registered, repository, first):
+    """What a test changes in the repository, and registers of it, is as before for the next one, in any order."""
+    yield
+    subprocess.run(["git", "-C", repository, "reset", "--quiet", "--hard", first], check=True)
+    for name in ("own-overlap", "own-sums", "own-steps"):
+        assert register(give, repository, name, "--ref", "main")[0] == 0
+
+
 @pytest.fixture(scope="module")
 def run(stack, registered):
     entry = {**RUN, "task": "own_sums"}
@@ -177,7 +186,7 @@ def sha256_of(image):
     return sha256(image).hexdigest()
 
 
-def test_a_ref_that_moved_is_told_and_a_rerun_keeps_the_first_commit(stack, give, run, repository, first):
+def test_a_ref_that_moved_is_told_and_a_rerun_keeps_the_first_commit(stack, give, run, repository, first, unchanged):
     module = repository / "own-overlap" / "own_overlap.py"
     module.write_text(module.read_text() + "\n# A change.\n")
     second = commit(repository)
@@ -201,7 +210,7 @@ def test_a_ref_that_moved_is_told_and_a_rerun_keeps_the_first_commit(stack, give
     ],
 )
 def test_a_package_that_cannot_be_used_fails_the_run_at_once_by_its_name(
-    stack, give, registered, repository, change, code
+    stack, give, registered, unchanged, repository, change, code
 ):
     file, text = change
     path = repository / "own-sums" / file
@@ -220,7 +229,7 @@ def test_a_package_that_cannot_be_used_fails_the_run_at_once_by_its_name(
     assert os.environ.get("VLMHB_HOME")
 
 
-def test_a_package_is_registered_only_where_its_own_tests_pass(stack, give, registered, repository):
+def test_a_package_is_registered_only_where_its_own_tests_pass(stack, give, registered, unchanged, repository):
     assert register(give, repository, "own-overlap", "--ref", "main", "--test")[0] == 0
     page = repository / "own-overlap" / "docs" / "own_overlap.md"
     kept = page.read_text()
@@ -236,7 +245,7 @@ def test_a_package_is_registered_only_where_its_own_tests_pass(stack, give, regi
     assert broken not in entry.read_text()
 
 
-def test_a_package_without_the_entry_point_is_refused_when_it_is_named(stack, give, registered, repository):
+def test_a_package_without_the_entry_point_is_refused_when_it_is_named(stack, give, registered, unchanged, repository):
     path = repository / "own-sums" / "pyproject.toml"
     kept = path.read_text()
     path.write_text(kept.partition("[project.entry-points")[0])
