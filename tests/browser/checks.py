@@ -14,14 +14,19 @@ _FIND = (
     "rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map("
     "violation => [violation.id, violation.nodes.map(node => node.html).slice(0, 3)]))"
 )
+_WIDE = (
+    "() => [...document.querySelectorAll('main *')]"
+    ".filter(each => each.getBoundingClientRect().right > window.innerWidth).slice(0, 12).map(each => each.cloneNode(false).outerHTML.slice(0, 120))"
+)
 
 
 def check_page(page: Page, address: str = "the page") -> None:
     """Fail on what axe finds, and on a page that is wider than its window; the messages name the address."""
-    with suppress(Error):  # figures follow a window that was just resized
-        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=5000)
-    overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert overflow <= 0, f"{address} is {overflow} pixels wider than the window"
     page.evaluate(_AXE.read_text(encoding="utf-8"))
     found = page.evaluate(_FIND, _RULES)
     assert not found, f"{address}: {found}"
+    with suppress(Error):  # figures follow a window that was just resized
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=5000)
+    overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    wide = page.evaluate(_WIDE) if overflow > 0 else []
+    assert overflow <= 0, f"{address} is {overflow} pixels wider than the window: {wide}"
