@@ -16,7 +16,8 @@ _FIND = (
 )
 _WIDE = (
     "() => [...document.querySelectorAll('main *')]"
-    ".filter(each => each.getBoundingClientRect().right > window.innerWidth).slice(0, 12).map(each => each.cloneNode(false).outerHTML.slice(0, 120))"
+    ".filter(each => each.getBoundingClientRect().right > window.innerWidth)"
+    ".slice(0, 12).map(each => each.cloneNode(false).outerHTML.slice(0, 120))"
 )
 
 
