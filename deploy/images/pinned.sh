@@ -17,10 +17,11 @@ fi
 find "$packages" -name '*.so' ! -path '*.libs/*' ! -path '*/xllamacpp/*' -exec strip --strip-unneeded {} +
 
 # Compact: libraries without their sources and docstrings, as Python itself reads them, because Polars alone takes 140 MB
-# of the 400 that the image of an API may have; without the decoder of AVIF, which no dataset may contain; and without
-# what of numpy wraps Fortran or is called by its tests alone.
+# of the 400 that the image of an API may have; without the decoder of AVIF, which no dataset may contain; without
+# what of numpy wraps Fortran or is called by its tests alone; and without the packages of Celery's interactive shell.
 if [ "${2:-}" = compact ]; then
     rm -rf "$packages"/numpy/f2py "$packages"/numpy/_core/_simd.*
+    rm -rf "$packages"/click_repl* "$packages"/prompt_toolkit* "$packages"/wcwidth*
     rm -f "$packages"/PIL/_avif* "$packages"/pillow.libs/libavif*
     "$environment/bin/python" -m compileall -q -b -o 2 -j 0 "$packages" || true  # some have templates in place of modules
     find "$packages" -name '*.py' -exec sh -c 'for source; do [ ! -e "${source}c" ] || rm "$source"; done' _ {} +
