@@ -11,6 +11,7 @@ DASHBOARD := services/api/dashboard
 BUNDLE := services/api/vlmhyperbench_api/static/index.html
 BUNDLED := $(shell find $(DASHBOARD) -name node_modules -prune -o -type f -not -name '*.md' -print)
 NODE = $(DASHBOARD)/with_node.sh $(abspath $(UV)) $(PYTHON)
+PURE := $(addprefix tests/shared/,domain analysis scoring summaries reports)
 TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
 # What an interpreter of the machine says of itself must not reach the tests, nor that it keeps nothing that it compiles:
 # they start a thousand processes.
@@ -76,11 +77,11 @@ $(VENV)/.platform: requirements/platform.txt $(PROJECTS) $(BUNDLED) | $(UV)
 	tests/charts/install.sh $(UV) $(PYTHON) .venvs/charts
 
 # Three processes on two cores, because many tests wait for processes that they start.
-test: $(VENV)/.dev .venvs/charts/bin/helm  ## Set everything up and pass the tests.
-	VLMHB_NEED_CHARTS=yes $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev .venvs/charts/bin/helm coverage  ## Set everything up and pass the tests, those of the pure rooms with their coverage.
+	VLMHB_NEED_CHARTS=yes $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(PURE))
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
-	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports \
+	$(BIN)/pytest -q -n 3 --dist loadfile $(PURE) \
 		--cov=vlmhyperbench.domain --cov=vlmhyperbench.analysis --cov=vlmhyperbench.scoring --cov=vlmhyperbench.summaries --cov=vlmhyperbench.reports.document \
 		--cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
@@ -162,7 +163,7 @@ training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that 
 		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
 
 ci: NEED := --need-all
-ci: lint types imports dashboard-tests wheels coverage test training parity clients containers  ## What every change must pass.
+ci: lint types imports dashboard-tests wheels test training parity clients containers  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run
