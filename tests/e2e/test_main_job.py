@@ -207,3 +207,23 @@ def test_unknown_names_are_refused_together_with_the_nearest_ones(stack):
     text = " ".join(f"{error.message} {error.cure}" for error in refused.value.errors)
     assert "simulated-instant" in text
     assert "synthetic-questions" in text
+
+
+def test_examples_of_another_split_stand_before_every_question_and_are_kept_with_the_run(stack):
+    asked = entry(task="digits", dataset={"name": "digits", "limit": 4}, prompt="digits-examples")
+    run = stack.wait(stack.client.runs.create(asked).id)
+    assert (run.state, run.done) == ("SUCCEEDED", 4)
+    samples = [stack.client.runs.sample(run.id, row.id) for row in stack.client.runs.samples(run.id).items]
+    shown = {tuple((example.key, example.answer) for example in sample.examples) for sample in samples}
+    assert len(samples) == 4
+    assert [len(examples) for examples in shown] == [2]
+    assert {example.user_prompt for example in samples[0].examples} == {samples[0].user_prompt}
+    keys = {sample.result.key for sample in samples}
+    assert not keys & {key for key, _ in next(iter(shown))}
+    for example in samples[0].examples:
+        assert stack.client.image(run.id, example.images[0]).startswith(b"\x89PNG")
+    kept = stack.client.runs.manifest(run.id).example_manifest
+    assert kept is not None
+    assert json.loads(content(stack, run.id, "manifest.json"))["example_manifest"] == kept
+    rescored = stack.wait(stack.client.runs.rescore(run.id).id)
+    assert stack.client.runs.manifest(rescored.id).example_manifest == kept

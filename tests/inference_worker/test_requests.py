@@ -1,7 +1,7 @@
 """The chat request of a sample: what is asked, and the hash that identifies it."""
 
 from vlmhyperbench.domain.specs import Decoding
-from vlmhyperbench_inference_worker.requests import ImageRef, chat_request, request_digest
+from vlmhyperbench_inference_worker.requests import Example, ImageRef, chat_request, request_digest
 from vlmhyperbench_sdk.endpoint import EndpointOptions
 from vlmhyperbench_sdk.types import Prompt
 
@@ -44,6 +44,23 @@ def test_a_question_without_image_is_plain_text():
 def test_a_system_prompt_is_a_message_of_its_own():
     messages = request(prompt=Prompt(user="Q", system="Be brief."))["messages"]
     assert messages[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_examples_are_answered_turns_between_the_system_prompt_and_the_question_and_change_the_hash():
+    shown = ImageRef(sha256="b" * 64, media_type="image/png")
+    example = Example(key="e", user="What is it?", images=(shown,), answer="A cat")
+    made = request(prompt=Prompt(user="Q", system="Be brief."), examples=[example])
+    assert [message["role"] for message in made["messages"]] == ["system", "user", "assistant", "user"]
+    first, answer, question = made["messages"][1:]
+    assert first["content"] == [shown.part, {"type": "text", "text": "What is it?"}]
+    assert (answer["content"], question["content"][0]) == ("A cat", IMAGE.part)
+    assert request_digest(made) != request_digest(request(prompt=Prompt(user="Q", system="Be brief.")))
+
+
+def test_a_model_without_a_system_role_gets_its_text_before_the_first_example():
+    example = Example(key="e", user="What is it?", images=(), answer="A cat")
+    made = request(prompt=Prompt(user="Q", system="Be brief."), images=[], examples=[example], style="instruct")
+    assert [message["content"] for message in made["messages"]] == ["Be brief.\n\nWhat is it?", "A cat", "Q"]
 
 
 def test_options_that_decoding_does_not_set_are_not_sent():

@@ -14,6 +14,9 @@ from tests.shared.reports.builders import run_spec
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
+from vlmhyperbench.domain.selection import SamplingSpec
+from vlmhyperbench.domain.specs import FewShotSpec, PromptSpec, RunSpec
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
@@ -86,6 +89,39 @@ def test_the_prompt_of_a_sample_is_rendered_once_for_all_its_repeats() -> None:
     work = asyncio.run(with_requests(NO_JOB, Work(spec=run_spec(), samples=SAMPLES, missing=[4, 10, 16])))
     assert [work.requests[ordinal].repeat for ordinal in (4, 10, 16)] == [0, 1, 2]
     assert work.requests[4].prompt is work.requests[10].prompt is work.requests[16].prompt
+
+
+def _few_shot(count: int) -> RunSpec:
+    spec = run_spec()
+    dataset = spec.dataset.model_copy(update={"split": "train", "sampling": SamplingSpec(size=count)})
+    prompt = PromptSpec(name="p", version="1", user_prompt="{{ question }}!", few_shot=FewShotSpec(dataset=dataset))
+    return spec.model_copy(update={"prompt": prompt})
+
+
+def test_examples_are_rendered_as_the_questions_and_count_in_the_need_of_context() -> None:
+    shown = ManifestSample(index=0, key="e", question="shown", references=("yes",), images=(IMAGE,))
+    work = Work(spec=_few_shot(1), samples=SAMPLES, examples=[shown], missing=[0, 2])
+    made = asyncio.run(with_requests(NO_JOB, work))
+    alone = asyncio.run(with_requests(NO_JOB, replace(work, spec=run_spec(), examples=())))
+    assert [message["content"] for message in made.requests[2].request["messages"]][1:] == ["yes", "q!"]
+    assert [example.as_json["user_prompt"] for example in made.requests[2].examples] == ["shown!"]
+    assert made.tokens is not None
+    assert alone.tokens is not None
+    assert made.tokens.images == alone.tokens.images + 1
+    assert made.tokens.text > alone.tokens.text + len("shown!yes")
+
+
+def test_an_example_that_asks_what_a_sample_asks_ends_the_job() -> None:
+    leaking = ManifestSample(index=0, key="e", question="q", references=("yes",))
+    work = Work(spec=_few_shot(1), samples=SAMPLES, examples=[leaking], missing=[0])
+    with pytest.raises(InvalidInput) as raised:
+        asyncio.run(with_requests(NO_JOB, work))
+    assert (raised.value.code, "'e'" in raised.value.message) == ("prompt", True)
+
+
+def test_a_run_that_lacks_examples_asks_nothing() -> None:
+    with pytest.raises(NotFound):
+        asyncio.run(with_requests(NO_JOB, Work(spec=_few_shot(1), samples=SAMPLES, missing=[0])))
 
 
 def test_each_request_has_the_schema_of_its_sample() -> None:

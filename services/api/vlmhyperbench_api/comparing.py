@@ -51,13 +51,19 @@ class _Opened:
 def compare_files(
     baseline: ComparedFile, others: Sequence[ComparedFile], policy: GatePolicy | None
 ) -> list[ComparedRun]:
-    """Compare runs with a baseline.
+    """Compare runs with a baseline; p-values are adjusted over all of them.
 
     Raises:
         InvalidInput: a samples file is of another version.
     """
-    first = _open(baseline)
-    return [_compared(baseline, first, other, policy) for other in others]
+    from vlmhyperbench.reports import comparing
+
+    first, opened = _open(baseline), [_open(other) for other in others]
+    compared = comparing.adjust([comparing.compare(first.samples, second.samples, policy=policy) for second in opened])
+    return [
+        _compared(baseline, first, other, second, comparison)
+        for other, second, comparison in zip(others, opened, compared, strict=True)
+    ]
 
 
 def rank_files(
@@ -114,11 +120,11 @@ def _opens(samples: Samples, described: Mapping[str, Any]) -> bool:
     return True
 
 
-def _compared(baseline: ComparedFile, first: _Opened, other: ComparedFile, policy: GatePolicy | None) -> ComparedRun:
+def _compared(
+    baseline: ComparedFile, first: _Opened, other: ComparedFile, second: _Opened, comparison: Comparison
+) -> ComparedRun:
     from vlmhyperbench.reports import comparing
 
-    second = _open(other)
-    comparison = comparing.compare(first.samples, second.samples, policy=policy)
     as_json: Mapping[str, Any] = comparing.rows(comparison)
     left_out = sorted({*first.left_out, *second.left_out})
     warnings = [*comparison.warnings]

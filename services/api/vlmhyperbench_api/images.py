@@ -84,10 +84,11 @@ async def image_of_runs(
 
 
 async def _media_type(session: AsyncSession, runtime: Runtime, asking: Iterable[RunView], sha256: str) -> str | None:
-    """Return the media type of an image that belongs to a sample of one of these runs, or None."""
+    """Return the media type of an image that belongs to a sample or an example of one of these runs, or None."""
     from vlmhyperbench_api.samples import media_type_of  # imports polars on first use
 
-    for manifest_id in dict.fromkeys(run.manifest_id for run in asking if run.manifest_id):
+    ids = (manifest_id for run in asking for manifest_id in (run.manifest_id, run.examples_id))
+    for manifest_id in dict.fromkeys(filter(None, ids)):
         manifest = await manifests.get(session, manifest_id)
         if manifest is None:
             continue

@@ -46,6 +46,7 @@ async def get_manifest(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> 
         "name": run.name,
         "spec_digest": run.spec_digest,
         "sample_manifest": run.manifest_id,
+        "example_manifest": run.examples_id,
         "platform_version": version("vlmhyperbench"),
     }
     origins = None if run.origins is None else {path: str(origin) for path, origin in run.origins.items()}

@@ -46,7 +46,7 @@ SampleId = Annotated[str, Path(pattern=r"^[0-9]{1,9}\.[0-9]{1,18}$", description
 MAX_EVENTS = 2_000
 MAX_COMPARED_CHARACTERS = 20_000
 MAX_REFERENCES = 20
-_PAYLOAD = ("system_prompt", "user_prompt", "event_ns", "event_tokens", "trace")
+_PAYLOAD = ("system_prompt", "user_prompt", "examples", "event_ns", "event_tokens", "trace")
 _STATISTIC = "stat."
 
 
@@ -88,6 +88,7 @@ async def get_sample(
             "metadata": _metadata(fact.get("metadata")),
             "system_prompt": fact.get("system_prompt"),
             "user_prompt": fact.get("user_prompt"),
+            "examples": json.loads(fact["examples"]) if fact.get("examples") else [],
             "sent_images": result.images,
             "parsed": parsed,
             "traces": traces,

@@ -81,6 +81,7 @@ async def _score(job: ClaimedJob, run: RunView, spec: RunSpec, hosts: Hosts) -> 
             metric=metric,
             extractor=extractor,
             manifest_id=run.manifest_id,
+            examples_id=run.examples_id,
             engines=engines,
             judges=judge_engines,
             environment=stored.environment,

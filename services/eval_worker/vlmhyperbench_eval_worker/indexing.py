@@ -12,14 +12,16 @@ from pydantic import TypeAdapter
 from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.enumerating import IndexResult, index_in_bounds, index_in_child
+from vlmhyperbench.data.examples import Drawn, draw_in_child
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.views import SampleManifestView
 from vlmhyperbench.domain.datasets import is_elsewhere
+from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Outcome
-from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits, PackageRef
+from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, FewShotSpec, Limits, PackageRef
 from vlmhyperbench.scoring.metrics import host_of
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.summaries.manifest import METRICS
@@ -41,7 +43,7 @@ async def handle_index(job: ClaimedJob) -> Outcome:
     digest = str(job.job.params["dataset_digest"])
     known = await _known(job, spec, digest)
     if known is not None:
-        return _complete(known.id, known.samples, known.unreadable)
+        return await _complete(job, spec, limits, known.id, known.samples, known.unreadable)
     await job.progress(done=0, total=spec.limit)
     # The children hold no keys of the storage, because they run code of plugins or read files of others.
     async with job.runtime.storage.staged(job.settings.home / "work") as storage_url:
@@ -59,7 +61,28 @@ async def handle_index(job: ClaimedJob) -> Outcome:
                 result = await job.run_cpu(index_in_child, local, limits, storage_url, host)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
-    return _complete(result.manifest_id, result.samples, result.unreadable)
+    return await _complete(job, spec, limits, result.manifest_id, result.samples, result.unreadable)
+
+
+async def _drawn(job: ClaimedJob, asked: DatasetSpec, limits: Limits, manifest_id: str) -> Drawn | None:
+    """Draw the examples of the prompt, if it has any, without the samples that are asked."""
+    if "few_shot" not in job.job.params:
+        return None
+    few_shot = FewShotSpec.model_validate(job.job.params["few_shot"])
+    samples = await job.runtime.storage.open(manifest_key(manifest_id), manifest_id)
+    dataset = few_shot.dataset
+    async with (
+        job.runtime.storage.staged(job.settings.home / "work") as storage_url,
+        hosts_of(job, [dataset]) as hosts,
+        _fetched(job, dataset) as local,
+    ):
+        given = few_shot.model_copy(update={"dataset": local})
+        # Files that were fetched have a path of their own; whether they are the same data is said by where they were.
+        same = asked.model_copy(update={"path": local.path}) if asked.path == dataset.path else asked
+        host = host_of(dataset, hosts)
+        drawn = await job.run_cpu(draw_in_child, given, same, samples, limits, storage_url, host)
+    await _commit(job, drawn.stored, digest_of(few_shot))
+    return drawn
 
 
 async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManifestView | None:
@@ -121,5 +144,9 @@ async def _commit(job: ClaimedJob, result: IndexResult, digest: str) -> None:
         )
 
 
-def _complete(manifest_id: str, samples: int, unreadable: int) -> Complete:
-    return Complete(data={"manifest_id": manifest_id, "samples": samples, "unreadable": unreadable})
+async def _complete(
+    job: ClaimedJob, spec: DatasetSpec, limits: Limits, manifest_id: str, samples: int, unreadable: int
+) -> Complete:
+    drawn = await _drawn(job, spec, limits, manifest_id)
+    examples: JsonObject = {} if drawn is None else {"examples": drawn.as_json()}
+    return Complete(data={"manifest_id": manifest_id, "samples": samples, "unreadable": unreadable, **examples})

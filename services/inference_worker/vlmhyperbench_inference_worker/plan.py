@@ -94,7 +94,7 @@ async def fill(load: Load, work: Work, storage: Storage) -> None:
         Unavailable: the child that writes bodies ended, or an image cannot be read.
     """
     folder, phases, serving = load.process.plan_folder, load.phases, load.serving
-    hashes = list({image.sha256 for request in phases.requests for image in request.images})
+    hashes = list({image.sha256 for request in phases.requests for image in request.sent_images})
     paths = await storage.open_all([(image_key(sha256), sha256) for sha256 in hashes])
     rendered = folder / "rendered.jsonl"
     await asyncio.to_thread(write_rendered, rendered, phases.requests)

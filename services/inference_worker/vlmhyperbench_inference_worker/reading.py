@@ -18,10 +18,12 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.scoring.metrics import host_of
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.metric_hosts import hosts_of
+from vlmhyperbench_inference_worker.few_shot import check_leaks, examples_of
 from vlmhyperbench_inference_worker.requests import (
-    ImageRef,
+    Example,
     PlannedRequest,
     chat_request,
+    images_of,
     options_of,
     request_digest,
     style_of,
@@ -42,12 +44,16 @@ async def read_work(job: ClaimedJob, *, with_all: bool = True) -> Work:
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
         stored = await manifests.get(session, run.manifest_id or "") if run else None
+        shown = await manifests.get(session, run.examples_id) if run and run.examples_id else None
         missing = await claims.missing_ordinals(session, job.job)
     if run is None or stored is None:
         raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
     spec = RunSpec.model_validate(run.spec)
     path = await job.runtime.storage.open(stored.storage_key, stored.id)
     samples = await asyncio.to_thread(_read_manifest, path)
+    examples = list[ManifestSample]()
+    if shown is not None:
+        examples = await asyncio.to_thread(_read_manifest, await job.runtime.storage.open(shown.storage_key, shown.id))
     if spec.stop is not None:
         keys = [sample.key for sample in samples]
         wanted = set(missing)
@@ -56,6 +62,7 @@ async def read_work(job: ClaimedJob, *, with_all: bool = True) -> Work:
     work = Work(
         spec=spec,
         samples=samples,
+        examples=examples,
         missing=missing,
         parent_run_id=run.parent_run_id,
         step=job.job.kind,
@@ -88,10 +95,14 @@ async def with_requests(job: ClaimedJob, work: Work) -> Work:
     readable = [sample for sample in samples.values() if sample.error is None]
     if work.prompts is not None:
         return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), work.prompts))
-    rendered = await _render(job, work.spec.prompt, readable)
+    examples = list(work.examples) if work.spec.prompt.few_shot is not None else []
+    rendered = await _render(job, work.spec.prompt, [*examples, *readable])
+    shown = examples_of(work.spec.prompt, examples, rendered[: len(examples)])
+    rendered = rendered[len(examples) :]
+    check_leaks(shown, readable, rendered)
     shaped = map(work.shape, rendered) if work.shape is not None else rendered
     prompts = {sample.index: prompt for sample, prompt in zip(readable, shaped, strict=True)}
-    return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts))
+    return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts, shown))
 
 
 async def _render(job: ClaimedJob, prompt: AnyPrompt, samples: Sequence[ManifestSample]) -> list[Prompt]:
@@ -102,16 +113,18 @@ async def _render(job: ClaimedJob, prompt: AnyPrompt, samples: Sequence[Manifest
         return await render_prompts(prompt, samples, host=host_of(prompt, hosts))
 
 
-def _plan(work: Work, ordinals: Sequence[int], prompts: Mapping[int, Prompt]) -> dict[int, PlannedRequest]:
+def _plan(
+    work: Work, ordinals: Sequence[int], prompts: Mapping[int, Prompt], examples: Sequence[Example] = ()
+) -> dict[int, PlannedRequest]:
     return {
-        ordinal: _plan_request(work, ordinal, prompts.get(ordinal % len(work.samples), Prompt(user="")))
+        ordinal: _plan_request(work, ordinal, prompts.get(ordinal % len(work.samples), Prompt(user="")), examples)
         for ordinal in ordinals
     }
 
 
-def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
+def _plan_request(work: Work, ordinal: int, prompt: Prompt, examples: Sequence[Example]) -> PlannedRequest:
     (index, repeat), sample, spec = work.place_of(ordinal), work.sample_of(ordinal), work.spec
-    images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
+    images = images_of(sample)
     request = chat_request(
         model=work.served_name,
         prompt=prompt,
@@ -122,6 +135,7 @@ def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
         options=options_of(spec.target),
         style=style_of(spec.target),
         languages=work.languages,
+        examples=examples,
     )
     return PlannedRequest(
         ordinal=ordinal,
@@ -129,6 +143,7 @@ def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
         repeat=repeat,
         prompt=prompt,
         images=images,
+        examples=tuple(examples),
         request=request,
         request_sha256=request_digest(request),
     )

@@ -11,9 +11,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.request_styles import Languages, RequestStyle
+from vlmhyperbench.domain.request_styles import AnsweredTurn, Languages, RequestStyle
 from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.specs import Decoding, EndpointTarget, ModelTarget, Target
 from vlmhyperbench_sdk.endpoint import EndpointOptions, read_options
@@ -37,6 +38,27 @@ class ImageRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A sample that stands before every question of a run, with its prompt as sent and its answer."""
+
+    key: str
+    user: str
+    images: tuple[ImageRef, ...]
+    answer: str
+
+    @property
+    def turn(self) -> AnsweredTurn:
+        """Its turn of a request."""
+        return AnsweredTurn(user=self.user, images=[image.part for image in self.images], answer=self.answer)
+
+    @property
+    def as_json(self) -> JsonObject:
+        """What is stored with every answer."""
+        images = [image.sha256 for image in self.images]
+        return {"key": self.key, "user_prompt": self.user, "images": images, "answer": self.answer}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRequest:
     """One request, rendered: what is sent, and what is stored with its answer."""
 
@@ -47,6 +69,8 @@ class PlannedRequest:
     repeat: int
     prompt: Prompt
     images: tuple[ImageRef, ...]
+    examples: tuple[Example, ...] = ()
+    """The same for every request of a run."""
     request: dict[str, JsonValue]
     request_sha256: str
     turn: int = 0
@@ -54,10 +78,26 @@ class PlannedRequest:
     """Number of the conversation that it is a turn of."""
 
     @property
+    def sent_images(self) -> tuple[ImageRef, ...]:
+        """Images of the request, those of its examples first."""
+        return (*(image for example in self.examples for image in example.images), *self.images)
+
+    @property
+    def sent_texts(self) -> tuple[str, ...]:
+        """Texts of the request."""
+        shown = (text for example in self.examples for text in (example.user, example.answer))
+        return (self.prompt.system or "", *shown, self.prompt.user)
+
+    @property
     def options_sha256(self) -> str:
         """Hash of what it shares with other requests of its run: everything but the prompt and the images."""
         shared = {name: value for name, value in self.request.items() if name not in _OF_PROMPT}
-        return digest_of({**shared, "has_images": bool(self.images)})
+        return digest_of({**shared, "has_images": bool(self.sent_images)})
+
+
+def images_of(sample: ManifestSample) -> tuple[ImageRef, ...]:
+    """Return the images of a sample."""
+    return tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
 
 
 def chat_request(
@@ -71,6 +111,7 @@ def chat_request(
     options: EndpointOptions = USUAL,
     style: RequestStyle = "openai_chat",
     languages: Languages | None = None,
+    examples: Sequence[Example] = (),
 ) -> dict[str, JsonValue]:
     """Return the chat request of a sample, whose images are named by their hashes."""
     parts = [image.part for image in images]
@@ -84,6 +125,7 @@ def chat_request(
         options=options,
         style=style,
         languages=languages,
+        earlier=[example.turn for example in examples],
     )
 
 

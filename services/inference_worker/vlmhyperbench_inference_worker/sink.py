@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,6 +220,7 @@ def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]
         "system_prompt": planned.prompt.system,
         "user_prompt": planned.prompt.user,
         "images": [image.sha256 for image in planned.images],
+        "examples": json.dumps([example.as_json for example in planned.examples]) if planned.examples else None,
         "error": failed.error if failed else record["error"],
         "failure": failure_of(failed) if failed else None,
         "error_code": failed.code if failed else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -42,6 +42,8 @@ class Work:
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
     step: StepKind = StepKind.GENERATE
+    examples: Sequence[ManifestSample] = ()
+    """Samples that stand before every question, in their order."""
     prompts: Mapping[int, Prompt] | None = None
     """Ordinal → what is asked, where that is made of other answers; None: the prompt of the spec is rendered."""
     shape: Callable[[Prompt], Prompt] | None = None
@@ -79,9 +81,10 @@ class Work:
         """
         if self.spec.scenario.kind == "interactive" or not self.requests:
             return None
-        longest = max(_bytes_of(request.prompt) for request in self.requests.values())
-        images = max(len(request.images) for request in self.requests.values())
-        text = longest + TEMPLATE_TOKENS + images * AROUND_IMAGE_TOKENS + self.spec.decoding.max_tokens
+        longest = max(map(_bytes_of, self.requests.values()))
+        images = max(len(request.sent_images) for request in self.requests.values())
+        turns = 1 + len(self.examples)
+        text = longest + turns * TEMPLATE_TOKENS + images * AROUND_IMAGE_TOKENS + self.spec.decoding.max_tokens
         return TaskTokens(text=text, images=images)
 
     @property
@@ -176,5 +179,5 @@ class Work:
         return sorted(self.uncounted, key=lambda ordinal: not self.sample_of(ordinal).images)[:MAX_PROBES]
 
 
-def _bytes_of(prompt: Prompt) -> int:
-    return len(prompt.user.encode("utf-8", "replace")) + len((prompt.system or "").encode("utf-8", "replace"))
+def _bytes_of(request: PlannedRequest) -> int:
+    return sum(len(text.encode("utf-8", "replace")) for text in request.sent_texts)

@@ -95,6 +95,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         started_at=_instant(run.started_at),
         finished_at=_instant(run.finished_at),
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
+        examples_id=run.examples_id,
         left_out=_imported(claims, "answers_of_no_sample"),
         differing=_imported(claims, "answers_of_other_references"),
         judges=await _judges(runtime, run, run_phases, answers, recorded),

@@ -47,7 +47,7 @@ Disagreement = Literal["test", "interval", "holm"]
 """Why the interval, the p-value and the adjusted p-value of a difference do not agree.
 
 `test`: the interval excludes 0, but the test does not reject it. `interval`: the test rejects 0, but the interval
-includes it. `holm`: both show a difference, but the adjustment for several metrics does not.
+includes it. `holm`: both show a difference, but the adjustment for several tests does not.
 """
 
 
@@ -97,7 +97,7 @@ class Delta:
     high: float | None
     p_value: float | None
     p_adjusted: float | None
-    """p-value after Holm's adjustment over all metrics of the comparison."""
+    """p-value after Holm's adjustment over all metrics of all runs that are compared."""
     test: str
     detectable: float | None
     """Smallest true difference that this number of units shows with a power of 80 %."""
@@ -109,7 +109,7 @@ class Delta:
     losses: int | None
     verdict: Verdict
     tested: int = 1
-    """Number of metrics that were tested together, for which Holm adjusts."""
+    """Number of tests, one for each metric of each run, for which Holm adjusts."""
 
     @property
     def disagreement(self) -> Disagreement | None:
@@ -148,10 +148,25 @@ def compare_metrics(
     """Return a delta for each metric of the baseline that the other run also has, in the baseline's order."""
     shared = [(first, same) for first in baseline if (same := next(filter(first.is_same, other), None)) is not None]
     deltas = [_compare(first, second, seed=seed) for first, second in shared]
-    tested = {i: delta.p_value for i, delta in enumerate(deltas) if delta.p_value is not None}
-    for i, p_adjusted in zip(tested, stats.holm(list(tested.values())), strict=True):
-        deltas[i] = replace(deltas[i], p_adjusted=p_adjusted, tested=len(tested))
-    return [replace(delta, verdict=_verdict_of(delta, minimum_effect=minimum_effect)) for delta in deltas]
+    return adjust_together([deltas], minimum_effect=minimum_effect)[0]
+
+
+def adjust_together(
+    compared: Sequence[Sequence[Delta]], *, minimum_effect: float = MINIMUM_EFFECT
+) -> list[list[Delta]]:
+    """Return the deltas of several runs with p-values that are adjusted over all of them, and the verdicts on these.
+
+    More runs have more chances to differ by chance, just as more metrics have.
+    """
+    tested = [delta.p_value for deltas in compared for delta in deltas if delta.p_value is not None]
+    adjusted = iter(stats.holm(tested))
+
+    def judge(delta: Delta) -> Delta:
+        if delta.p_value is not None:
+            delta = replace(delta, p_adjusted=next(adjusted), tested=len(tested))
+        return replace(delta, verdict=_verdict_of(delta, minimum_effect=minimum_effect))
+
+    return [[judge(delta) for delta in deltas] for deltas in compared]
 
 
 def count_flips(baseline: Measured, other: Measured, *, perfect: float) -> Flips:

@@ -22,7 +22,7 @@ from vlmhyperbench.client.steps import measures
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.policies import read_policy
-from vlmhyperbench.reports.comparing import Comparison, rows, sections, tables, to_junit, verdict
+from vlmhyperbench.reports.comparing import Comparison, adjust, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.document import write_cell
 from vlmhyperbench.reports.samples import NAME, Samples, read_samples
 from vlmhyperbench.reports.writers.markdown import sections_to_markdown
@@ -75,7 +75,7 @@ def compare(
 
 
 def compare_all(samples: Sequence[Samples], policy: GatePolicy | None) -> list[Comparison]:
-    """Compare runs with the first one.
+    """Compare runs with the first one; p-values are adjusted over all of them.
 
     Raises:
         InvalidInput: a rule of the policy is for a run that is not compared.
@@ -88,7 +88,7 @@ def compare_all(samples: Sequence[Samples], policy: GatePolicy | None) -> list[C
             if name not in known:
                 message = f"A rule of the policy is for the run {name!r}, which is not compared."
                 raise InvalidInput(message, cure=did_you_mean(name, known))
-    return [compare_runs(first, other, policy=policy) for other in rest]
+    return adjust([compare_runs(first, other, policy=policy) for other in rest])
 
 
 def gate_code(compared: Sequence[Comparison]) -> int:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -76,7 +76,31 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost 
         PluginFailure: the dataset breaks its contract.
         Unavailable: storage cannot be written.
     """
-    samples = _Enumeration(spec, limits, storage, host).run()
+    return store(enumerate_samples(spec, limits, storage, host), spec, storage)
+
+
+def enumerate_samples(
+    spec: DatasetSpec,
+    limits: Limits,
+    storage: Storage,
+    host: MetricHost | None = None,
+    *,
+    without: Collection[str] = frozenset(),
+) -> list[ManifestSample]:
+    """Enumerate a dataset and store its images; samples with the keys `without` are as if they did not exist.
+
+    Raises:
+        VlmHyperBenchError: see `index`.
+    """
+    return _Enumeration(spec, limits, storage, host, without).run()
+
+
+def store(samples: Sequence[ManifestSample], spec: DatasetSpec, storage: Storage) -> IndexResult:
+    """Store the manifest of samples of a dataset.
+
+    Raises:
+        Unavailable: storage cannot be written.
+    """
     manifest_id, data = manifest.write(samples, preprocess=spec.preprocess)
     storage.put(manifest.manifest_key(manifest_id), data, media_type="application/vnd.apache.parquet")
     return IndexResult(
@@ -91,11 +115,13 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost 
 class _Enumeration:
     """One pass over a dataset, with its state."""
 
-    def __init__(self, spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None) -> None:
+    def __init__(
+        self, spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None, without: Collection[str]
+    ) -> None:
         self._spec = spec
         self._limits = limits
         self._storage = storage
-        self._selection = Selection(spec, host)
+        self._selection = Selection(spec, host, without=without)
         self._root = self._selection.root
         self._images: dict[str, ImageInfo] = {}
         """By hash, so that an image that several samples share is checked and stored once."""

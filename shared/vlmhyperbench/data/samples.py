@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -27,8 +27,11 @@ MAX_VALUES: Final = 20
 class Selection:
     """The selected samples of a dataset; it can be iterated any number of times."""
 
-    def __init__(self, spec: DatasetSpec, host: MetricHost | None = None) -> None:
+    def __init__(
+        self, spec: DatasetSpec, host: MetricHost | None = None, *, without: Collection[str] = frozenset()
+    ) -> None:
         self._spec = spec
+        self._without = without
         self._host = host
         labels = {"doc_class": spec.doc_classes, "question_type": spec.question_types}
         self._labels = {name: frozenset(values) for name, values in labels.items() if values}
@@ -72,6 +75,8 @@ class Selection:
 
     def _is_wanted(self, sample: Sample) -> bool:
         metadata = sample.metadata
+        if sample.key in self._without:
+            return False
         for name, seen in self._values.items():
             if len(seen) <= MAX_VALUES:
                 seen["(absent)" if metadata.get(name) is None else text_of(metadata[name])] += 1

@@ -5,7 +5,7 @@ Each transaction advances one run or one experiment and appends its events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import claim_phases, claims, events, jobs
 from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
-from vlmhyperbench.domain.planning import PlannedJob, dataset_digest, expand_run
+from vlmhyperbench.domain.planning import PlannedJob, expand_run, index_digest
 from vlmhyperbench.domain.scheduling import (
     Action,
     CancelWaiting,
@@ -61,7 +61,7 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
         return None
     run = (await session.execute(text(_RUN), {"run": run_id})).one()
     spec = RunSpec.model_validate(run.spec)
-    rows = (await session.execute(text(_JOBS), {"run": run_id, "digest": dataset_digest(spec)})).all()
+    rows = (await session.execute(text(_JOBS), {"run": run_id, "digest": index_digest(spec)})).all()
     now = RunNow(
         state=RunState(run.state),
         is_cancelled=owner.is_cancelled,
@@ -131,7 +131,17 @@ async def _expand(session: AsyncSession, owner: Owner, spec: RunSpec, indexed: J
     expansion = expand_run(spec, samples=samples)
     if expansion.total == 0:
         raise Conflict("The dataset has no samples for this run.")
-    values = {"run": owner.id, "manifest": manifest_id, "total": expansion.total, "state": RunState.INDEXED.value}
+    examples = indexed.get("examples")
+    examples_id = examples.get("manifest_id") if isinstance(examples, Mapping) else None
+    if spec.prompt.few_shot is not None and examples_id is None:
+        raise Conflict("The outcome of the index job lacks the examples of the prompt.")
+    values = {
+        "run": owner.id,
+        "manifest": manifest_id,
+        "examples": examples_id,
+        "total": expansion.total,
+        "state": RunState.INDEXED.value,
+    }
     run = (await session.execute(text(_INDEXED), values)).one()
     for phase in expansion.phases:
         await claim_phases.open_of_run(session, owner.id, phase)
@@ -144,7 +154,8 @@ async def _expand(session: AsyncSession, owner: Owner, spec: RunSpec, indexed: J
         priority=run.priority,
         target_digest=spec.target_digest,
     )
-    data: JsonObject = {"manifest_id": manifest_id, "samples": samples, "total": expansion.total}
+    drawn: JsonObject = {} if examples is None else {"examples": examples}
+    data: JsonObject = {"manifest_id": manifest_id, "samples": samples, "total": expansion.total, **drawn}
     await events.append(session, stream_id=owner.id, type=EventType.RUN_INDEXED, data=data)
 
 
@@ -222,7 +233,8 @@ SELECT kind, step, state, scope, failed, outcome FROM job WHERE run_id = :run AN
 UNION ALL
 SELECT j.kind, j.step, j.state, j.scope, j.failed, j.outcome
 FROM job j JOIN run r ON r.experiment_id = j.experiment_id
-WHERE r.id = :run AND j.scope = 'experiment' AND j.kind = 'INDEX' AND j.params ->> 'dataset_digest' = :digest
+WHERE r.id = :run AND j.scope = 'experiment' AND j.kind = 'INDEX'
+  AND COALESCE(j.params ->> 'index_digest', j.params ->> 'dataset_digest') = :digest
 """
 
 _RUNS = "SELECT id, state, project_id FROM run WHERE experiment_id = :experiment ORDER BY position, id"
@@ -238,7 +250,7 @@ _REPORTS = "SELECT id FROM job WHERE experiment_id = :experiment AND scope = 'ru
 _FAILING = "UPDATE run SET reason = :reason WHERE id = :run AND reason IS NULL"
 
 _INDEXED = """
-UPDATE run SET state = :state, manifest_id = :manifest, total = :total WHERE id = :run
+UPDATE run SET state = :state, manifest_id = :manifest, examples_id = :examples, total = :total WHERE id = :run
 RETURNING project_id, experiment_id, priority
 """
 

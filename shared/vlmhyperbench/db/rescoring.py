@@ -57,6 +57,7 @@ async def reuse_answers(session: AsyncSession, run: RunView, parent: RunView) ->
         .values(
             state=RunState.INDEXED.value,
             manifest_id=parent.manifest_id,
+            examples_id=parent.examples_id,
             total=parent.total,
             stop_decision=parent.stop_decision,
         )

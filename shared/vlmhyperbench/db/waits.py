@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import capacity, memory
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.needs import UNKNOWN
-from vlmhyperbench.domain.planning import dataset_digest
+from vlmhyperbench.domain.planning import index_digest
 from vlmhyperbench.domain.states import JobState, RunState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
@@ -58,7 +58,7 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView], *, margin: 
     sharing: dict[tuple[UUID, str], list[UUID]] = defaultdict(list)
     for run in runs:
         if run.state is RunState.QUEUED and run.experiment_id is not None:
-            sharing[run.experiment_id, dataset_digest(run.pinned_spec())].append(run.id)
+            sharing[run.experiment_id, index_digest(run.pinned_spec())].append(run.id)
     values = {"runs": [run.id for run in runs], "experiments": list({experiment for experiment, _ in sharing})}
     rows = (await session.execute(text(_JOBS), values)).all()
     needs = await memory.needs_of(session, {row.target_digest for row in rows if row.target_digest}, margin=margin)
@@ -85,7 +85,7 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView], *, margin: 
 
 _JOBS = """
 SELECT j.kind, j.state, j.scope, j.run_id, j.experiment_id, j.target_digest, j.is_timed, j.devices, j.is_simulated,
-       j.params ->> 'dataset_digest' AS digest,
+       COALESCE(j.params ->> 'index_digest', j.params ->> 'dataset_digest') AS digest,
        CAST(extract(epoch FROM j.not_before - now()) AS float) AS retry_in_s, j.outcome ->> 'message' AS fault,
        needed.id IS NOT NULL AS is_blocked, needed.run_id AS needs_run
 FROM job j

@@ -8,7 +8,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.decoding import Decoding
-from vlmhyperbench.domain.request_styles import Languages, RequestStyle, messages_of, template_values
+from vlmhyperbench.domain.request_styles import AnsweredTurn, Languages, RequestStyle, messages_of, template_values
 from vlmhyperbench_sdk.endpoint import EndpointOptions
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
@@ -26,15 +26,16 @@ def chat_body(
     options: EndpointOptions = USUAL,
     style: RequestStyle = "openai_chat",
     languages: Languages | None = None,
+    earlier: Sequence[AnsweredTurn] = (),
 ) -> dict[str, JsonValue]:
     """Return an OpenAI chat request that streams and reports usage, in the form that its endpoint wants.
 
-    `images` are parts of a message, which stand before its text. The repeat is added to the seed, so that repeats of
-    one sample differ and a rerun sends the same seeds.
+    `images` are parts of a message, which stand before its text, and `earlier` turns before the question. The repeat is
+    added to the seed, so that repeats of one sample differ and a rerun sends the same seeds.
     """
     request: dict[str, JsonValue] = {
         "model": model,
-        "messages": messages_of(prompt, images, style),
+        "messages": messages_of(prompt, images, style, earlier),
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": decoding.max_tokens,

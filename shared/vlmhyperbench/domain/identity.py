@@ -74,6 +74,7 @@ def identify(
     environment: str,
     packages: Mapping[str, str] | None = None,
     judges: Sequence[tuple[str, str]] = (),
+    examples_id: str | None = None,
 ) -> dict[str, JsonValue]:
     """Return the components of an identity, by name.
 
@@ -86,6 +87,7 @@ def identify(
         environment: digest of the packages that computed the metric.
         packages: these packages with their versions, if the metric runs in an environment of its own.
         judges: name and version of each engine that gave verdicts; a judge's target and prompt are its parameters.
+        examples_id: hash of the examples that stood before the questions.
     """
     target = spec.target
     is_imported = isinstance(target, ImportTarget)  # the hash of its answers covers the decoding
@@ -100,7 +102,7 @@ def identify(
             **_environment(spec),
             **_style(spec),
         },
-        "prompt": None if is_of_file else spec.prompt.model_dump(mode="json"),
+        "prompt": None if is_of_file else spec.prompt.model_dump(mode="json") | _examples(examples_id),
         "dataset": {
             "name": spec.dataset.name,
             "version": spec.dataset.version,
@@ -126,6 +128,11 @@ def identify(
         },
         "judge": [f"{name} {version}".strip() for name, version in sorted(set(judges))] if is_judge(metric) else None,
     }
+
+
+def _examples(examples_id: str | None) -> dict[str, JsonValue]:
+    """Return the hash of the examples; nothing without them, so that ids do not change."""
+    return {} if examples_id is None else {"examples": examples_id}
 
 
 def _environment(spec: RunSpec) -> dict[str, JsonValue]:

@@ -74,7 +74,12 @@ class ExperimentPlan:
 
 
 def dataset_digest(spec: RunSpec) -> str:
-    """Return the digest of the inputs of INDEX; runs with equal digests share one INDEX job and one sample manifest."""
+    """Return the digest of what determines the samples; runs with equal digests share one sample manifest."""
+    return digest_of(_samples_inputs(spec))
+
+
+def index_digest(spec: RunSpec) -> str:
+    """Return the digest of all inputs of INDEX, the draw of examples too; runs with equal digests share one job."""
     return digest_of(_index_inputs(spec))
 
 
@@ -97,10 +102,10 @@ def plan_run(spec: RunSpec, *, is_fresh: bool = False) -> list[PlannedJob]:
 
 
 def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:
-    """Plan an experiment at submission: one INDEX job per dataset, which belongs to the experiment if runs share it."""
-    shared = {digest for digest, uses in Counter(map(dataset_digest, specs)).items() if uses > 1}
-    jobs = {dataset_digest(spec): _index(spec, "experiment") for spec in specs if dataset_digest(spec) in shared}
-    runs = tuple(() if dataset_digest(spec) in shared else tuple(plan_run(spec)) for spec in specs)
+    """Plan an experiment at submission: one INDEX job per dataset and draw of examples, which runs share."""
+    shared = {digest for digest, uses in Counter(map(index_digest, specs)).items() if uses > 1}
+    jobs = {index_digest(spec): _index(spec, "experiment") for spec in specs if index_digest(spec) in shared}
+    runs = tuple(() if index_digest(spec) in shared else tuple(plan_run(spec)) for spec in specs)
     return ExperimentPlan(jobs=tuple(jobs.values()), runs=runs)
 
 
@@ -185,11 +190,21 @@ def _needs_state(spec: RunSpec, step: Step, needed: Sequence[Step]) -> NeedsStat
 
 
 def _index(spec: RunSpec, scope: Literal["run", "experiment"]) -> PlannedJob:
-    params: JsonObject = {**_index_inputs(spec), "dataset_digest": dataset_digest(spec)}
+    params: JsonObject = {
+        **_index_inputs(spec),
+        "dataset_digest": dataset_digest(spec),
+        "index_digest": index_digest(spec),
+    }
     return PlannedJob(step=0, kind=StepKind.INDEX, scope=scope, params=params)
 
 
 def _index_inputs(spec: RunSpec) -> dict[str, JsonValue]:
+    few_shot = spec.prompt.few_shot
+    drawn: dict[str, JsonValue] = {} if few_shot is None else {"few_shot": few_shot.model_dump(mode="json")}
+    return _samples_inputs(spec) | drawn
+
+
+def _samples_inputs(spec: RunSpec) -> dict[str, JsonValue]:
     limits: dict[str, JsonValue] = {
         "max_image_bytes": spec.limits.max_image_bytes,
         "max_image_pixels": spec.limits.max_image_pixels,

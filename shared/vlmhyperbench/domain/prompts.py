@@ -26,6 +26,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
 from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
 MAX_TEMPLATE_CHARS: Final = 20_000
@@ -81,13 +82,16 @@ _NAMES: Final = {
 def render(spec: PromptSpec, *, question: str, metadata: JsonObject) -> Prompt:
     """Render the prompt of one sample.
 
-    For each field the fixed template applies, else that of the document type, else the default. The document type is
-    `metadata.doc_type`, else `metadata.doc_class`. An empty system prompt is left out.
+    For each field the fixed template applies, else that of the sample's type, else the default. An empty system prompt
+    is left out.
 
     Raises:
-        InvalidInput: a template is not valid, or uses metadata that the sample does not have.
+        InvalidInput: a template is not valid, or uses metadata that the sample does not have; or the collection has no
+            prompt for the sample.
     """
     mapped = _mapping_of(spec, metadata)
+    if mapped.user_prompt is None and spec.fixed_prompt is None:
+        _check_has_default(spec, metadata)
     user = _first(spec.fixed_prompt, mapped.user_prompt, spec.user_prompt)
     system = _first(spec.fixed_system_prompt, mapped.system_prompt, spec.system_prompt)
     values = {"question": question, "metadata": metadata}
@@ -134,11 +138,29 @@ def _sources(spec: PromptSpec) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _mapping_of(spec: PromptSpec, metadata: JsonObject) -> PromptText:
-    for key in ("doc_type", "doc_class"):
-        name = metadata.get(key)
-        if isinstance(name, str) and name in spec.type_mapping:
-            return spec.type_mapping[name]
-    return PromptText()
+    return next((spec.type_mapping[name] for name in _types_of(metadata) if name in spec.type_mapping), PromptText())
+
+
+def _types_of(metadata: JsonObject) -> list[str]:
+    """Return the types under which a sample's templates may be written, the narrowest first."""
+    kinds = [kind for name in ("doc_type", "doc_class") if isinstance(kind := metadata.get(name), str)]
+    question = metadata.get("question_type")
+    return [*(f"{kind} {question}" for kind in kinds if isinstance(question, str)), *kinds]
+
+
+def _check_has_default(spec: PromptSpec, metadata: JsonObject) -> None:
+    collection = spec.collection
+    if collection is None or collection.has_default:
+        return
+    types = _types_of(metadata)
+    if not types:
+        lack = "a sample has neither doc_type nor doc_class"
+        cure = "Add one of them to the dataset, or a prompt for `default` to the collection."
+    else:
+        lack = f"there is none for {types[0]!r}"
+        cure = f"{did_you_mean(types[0], spec.type_mapping)} Or add a prompt for `default`."
+    message = f"The collection {collection.path} of the prompt {spec.name!r} has no prompt for a sample: {lack}."
+    raise InvalidInput(message, cure=cure, code="prompt")
 
 
 def _first(*candidates: str | None) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue
@@ -43,15 +44,34 @@ def is_language_code(text: str) -> bool:
     return _CODE.fullmatch(text) is not None
 
 
-def messages_of(prompt: Prompt, images: Sequence[JsonObject], style: RequestStyle) -> list[JsonValue]:
-    """Return the messages of a request; images stand before the text."""
-    user, system = prompt.user, prompt.system
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredTurn:
+    """A question with its answer that stands before the question of a request."""
+
+    user: str
+    images: Sequence[JsonObject]
+    """Parts of a message."""
+    answer: str
+
+
+def messages_of(
+    prompt: Prompt, images: Sequence[JsonObject], style: RequestStyle, earlier: Sequence[AnsweredTurn] = ()
+) -> list[JsonValue]:
+    """Return the messages of a request; images stand before the text, and the system prompt before earlier turns."""
+    before, system = "", prompt.system
     if style != "openai_chat":
-        user = f"{system}\n\n{user}" if system and style == "instruct" else user
+        before = f"{system}\n\n" if system and style == "instruct" else ""
         system = None
-    parts = cast("list[JsonValue]", [*images, {"type": "text", "text": user}])
     messages: list[JsonValue] = [{"role": "system", "content": system}] if system else []
-    return [*messages, {"role": "user", "content": parts if images else user}]
+    for turn in earlier:
+        messages += [_user(before + turn.user, turn.images), {"role": "assistant", "content": turn.answer}]
+        before = ""
+    return [*messages, _user(before + prompt.user, images)]
+
+
+def _user(text: str, images: Sequence[JsonObject]) -> JsonValue:
+    parts = cast("list[JsonValue]", [*images, {"type": "text", "text": text}])
+    return {"role": "user", "content": parts if images else text}
 
 
 def template_values(languages: Languages | None, style: RequestStyle) -> dict[str, JsonValue]:

@@ -116,11 +116,12 @@ def draw(keys: Iterable[tuple[str, tuple[str, ...]]], sampling: SamplingSpec) ->
     return {
         key
         for stratum, members in strata.items()
-        for key in heapq.nsmallest(counts[stratum], members, key=lambda key: _rank(sampling.seed, key))
+        for key in heapq.nsmallest(counts[stratum], members, key=lambda key: rank(sampling.seed, key))
     }
 
 
-def _rank(seed: int, key: str) -> bytes:
+def rank(seed: int, key: str) -> bytes:
+    """Return what samples are drawn and ordered by."""
     return hashlib.sha256(f"{seed}\n{key}".encode()).digest()
 
 

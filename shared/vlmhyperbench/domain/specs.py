@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue, model_validator
 
-from vlmhyperbench.domain.base import Name, Refused, Spec
+from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
 from vlmhyperbench.domain.decoding import Decoding
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import VirtualenvSpec
@@ -35,6 +35,7 @@ __all__ = [
     "Decoding",
     "EndpointTarget",
     "ExtractorSpec",
+    "FewShotSpec",
     "ImportTarget",
     "Limits",
     "MetricSpec",
@@ -43,6 +44,7 @@ __all__ = [
     "PackageRef",
     "PipelineTarget",
     "PluginRef",
+    "PromptCollection",
     "PromptSpec",
     "PromptStrategySpec",
     "PromptText",
@@ -101,11 +103,34 @@ class PromptText(Spec):
     user_prompt: str | None = None
 
 
+class PromptCollection(Spec):
+    """The file that the templates by type were read from; its hash is their version."""
+
+    path: str
+    sha256: Sha256
+    has_default: bool
+    """Whether samples of other types have a prompt, too."""
+
+
+class FewShotSpec(Spec):
+    """Examples that stand before every question, as earlier turns of the chat with accepted answers."""
+
+    dataset: DatasetSpec
+    """Where they are drawn; its `sampling` states how many there are, the seed, and the strata."""
+    answer_field: str | None = None
+    """Metadata that has an example's answer; None: its first reference."""
+
+    @property
+    def count(self) -> int:
+        """Number of examples."""
+        return self.dataset.sampling.size if self.dataset.sampling is not None else 0
+
+
 class PromptSpec(Spec):
     """Prompt templates in sandboxed Jinja2.
 
-    For each field the fixed template applies, else that of the document type (`metadata.doc_type`, else
-    `metadata.doc_class`), else the default.
+    For each field the fixed template applies, else that of the sample's type, else the default. Types are, in this
+    order: `<doc_type> <question_type>`, `<doc_class> <question_type>`, `doc_type`, `doc_class`, all from its metadata.
     """
 
     name: Name
@@ -115,6 +140,9 @@ class PromptSpec(Spec):
     fixed_system_prompt: str | None = None
     fixed_prompt: str | None = None
     type_mapping: dict[str, PromptText] = Field(default_factory=dict)
+    collection: PromptCollection | None = Field(default=None, exclude_if=lambda collection: collection is None)
+    few_shot: FewShotSpec | None = Field(default=None, exclude_if=lambda few_shot: few_shot is None)
+    """Left out where there is none, as `collection`, so that digests did not change."""
 
 
 class PromptStrategySpec(Spec):
@@ -128,6 +156,7 @@ class PromptStrategySpec(Spec):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
     """Where it renders, with the package that it comes from; left out as that of a dataset."""
+    few_shot: FewShotSpec | None = Field(default=None, exclude_if=lambda few_shot: few_shot is None)
 
 
 AnyPrompt = PromptSpec | PromptStrategySpec

@@ -23,7 +23,7 @@ from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER
 from vlmhyperbench_sdk.types import JsonObject
 
-_TYPED_BY = ("doc_type", "doc_class")
+_TYPED_BY = ("doc_type", "doc_class", "question_type")
 """Metadata that chooses a prompt."""
 
 
@@ -210,7 +210,9 @@ def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple
 
 
 def _is_known(prompt: AnyPrompt) -> TypeGuard[PromptSpec]:
-    return isinstance(prompt, PromptSpec) and is_linear(prompt) and not _needs_metadata(prompt)
+    if not isinstance(prompt, PromptSpec) or prompt.few_shot is not None:
+        return False
+    return is_linear(prompt) and not _needs_metadata(prompt)
 
 
 def _needs_metadata(prompt: PromptSpec) -> bool:

@@ -16,6 +16,7 @@ CHUNK_COLUMNS: dict[str, str] = {
     "system_prompt": "str?",
     "user_prompt": "str?",
     "images": "str[]",  # SHA-256 of each, in the order in which they were sent
+    "examples": "str?",  # JSON: the answered turns that were sent before (`requests.Example.as_json`)
     "failure": "str?",  # model | infrastructure
     "error_code": "str?",
     "vram_before_bytes": "i8?",  # of the accelerators, in the last sample before the request

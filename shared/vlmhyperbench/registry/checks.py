@@ -10,16 +10,16 @@ from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.datasets import is_elsewhere, parse_hub_path
 from vlmhyperbench.domain.prompts import check_templates
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import Path, RegistryError
 from vlmhyperbench.registry.lens_checks import check_lens
 from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.packages import check_adapter
-from vlmhyperbench.registry.pins import templates_of
 from vlmhyperbench.registry.pipeline_checks import check_pipeline
 from vlmhyperbench.registry.plugins import Plugins
+from vlmhyperbench.registry.prompt_pins import templates_of
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
 from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, MetricEntry, ModelEntry, RunEntry
@@ -162,12 +162,21 @@ def _dataset(references: References, name: str) -> None:
 
 
 def _prompt(references: References, name: str) -> None:
-    entry = references.catalogue.prompts[name]
+    catalogue = references.catalogue
+    entry = catalogue.prompts[name]
+    if entry.few_shot is not None and entry.few_shot.dataset is not None:
+        references.find(catalogue.datasets, "datasets", entry.few_shot.dataset, ("few_shot", "dataset"))
     if entry.class_path is not None:
         references.plugin("prompts", entry.class_path, entry.package, ("class_path",))
         return
-    for path, message in check_templates(templates_of(name, entry)):
-        references.say(path, f"{message}.", "Correct the template; docs/prompts.md lists what a template may use.")
+    try:
+        templates = templates_of(catalogue, name, entry)
+    except (InvalidInput, NotFound) as error:
+        references.say(("collection",), error.message, error.cure)
+        return
+    for path, message in check_templates(templates):
+        field = ("collection", *path[1:]) if entry.collection is not None and path[0] == "type_mapping" else path
+        references.say(field, f"{message}.", "Correct the template; docs/prompts.md lists what a template may use.")
 
 
 def _metric(references: References, name: str) -> None:

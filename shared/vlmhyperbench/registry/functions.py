@@ -14,8 +14,9 @@ from vlmhyperbench.domain.targets import FUNCTION
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import DatasetRef, EvaluationChoices
 from vlmhyperbench.registry.metrics import pin_metrics
-from vlmhyperbench.registry.pins import errors_of, given, pin_dataset, pin_extractors, pin_prompt
+from vlmhyperbench.registry.pins import errors_of, given, pin_dataset, pin_extractors
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
+from vlmhyperbench.registry.prompt_pins import pin_prompt
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry
 from vlmhyperbench.registry.values import Slug
@@ -57,7 +58,8 @@ def resolve_function(
     )
     if choices.limit is not None and dataset is not None:
         dataset = dataset.model_copy(update={"limit": choices.limit})
-    prompt = pin_prompt(references, choices.prompt or task.prompt, ("prompt",))
+    alone = "a function is given one question and no earlier turns"
+    prompt = pin_prompt(references, choices.prompt or task.prompt, ("prompt",), no_examples=alone)
     metrics = pin_metrics(references, choices.metrics or task.metrics, task, ("metrics",))
     extractors = pin_extractors(references, given(choices.extractors, task.extractors), ("extractors",))
     for metric in metrics:

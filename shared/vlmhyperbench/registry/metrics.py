@@ -12,8 +12,9 @@ from vlmhyperbench.domain.specs import Decoding, MetricSpec
 from vlmhyperbench.registry.choices import ExtractorRef, TargetChoice
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.packages import pin_metric_environment
-from vlmhyperbench.registry.pins import check_supported, merge_decoding, pin_extractors, pin_prompt
+from vlmhyperbench.registry.pins import check_supported, merge_decoding, pin_extractors
 from vlmhyperbench.registry.prices import PricesChoice
+from vlmhyperbench.registry.prompt_pins import pin_prompt
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import TaskEntry
 from vlmhyperbench.registry.targets import pin_prices, resolve_target
@@ -75,7 +76,8 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
     target = resolve_target(references, written.target, None, (*path, "target"))
     own = (written.prices, (*path, "prices"))
     prices, unpriced = pin_prices(references, written.target, (*path, "target"), own=own)
-    prompt = pin_prompt(references, written.prompt, (*path, "prompt"))
+    alone = "a judge is asked about each answer alone"
+    prompt = pin_prompt(references, written.prompt, (*path, "prompt"), no_examples=alone)
     [extractor] = pin_extractors(references, (written.extractor,), (*path, "extractor"))
     if target is None or prompt is None or extractor is None:
         return None

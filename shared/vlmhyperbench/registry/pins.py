@@ -10,13 +10,10 @@ from vlmhyperbench.domain.datasets import is_elsewhere
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
-    AnyPrompt,
     DatasetSpec,
     Decoding,
     ExtractorSpec,
     MetricSpec,
-    PromptSpec,
-    PromptStrategySpec,
     ReportWriterSpec,
     StopRule,
 )
@@ -25,7 +22,7 @@ from vlmhyperbench.registry.errors import Path, RegistryErrors
 from vlmhyperbench.registry.packages import pin_own_environment
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import Entry, PromptEntry, TaskEntry
+from vlmhyperbench.registry.schemas import Entry, TaskEntry
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
@@ -66,30 +63,6 @@ def pin_dataset(
 
 def _located(folder: pathlib.Path, path: str | None) -> str | None:
     return path if path is None or is_elsewhere(path) else str(folder / path)
-
-
-def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | None:
-    """Pin a prompt: its templates, or its prompt plugin."""
-    entry = references.find(references.catalogue.prompts, "prompts", name, path)
-    if entry is None:
-        return None
-    if entry.class_path is None:
-        return templates_of(name, entry)
-    apart = pin_own_environment(references, "prompts", entry.class_path, entry.package, path)
-    return PromptStrategySpec(
-        name=name,
-        version=entry.version,
-        class_path=entry.class_path,
-        package=None if apart is not None else references.plugins.pin("prompts", entry.class_path),
-        environment=apart,
-        params=entry.params,
-    )
-
-
-def templates_of(name: str, entry: PromptEntry) -> PromptSpec:
-    """Return the templates of a prompt entry."""
-    values = entry.model_dump(include=set(PromptSpec.model_fields) - {"name"})
-    return PromptSpec.model_validate({"name": name, **values})
 
 
 def pin_extractors(

@@ -23,13 +23,13 @@ from vlmhyperbench.registry.pins import (
     merge_decoding,
     pin_dataset,
     pin_extractors,
-    pin_prompt,
     pin_reports,
     pin_scenario,
     pin_stop,
 )
 from vlmhyperbench.registry.pipeline_targets import Asking, check_scenario, pin_target
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
+from vlmhyperbench.registry.prompt_pins import check_examples, pin_prompt
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import (
     Entry,
@@ -148,7 +148,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         if isinstance(entry.dataset, DatasetChoice) and entry.dataset.limit not in (None, entry.limit):
             message = f"the data set is limited to {entry.dataset.limit} samples, and the run to {entry.limit}."
             references.say(where(("limit",)), message, "Write one of them.")
-    prompt = pin_prompt(references, entry.prompt or task.prompt, _path(entry, "prompt", where))
+    prompt = pin_prompt(references, entry.prompt or task.prompt, _path(entry, "prompt", where), asked=dataset)
     metrics = pin_metrics(references, entry.metrics or task.metrics, task, _path(entry, "metrics", where))
     extractors = pin_extractors(references, given(entry.extractors, task.extractors), _path(entry, "extractors", where))
     scenario = pin_scenario(references, entry.scenario or task.scenarios[0], task, _path(entry, "scenario", where))
@@ -158,6 +158,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         message = f"the scenario {scenario.name!r} measures speed, which sharing a device would spoil."
         references.say(where(("shares_device",)), message, "Leave out shares_device, or choose the kind offline.")
     check_scenario(references, entry, scenario, where)
+    check_examples(references, prompt, target, scenario, _path(entry, "prompt", where))
     prices, unpriced = pin_prices(references, entry.target, where(("target",)))
     if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None

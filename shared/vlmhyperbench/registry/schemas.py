@@ -16,7 +16,7 @@ from vlmhyperbench.domain.packages import Extra
 from vlmhyperbench.domain.request_styles import ReasoningMarks, RequestStyle
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.selection import PreprocessStep, SamplingSpec
-from vlmhyperbench.domain.specs import Decoding, PromptText
+from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.benchmarks import Benchmark
 from vlmhyperbench.registry.choices import (
@@ -40,6 +40,7 @@ from vlmhyperbench.registry.model_facts import FilesOfModel, VerifiedRun
 from vlmhyperbench.registry.pipelines import PipelineFields
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.prices import PricesChoice
+from vlmhyperbench.registry.prompts import PromptFields
 from vlmhyperbench.registry.requirements import Certified
 from vlmhyperbench.registry.sources import PackageSource
 from vlmhyperbench.registry.values import Params, PluginName, Semver, Slug, Strict
@@ -164,34 +165,12 @@ class DatasetEntry(Entry):
     package: Slug | None = None
 
 
-class PromptEntry(Entry):
-    """A prompt: templates, or the class of a prompt plugin.
+class PromptEntry(PromptFields, Entry):
+    """A prompt: templates, a collection of them, or the class of a prompt plugin; with examples before the question.
 
-    Per field of templates: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default.
+    Per field of templates: fixed > by type > default. Types are, the narrowest first, `<doc_type> <question_type>`,
+    `<doc_class> <question_type>`, `doc_type` and `doc_class` of the metadata.
     """
-
-    system_prompt: str | None = None
-    user_prompt: str = "{{ question }}"
-    fixed_system_prompt: str | None = None
-    fixed_prompt: str | None = None
-    type_mapping: dict[str, PromptText] = Field(default_factory=dict)
-    class_path: PluginName | None = None
-    """Registered name or dotted path of a prompt strategy."""
-    params: Params = Field(default_factory=dict)
-    """Params of the prompt strategy."""
-    package: Slug | None = None
-
-    @model_validator(mode="after")
-    def _is_templates_or_a_strategy(self) -> PromptEntry:
-        templates = {"system_prompt", "user_prompt", "fixed_system_prompt", "fixed_prompt", "type_mapping"}
-        if self.class_path is None and (self.params or self.package is not None):
-            raise Refused(
-                "params and package have no effect without class_path", cure="Add class_path, or leave them out."
-            )
-        if self.class_path is not None and (written := sorted(templates & self.model_fields_set)):
-            message = f"class_path makes the whole prompt, so {', '.join(written)} would have no effect"
-            raise Refused(message, cure="Leave them out, or leave out class_path.")
-        return self
 
 
 class MetricEntry(Entry):

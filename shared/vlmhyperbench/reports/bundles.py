@@ -69,6 +69,8 @@ class RunBundle:
     retunes: tuple[JsonObject, ...]
     platform_version: str
     origins: Mapping[str, str] | None = None
+    examples_id: str | None = None
+    """Hash of the examples that stood before every question; None without examples."""
     pipeline: PipelineRows | None = None
     """What the models of a pipeline answered; None of another target."""
     events: TokenEvents | None = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from xml.etree import ElementTree
 
 from pydantic import JsonValue
 
-from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
+from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, adjust_together, compare_metrics, count_flips
 from vlmhyperbench.analysis.costs import Cost, why_costs_differ_in_kind
 from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.analysis.gates import MEMORY, Check, check, is_met, number_of, two_kinds_of_memory
@@ -91,6 +91,15 @@ def compare(
         checks=tuple(checks),
         is_met=None if policy is None else is_met(policy, checks),
     )
+
+
+def adjust(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return the comparisons of several runs with one baseline with p-values that are adjusted over all of them."""
+    adjusted = adjust_together([[*comparison.deltas.values()] for comparison in comparisons])
+    return [
+        replace(comparison, deltas=dict(zip(comparison.deltas, deltas, strict=True)))
+        for comparison, deltas in zip(comparisons, adjusted, strict=True)
+    ]
 
 
 def tables(comparison: Comparison) -> list[Table]:

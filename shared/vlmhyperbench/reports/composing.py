@@ -102,6 +102,7 @@ def evidence_of(bundle: RunBundle) -> RunEvidence:
         started_at=bundle.started_at,
         finished_at=bundle.finished_at,
         parent_run_id=bundle.parent_run_id,
+        examples_id=bundle.examples_id,
         left_out=bundle.left_out,
         differing=bundle.differing,
         judges=bundle.judges,
@@ -157,6 +158,7 @@ def _manifest(run: RunEvidence) -> bytes:
         "name": run.name,
         "spec_digest": run.spec_digest,
         "sample_manifest": run.manifest_id,
+        "example_manifest": run.examples_id,
         "platform_version": run.platform_version,
     }
     return write_manifest(manifest_of(run.spec, run.claims, run=about, origins=run.origins, retunes=run.retunes))

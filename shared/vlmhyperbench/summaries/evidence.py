@@ -128,6 +128,8 @@ class RunEvidence:
     started_at: str = ""
     finished_at: str = ""
     parent_run_id: str | None = None
+    examples_id: str | None = None
+    """Hash of the examples that stood before every question."""
     left_out: int = 0
     """Number of imported answers that belong to no sample of the run."""
     differing: int = 0

@@ -61,7 +61,7 @@ class MetricDelta(Output):
     high: float | None
     p_value: float | None
     p_adjusted: float | None
-    """After Holm's adjustment over all metrics."""
+    """After Holm's adjustment over all metrics of all compared runs."""
     test: str
     detectable: float | None
     """Smallest true difference that this number of documents shows with a power of 80 %."""

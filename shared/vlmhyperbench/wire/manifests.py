@@ -64,6 +64,8 @@ class RunManifest(Output):
     name: str
     spec_digest: str
     sample_manifest: str | None
+    example_manifest: str | None = None
+    """SHA-256 of the examples that stood before every question; None without examples."""
     platform_version: str
     target: dict[str, JsonValue]
     weights: list[UsedFile]

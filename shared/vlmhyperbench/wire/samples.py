@@ -125,6 +125,16 @@ class SampleNeighbours(Output):
     next_flip: str | None = None
 
 
+class ShownExample(Output):
+    """An answered question that was sent before the sample's own."""
+
+    key: str
+    user_prompt: str
+    images: list[str]
+    """SHA-256 of each."""
+    answer: str
+
+
 class SampleDetail(Output):
     """One request of a run with everything that was recorded about it."""
 
@@ -134,6 +144,7 @@ class SampleDetail(Output):
     system_prompt: str | None
     """The prompt as it was sent, after rendering."""
     user_prompt: str | None
+    examples: list[ShownExample] = Field(default_factory=list)
     sent_images: list[str]
     parsed: list[ParsedAnswer]
     traces: list[MetricTrace]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars
 import pytest
 
-from vlmhyperbench.analysis.comparison import Measured, Verdict, compare_metrics, count_flips, pair
+from vlmhyperbench.analysis.comparison import Measured, Verdict, adjust_together, compare_metrics, count_flips, pair
 from vlmhyperbench.analysis.results import perfect_of
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics.anls import Anls
@@ -164,3 +164,14 @@ def test_statistics_that_only_one_run_has_are_0_in_the_other() -> None:
 def test_a_metric_without_a_direction_has_no_perfect_value() -> None:
     assert (perfect_of(Anls().description), perfect_of(Cer().description)) == (1.0, 0.0)
     assert perfect_of(replace(Anls().description, direction=None)) is None
+
+
+def test_p_values_of_several_runs_are_adjusted_over_all_of_them() -> None:
+    baseline = [_measured([0.0] * 6 + [1.0] * 34)]
+    [alone] = compare_metrics(baseline, [_measured([1.0] * 40)])
+    equal = compare_metrics(baseline, baseline)
+    assert (alone.verdict, alone.tested) == (Verdict.BETTER, 1)
+    together = adjust_together([[alone], equal, equal])
+    assert together[0][0].p_adjusted == pytest.approx(3 * (alone.p_value or 0))
+    assert (together[0][0].tested, together[0][0].verdict) == (3, Verdict.NOT_SHOWN)
+    assert together[0][0].disagreement == "holm"

@@ -70,6 +70,8 @@ class RunRow(SQLModel, table=True):
     """Scores of the newest report, as lists of runs show them (`wire.runs.Headline`)."""
     event_seq: int = Field(default=0, sa_type=BigInteger)
     manifest_id: str | None = Field(default=None, foreign_key="sample_manifest.id")
+    examples_id: str | None = Field(default=None, foreign_key="sample_manifest.id")
+    """Samples that stand before every question as answered ones, in their order; None: the prompt has no examples."""
     total: int | None = bigint_column()
     """Number of requests of the accuracy phase or the timed phase; known once the run is INDEXED."""
     created_at: datetime = now_column()

@@ -62,6 +62,7 @@ class RunView:
     headline: JsonObject | None
     event_seq: int
     manifest_id: str | None
+    examples_id: str | None
     total: int | None
     created_at: datetime
     started_at: datetime | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars
 
-from vlmhyperbench.analysis.comparison import PAIR_KEY, Delta, Measured, compare_metrics
+from vlmhyperbench.analysis.comparison import PAIR_KEY, Delta, Measured, adjust_together, compare_metrics
 from vlmhyperbench.analysis.figures import Axis, Point, interval_figure
 from vlmhyperbench.domain.response_formats import format_name
 from vlmhyperbench.reports.document import Section
@@ -41,6 +41,8 @@ def constrained_section(runs: Sequence[ReportedRun]) -> Section | None:
     ]
     if not compared:
         return None
+    adjusted = adjust_together([pair.deltas for pair in compared])
+    compared = [replace(pair, deltas=deltas) for pair, deltas in zip(compared, adjusted, strict=True)]
     names = _names([pair.run for pair in compared])
     named = list(zip(names, compared, strict=True))
     known = [(name, delta) for name, pair in named for delta in pair.deltas if delta.difference is not None]
@@ -84,7 +86,7 @@ def _is_constrained(run: ReportedRun) -> bool:
 
 
 def _compare(free: ReportedRun, run: ReportedRun) -> list[Delta]:
-    """Compare the levels of the first metric that counts them; p-values are adjusted over the levels."""
+    """Compare the levels of the first metric that counts them; p-values are adjusted over all runs later."""
     sides = [_levels(side) for side in (free, run)]
     return compare_metrics(*sides) if all(sides) else []
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from vlmhyperbench.analysis.comparison import Delta, Flips, compare_metrics, count_flips
+from vlmhyperbench.analysis.comparison import Delta, Flips, adjust_together, compare_metrics, count_flips
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Section, Table, write_number
 from vlmhyperbench.reports.runs import ReportedRun
@@ -35,13 +35,14 @@ class Paired:
 
 
 def pair_all(runs: Sequence[ReportedRun]) -> list[Paired]:
-    """Pair every run with the first run of its data set, the baseline."""
+    """Pair every run with the first run of its data set, the baseline; p-values are adjusted over all pairs."""
     paired = []
     for no, run in enumerate(runs):
         baseline = next((earlier for earlier in runs[:no] if run.evidence.may_be_paired_with(earlier.evidence)), None)
         if baseline is not None:
             paired.append(pair_runs(baseline, run))
-    return paired
+    adjusted = adjust_together([pair.deltas for pair in paired])
+    return [replace(pair, deltas=deltas) for pair, deltas in zip(paired, adjusted, strict=True)]
 
 
 def baselines_of(paired: Sequence[Paired]) -> list[str]:
@@ -120,10 +121,10 @@ def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
         note=(
             "Differences are other minus baseline, on the answers that both runs have, with documents as units. The "
             "test is McNemar's exact test for proportions of independent samples, otherwise a permutation test. "
-            "p (Holm) is adjusted for the number of metrics. A run is better or worse if the interval excludes 0, the "
-            "adjusted p is below 0.05 and the difference is at least 0.5 % of the metric's scale. Two runs are "
-            "equivalent if two one-sided tests show a difference below 2 % of it. Detectable is the smallest true "
-            "difference that this number of documents shows in 80 of 100 comparisons."
+            "p (Holm) is adjusted for the number of tests, one for each metric of each run. A run is better or worse "
+            "if the interval excludes 0, the adjusted p is below 0.05 and the difference is at least 0.5 % of the "
+            "metric's scale. Two runs are equivalent if two one-sided tests show a difference below 2 % of it. "
+            "Detectable is the smallest true difference that this number of documents shows in 80 of 100 comparisons."
         ),
     )
 
@@ -168,7 +169,7 @@ def why_they_disagree(delta: Delta) -> str:
         case "interval":
             return "the test excludes 0 but the interval, an approximation, does not; a difference needs both"
         case "holm":
-            return f"a single test would show a difference, but among {delta.tested} tested metrics it may be chance"
+            return f"a single test would show a difference, but among {delta.tested} tests it may be chance"
         case None:
             return ""
 

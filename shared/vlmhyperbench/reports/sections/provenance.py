@@ -123,6 +123,8 @@ def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     return (
         ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
         *_strategy(spec.prompt),
+        *_collection(spec.prompt),
+        *_few_shot(spec.prompt),
         ("decoding", plain(decoding)),
         ("response format", plain(spec.response_format)),
         ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_words}"),
@@ -136,6 +138,25 @@ def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
         return ()
     package = f", {prompt.package.label}" if prompt.package else ""
     return (("prompt strategy", f"{prompt.class_path}{package}"), ("prompt parameters", plain(prompt.params)))
+
+
+def _collection(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
+    """Name the file of the templates, with the hash that is its version; empty without a collection."""
+    if not isinstance(prompt, PromptSpec) or prompt.collection is None:
+        return ()
+    return (("prompt collection", f"{prompt.collection.path}, SHA-256 {prompt.collection.sha256}"),)
+
+
+def _few_shot(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
+    """Say which answered examples stood before every question; empty without any."""
+    if prompt.few_shot is None:
+        return ()
+    dataset, sampling = prompt.few_shot.dataset, prompt.few_shot.dataset.sampling
+    split = f", split {dataset.split}" if dataset.split is not None else ""
+    drawn = f", seed {sampling.seed}" if sampling is not None else ""
+    strata = f", by {', '.join(sampling.by)}" if sampling is not None and sampling.by else ""
+    shown = f"{plural(prompt.few_shot.count, 'example')} of {dataset.name} {dataset.version}{split}{drawn}{strata}"
+    return (("examples", shown),)
 
 
 def _rendered(run: RunEvidence) -> list[Listing]:

@@ -205,7 +205,7 @@ def _difference(pair: Paired) -> str:
         "not comparable": "cannot be compared with",
     }[first.verdict]
     sign = "+" if first.difference > 0 else ""
-    adjusted = f", {_p(first.p_adjusted)} after Holm for {first.tested} metrics" if first.tested > 1 else ""
+    adjusted = f", {_p(first.p_adjusted)} after Holm for {first.tested} tests" if first.tested > 1 else ""
     why = why_they_disagree(first)
     return (
         f"{other.name} {how} {baseline.name} in {in_sentence(first.label)}: {write_number(first.other)} against "

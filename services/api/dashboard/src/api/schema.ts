@@ -3216,6 +3216,15 @@ export interface components {
          */
         FactStatus: "ok" | "error" | "quarantined";
         /**
+         * FewShotSpec
+         * @description Examples that stand before every question, as earlier turns of the chat with accepted answers.
+         */
+        FewShotSpec: {
+            /** Answer Field */
+            answer_field?: string | null;
+            dataset: components["schemas"]["DatasetSpec"];
+        };
+        /**
          * Figure
          * @description A figure that Plotly can draw: `Plotly.newPlot(element, plotly.data, plotly.layout, plotly.config)`.
          */
@@ -5398,13 +5407,27 @@ export interface components {
             waits_for?: string | null;
         };
         /**
+         * PromptCollection
+         * @description The file that the templates by type were read from; its hash is their version.
+         */
+        PromptCollection: {
+            /** Has Default */
+            has_default: boolean;
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+        };
+        /**
          * PromptSpec
          * @description Prompt templates in sandboxed Jinja2.
          *
-         *     For each field the fixed template applies, else that of the document type (`metadata.doc_type`, else
-         *     `metadata.doc_class`), else the default.
+         *     For each field the fixed template applies, else that of the sample's type, else the default. Types are, in this
+         *     order: `<doc_type> <question_type>`, `<doc_class> <question_type>`, `doc_type`, `doc_class`, all from its metadata.
          */
         PromptSpec: {
+            collection?: components["schemas"]["PromptCollection"] | null;
+            few_shot?: components["schemas"]["FewShotSpec"] | null;
             /** Fixed Prompt */
             fixed_prompt?: string | null;
             /** Fixed System Prompt */
@@ -5433,6 +5456,7 @@ export interface components {
             /** Class Path */
             class_path: string;
             environment?: components["schemas"]["VirtualenvSpec"] | null;
+            few_shot?: components["schemas"]["FewShotSpec"] | null;
             /** Name */
             name: string;
             /** Package */
@@ -6365,6 +6389,8 @@ export interface components {
             };
             /** Engines */
             engines: components["schemas"]["UsedEngine"][];
+            /** Example Manifest */
+            example_manifest?: string | null;
             /** Name */
             name: string;
             /** Platform Version */
@@ -6778,6 +6804,8 @@ export interface components {
              * Format: uuid
              */
             claim_id: string;
+            /** Examples */
+            examples?: components["schemas"]["ShownExample"][];
             /** Flip */
             flip?: ("broke" | "mended" | "both_right" | "both_wrong") | null;
             /** Http Status */
@@ -7255,6 +7283,20 @@ export interface components {
             need_bytes: number;
             /** Shortfall Bytes */
             shortfall_bytes: number;
+        };
+        /**
+         * ShownExample
+         * @description An answered question that was sent before the sample's own.
+         */
+        ShownExample: {
+            /** Answer */
+            answer: string;
+            /** Images */
+            images: string[];
+            /** Key */
+            key: string;
+            /** User Prompt */
+            user_prompt: string;
         };
         /**
          * Slo

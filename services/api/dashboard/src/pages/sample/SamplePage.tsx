@@ -2,7 +2,7 @@
 import { Button, Tooltip } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { type ReactNode, useEffect, useMemo } from 'react';
+import { Fragment, type ReactNode, useEffect, useMemo } from 'react';
 import { runQuery } from '../../api/queries';
 import { baselineQuery, type SampleDetail, sampleQuery } from '../../api/samples';
 import { useKeys } from '../../app/keys';
@@ -252,6 +252,22 @@ function Prompt({ sample }: { sample: SampleDetail }) {
           <LongText key={system} text={system} label="System prompt" />
         </>
       ) : null}
+      {(sample.examples ?? []).map((example, no) => (
+        <Fragment key={example.key}>
+          <h3>
+            Example {no + 1}: <bdi>{example.key}</bdi>
+          </h3>
+          <p className="sub">
+            {example.images.map((sha256, image) => (
+              <span key={sha256} className="badge" title={sha256}>
+                image {image + 1}
+              </span>
+            ))}
+          </p>
+          <LongText text={example.user_prompt} label={`Prompt of example ${no + 1}`} />
+          <LongText text={example.answer} label={`Answer of example ${no + 1}`} />
+        </Fragment>
+      ))}
       <h3>User</h3>
       {sample.sent_images.length > 0 ? (
         <p className="sub">

@@ -1,0 +1,55 @@
+"""The examples of a run as turns of its requests, and the last check that none of them is what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.domain.few_shot import answer_of
+from vlmhyperbench.domain.specs import AnyPrompt
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench_inference_worker.requests import Example, ImageRef, images_of
+from vlmhyperbench_sdk.types import Prompt
+
+
+def examples_of(prompt: AnyPrompt, samples: Sequence[ManifestSample], rendered: Sequence[Prompt]) -> list[Example]:
+    """Return the examples of a prompt; `rendered` are the prompts of their samples, whose system texts are not sent.
+
+    Raises:
+        NotFound: the run has another number of examples than its prompt wants.
+    """
+    few_shot = prompt.few_shot
+    if few_shot is None:
+        return []
+    if len(samples) != few_shot.count:
+        message = f"The run has {len(samples)} of the {few_shot.count} examples of its prompt {prompt.name!r}."
+        raise NotFound(message, cure="Submit it again.")
+    return [
+        Example(
+            key=sample.key,
+            user=own.user,
+            images=images_of(sample),
+            answer=answer_of(few_shot, sample.references, sample.metadata),
+        )
+        for sample, own in zip(samples, rendered, strict=True)
+    ]
+
+
+def check_leaks(examples: Sequence[Example], samples: Sequence[ManifestSample], rendered: Sequence[Prompt]) -> None:
+    """Check that no example asks the same text about the same images as a sample.
+
+    INDEX leaves out samples that are asked themselves. Others can become the same by the prompt, which may leave out
+    what distinguishes them.
+
+    Raises:
+        InvalidInput: an example does; it would show the model the answer.
+    """
+    asked: dict[tuple[str, tuple[ImageRef, ...]], str] = {
+        (prompt.user, images_of(sample)): sample.key for sample, prompt in zip(samples, rendered, strict=True)
+    }
+    for example in examples:
+        key = asked.get((example.user, example.images))
+        if key is not None:
+            message = f"The example {example.key!r} of the prompt asks what the sample {key!r} asks."
+            cure = "Draw the examples from another split or with another seed in few_shot."
+            raise InvalidInput(message, cure=cure, code="prompt")
