@@ -23,7 +23,7 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schema_lines import write_lines
 from vlmhyperbench.registry.schemas import json_schemas
-from vlmhyperbench.storage.folder import FolderStore
+from vlmhyperbench.storage import open_storage
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.discovery import load as load_plugin
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -157,5 +157,5 @@ def test_the_annotation_csv_of_the_first_version_is_indexed(catalogue: Catalogue
     assert spec is not None
     header = "\ufeffdata_index;split;image_path;question;answer;doc_class;question_type;answer_bbox\n"
     assert Path(str(spec.path), "annotation.csv").read_bytes().startswith(header.encode())
-    result = index(spec, Limits(), FolderStore(tmp_path))
+    result = index(spec, Limits(), open_storage(str(tmp_path)))
     assert (result.samples, result.unreadable) == (6, 0)
