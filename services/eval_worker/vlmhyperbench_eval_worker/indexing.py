@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import ChildBounds, run_bounded
+from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.enumerating import IndexResult, index_in_bounds, index_in_child
 from vlmhyperbench.data.manifest import manifest_key
@@ -56,7 +57,8 @@ async def handle_index(job: ClaimedJob) -> Outcome:
                 if host is not None:
                     used: JsonObject = {METRICS: {f"dataset {spec.name}": dict(host.packages)}}
                     await job.record_claim(ClaimRecord(environment=used))
-                result = await job.run_cpu(index_in_child, local, limits, storage_url, host)
+                addresses = ImageAddresses.of(job.settings)
+                result = await job.run_cpu(index_in_child, local, limits, storage_url, host, addresses)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
     return _complete(result.manifest_id, result.samples, result.unreadable)

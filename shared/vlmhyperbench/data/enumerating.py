@@ -19,7 +19,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from vlmhyperbench.data import manifest
-from vlmhyperbench.data.images import ImageInfo, InvalidImage, called, check, read_image
+from vlmhyperbench.data.images import Addresses, ImageInfo, InvalidImage, called, check, read_image
 from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.preprocessing import changes_pixels, kept_pages, prepared
@@ -55,9 +55,15 @@ class IndexResult:
     group_columns: tuple[str, ...]
 
 
-def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str, host: MetricHost | None = None) -> IndexResult:
+def index_in_child(
+    spec: DatasetSpec,
+    limits: Limits,
+    storage_url: str,
+    host: MetricHost | None = None,
+    addresses: Addresses | None = None,
+) -> IndexResult:
     """Open storage and run `index`."""
-    return index(spec, limits, open_storage(storage_url), host)
+    return index(spec, limits, open_storage(storage_url), host, addresses)
 
 
 def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], storage_url: str) -> dict[str, JsonValue]:
@@ -66,17 +72,30 @@ def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], st
     return asdict(result)
 
 
-def index(spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None = None) -> IndexResult:
-    """Enumerate a dataset and store its images and its manifest; `host` is the environment that it pins, if any.
+def index(
+    spec: DatasetSpec,
+    limits: Limits,
+    storage: Storage,
+    host: MetricHost | None = None,
+    addresses: Addresses | None = None,
+) -> IndexResult:
+    """Enumerate a dataset and store its images and its manifest.
+
+    Args:
+        spec: The dataset.
+        limits: Bounds of its images.
+        storage: Where images and manifest are stored.
+        host: The environment that the dataset pins, if any.
+        addresses: What fetches images at URLs; without it, their samples cannot be asked.
 
     Raises:
         InvalidInput: the parameters are wrong, no sample remains, or metadata that the task needs is missing.
         NotFound: the dataset's plugin or its files do not exist.
         Conflict: the code of the dataset was edited since the run was submitted.
         PluginFailure: the dataset breaks its contract.
-        Unavailable: storage cannot be written.
+        Unavailable: storage cannot be written, or a server with images does not answer.
     """
-    samples = _Enumeration(spec, limits, storage, host).run()
+    samples = _Enumeration(spec, limits, storage, host, addresses).run()
     manifest_id, data = manifest.write(samples, preprocess=spec.preprocess)
     storage.put(manifest.manifest_key(manifest_id), data, media_type="application/vnd.apache.parquet")
     return IndexResult(
@@ -91,10 +110,18 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost 
 class _Enumeration:
     """One pass over a dataset, with its state."""
 
-    def __init__(self, spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None) -> None:
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        limits: Limits,
+        storage: Storage,
+        host: MetricHost | None,
+        addresses: Addresses | None,
+    ) -> None:
         self._spec = spec
         self._limits = limits
         self._storage = storage
+        self._addresses = addresses
         self._selection = Selection(spec, host)
         self._root = self._selection.root
         self._images: dict[str, ImageInfo] = {}
@@ -174,7 +201,7 @@ class _Enumeration:
     def _image(self, image: Image) -> ImageInfo | str:
         """Check and store an image, or return why a model cannot be asked about it."""
         try:
-            data = read_image(image, root=self._root, limits=self._limits)
+            data = read_image(image, root=self._root, limits=self._limits, addresses=self._addresses)
             sha256 = hashlib.sha256(data).hexdigest()
             if sha256 not in self._images:
                 self._images[sha256] = self._put(data, what=called(image, self._root))

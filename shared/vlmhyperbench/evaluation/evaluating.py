@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.rendering import render_prompts
@@ -113,7 +114,8 @@ def evaluate(
 def _answers(function: Answering, spec: RunSpec, storage: Storage, name: str, hosts: Hosts, told: Told) -> Answered:
     """Read the samples, call the function for each, and return its answers as the rows of a run."""
     run_id, started_at = str(uuid4()), _now()
-    indexed = index(spec.dataset, spec.limits, storage, host_of(spec.dataset, hosts))
+    addresses = ImageAddresses.of(Settings.load())
+    indexed = index(spec.dataset, spec.limits, storage, host_of(spec.dataset, hosts), addresses)
     [path] = _awaited(storage.open_all([(manifest.manifest_key(indexed.manifest_id), indexed.manifest_id)]))
     frame = manifest.read(path)
     samples = list(manifest.samples_of(frame))

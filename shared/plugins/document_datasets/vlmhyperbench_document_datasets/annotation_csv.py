@@ -169,7 +169,7 @@ def _sample_of(row: _Row, folder: Path) -> Sample:
     return Sample(
         key=str(row.number),
         question=cells["question"],
-        images=(Image(path=folder / image),) if image else (),
+        images=(Image.at(image, folder),) if image else (),
         references=(cells["answer"],),
         metadata=metadata,
     )

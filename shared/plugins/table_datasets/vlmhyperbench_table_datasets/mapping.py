@@ -198,7 +198,7 @@ def _images(value: Cell, root: Path, item: Field) -> list[Image]:
             return [Image(data=_data_url(value, item))]
         if "\0" in value:
             raise Unmapped(f"the path of the image ({_column(item)}) has a NUL")
-        return [Image(path=root / value)]
+        return [Image.at(value, root)]
     if isinstance(value, Mapping) and ("bytes" in value or "path" in value):
         return _images(value.get("bytes") or value.get("path"), root, item)
     if isinstance(value, Sequence):
