@@ -18,7 +18,7 @@ from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.views import SampleManifestView
-from vlmhyperbench.domain.datasets import is_elsewhere
+from vlmhyperbench.domain.datasets import is_archive, is_elsewhere
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits, PackageRef
 from vlmhyperbench.scoring.metrics import host_of
@@ -90,8 +90,8 @@ async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
 
 @asynccontextmanager
 async def _fetched(job: ClaimedJob, spec: DatasetSpec) -> AsyncIterator[DatasetSpec]:
-    """Yield the spec with the path of its files on this machine, which are fetched first if they are elsewhere."""
-    if spec.path is None or not is_elsewhere(spec.path):
+    """Yield the spec with the path of its files on this machine, which are fetched or unpacked first."""
+    if not is_elsewhere(spec.path) and not is_archive(spec.path):
         yield spec
         return
     arrival, files = Arrival(), ExitStack()
