@@ -61,10 +61,11 @@ def dataset(
     prompt: Annotated[str | None, Parameter(group=TASK)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
-    """Register a CSV of questions as a dataset. With --metric, also register a task of the same name, for run --task.
+    """Register questions as a dataset. With --metric, also register a task of the same name, for run --task.
 
     Args:
-        file: CSV file with the columns question and answer, and with the column image if there are images.
+        file: CSV, TSV, JSON Lines, Parquet or Arrow file with the columns question and answer, and with the column
+            image if there are images; or a folder or an archive with such files.
         name: Name of the registry entries; by default the name of the file.
         metric: Metric with which the task scores answers; may be given several times.
         prompt: Registered prompt of the task; by default the question is sent unchanged.

@@ -147,7 +147,7 @@ def _entry(
         _check_alone(subject, target, task, secrets)
         return read_entry(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
     if task.task is None and task.data is None:
-        cure = "Give --task, for example --task document-qa, or --data FILE.csv with --metric."
+        cure = "Give --task, for example --task document-qa, or --data FILE with --metric."
         raise InvalidInput("A run needs a task.", cure=cure, code="usage")
     if task.data is not None and task.dataset is not None:
         raise InvalidInput("--data and --dataset exclude each other.", cure="Leave out one of them.", code="usage")

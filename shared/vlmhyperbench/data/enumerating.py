@@ -27,6 +27,7 @@ from vlmhyperbench.data.samples import CURE, Selection
 from vlmhyperbench.data.threads import ahead
 from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
+from vlmhyperbench.domain.visible import HIDDEN
 from vlmhyperbench.errors import InvalidInput, PluginFailure
 from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.storage import Storage, open_storage
@@ -242,6 +243,9 @@ def _metadata(sample: Sample, problems: list[str]) -> dict[str, JsonValue]:
         text = metadata_json(metadata).decode()
     except (TypeError, ValueError, RecursionError) as error:
         problems.append(f"The metadata is not JSON: {error}.")
+        return {}
+    if controlled := [name for name in metadata if HIDDEN.search(name)]:
+        problems.append(f"The metadata has the name {controlled[0][:80]!r}, which has a control character.")
         return {}
     if len(text) > MAX_TEXT_CHARS:
         problems.append(f"The metadata is longer than {MAX_TEXT_CHARS} characters.")

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.analysis.aggregation import AGGREGATORS
 from vlmhyperbench.domain.cached_files import REPOSITORY
+from vlmhyperbench.registry.adding import ANNOTATION, PLAIN_PROMPT
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.registry.legacy_prompts import prompt_values
@@ -40,9 +41,6 @@ BACKENDS: Final[Mapping[str, str]] = {
 """Framework, in lower case without separators → backend; other names of backends stand for themselves."""
 DATASETS: Final = ("", "datasets", "data_dirs/datasets", "data_dirs/Datasets")
 """Folders in which a dataset is searched, relative to that of `user_config.csv`."""
-ANNOTATION: Final = "annotation.csv"
-PLAIN_PROMPT: Final = "document-qa"
-"""Prompt of a row that names neither prompts: the question, unchanged."""
 _WITHOUT_EFFECT: Final = ("docker_image", "git_python_package", "python_package", "module", "class_name")
 _TRUTH: Final[Mapping[str, bool]] = {"": False, "false": False, "0": False, "true": True, "1": True}
 _PER_SAMPLE: Final = "by_id"

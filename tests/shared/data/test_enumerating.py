@@ -244,3 +244,12 @@ def test_a_pair_of_filters_that_matches_nothing_names_the_nearest_pair(
         with pytest.raises(InvalidInput) as caught:
             _index(tmp_path, monkeypatch, *samples, doc_classes=classes, question_types=types)
         assert cure in caught.value.cure
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[2J"])
+def test_a_name_of_metadata_with_a_control_character_is_an_error_of_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _, (row,) = _index(tmp_path, monkeypatch, Sample(key="a", question="?", metadata={name: 1}))
+    assert row.metadata == {}
+    assert "control character" in str(row.error)
