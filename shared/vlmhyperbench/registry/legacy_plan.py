@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vlmhyperbench.analysis.aggregation import AGGREGATORS
+from vlmhyperbench.domain.aggregators import AGGREGATORS
 from vlmhyperbench.domain.cached_files import REPOSITORY
 from vlmhyperbench.registry.adding import ANNOTATION, PLAIN_PROMPT
 from vlmhyperbench.registry.catalogue import Catalogue
