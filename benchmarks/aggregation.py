@@ -20,8 +20,9 @@ import polars
 from rich.console import Console
 from rich.table import Table
 
-from vlmhyperbench.analysis.aggregation import AGGREGATORS, aggregate, describe, number_documents
+from vlmhyperbench.analysis.aggregation import aggregate, describe, number_documents
 from vlmhyperbench.analysis.combining import Combining
+from vlmhyperbench.domain.aggregators import AGGREGATORS
 from vlmhyperbench_sdk.memory import peak_rss_bytes
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.cer import Cer

@@ -202,6 +202,9 @@ class Settings(BaseSettings):
     """Bound of that folder; the least recently used models are removed for new ones, but none that is in use."""
     offline: bool = False
     """Whether no weights may be fetched, from a hub or from S3; `HF_HUB_OFFLINE` says the same of hubs."""
+    fetch_images: bool = False
+    """Whether images that a dataset names by URL are fetched when it is indexed or checked, from hosts that may be
+    measured; they are stored in `home/images`."""
     secrets_dir: Path = Field(default_factory=lambda data: data["home"] / "secrets")
     """Folder of secrets: one 0600 file per secret, named after it."""
     api_host: str = "127.0.0.1"

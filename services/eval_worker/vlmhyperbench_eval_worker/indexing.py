@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import ChildBounds, run_bounded
+from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.enumerating import IndexResult, index_in_bounds, index_in_child
 from vlmhyperbench.data.examples import Drawn, draw_in_child
@@ -18,7 +19,7 @@ from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.views import SampleManifestView
-from vlmhyperbench.domain.datasets import is_elsewhere
+from vlmhyperbench.domain.datasets import is_archive, is_elsewhere
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, FewShotSpec, Limits, PackageRef
@@ -58,7 +59,8 @@ async def handle_index(job: ClaimedJob) -> Outcome:
                 if host is not None:
                     used: JsonObject = {METRICS: {f"dataset {spec.name}": dict(host.packages)}}
                     await job.record_claim(ClaimRecord(environment=used))
-                result = await job.run_cpu(index_in_child, local, limits, storage_url, host)
+                addresses = ImageAddresses.of(job.settings)
+                result = await job.run_cpu(index_in_child, local, limits, storage_url, host, addresses)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
     return await _complete(job, spec, limits, result.manifest_id, result.samples, result.unreadable)
@@ -80,7 +82,8 @@ async def _drawn(job: ClaimedJob, asked: DatasetSpec, limits: Limits, manifest_i
         # Files that were fetched have a path of their own; whether they are the same data is said by where they were.
         same = asked.model_copy(update={"path": local.path}) if asked.path == dataset.path else asked
         host = host_of(dataset, hosts)
-        drawn = await job.run_cpu(draw_in_child, given, same, samples, limits, storage_url, host)
+        addresses = ImageAddresses.of(job.settings)
+        drawn = await job.run_cpu(draw_in_child, given, same, samples, limits, storage_url, host, addresses)
     await _commit(job, drawn.stored, digest_of(few_shot))
     return drawn
 
@@ -111,8 +114,8 @@ async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
 
 @asynccontextmanager
 async def _fetched(job: ClaimedJob, spec: DatasetSpec) -> AsyncIterator[DatasetSpec]:
-    """Yield the spec with the path of its files on this machine, which are fetched first if they are elsewhere."""
-    if spec.path is None or not is_elsewhere(spec.path):
+    """Yield the spec with the path of its files on this machine, which are fetched or unpacked first."""
+    if not is_elsewhere(spec.path) and not is_archive(spec.path):
         yield spec
         return
     arrival, files = Arrival(), ExitStack()

@@ -99,4 +99,6 @@ def _row(sample: Sample) -> dict[str, object]:
 def _image(image: Image) -> dict[str, str]:
     if image.path is not None:
         return {"path": str(image.path)}
+    if image.url is not None:
+        return {"url": image.url}
     return {"data": base64.b64encode(image.data or b"").decode()}

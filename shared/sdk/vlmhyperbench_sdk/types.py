@@ -16,24 +16,37 @@ JsonObject = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image of a sample: its encoded bytes (PNG, JPEG, WEBP), or the file that contains them.
+    """An image of a sample: its encoded bytes (PNG, JPEG, WEBP), the file that contains them, or the URL of that file.
 
-    The platform reads, hashes, validates and stores the bytes; a plugin never has to decode them.
+    The platform reads, hashes, validates and stores the bytes; a plugin never has to decode them. Only the platform
+    fetches URLs, where that is allowed.
     """
 
     data: bytes | None = None
     path: Path | None = None
+    url: str | None = None
+    """Address, which begins with `https://` or `http://`."""
 
     def __post_init__(self) -> None:
-        if (self.data is None) == (self.path is None):
-            raise InvalidInput("An image needs either data or path.", cure="Give exactly one of the two.")
+        if sum(given is not None for given in (self.data, self.path, self.url)) != 1:
+            raise InvalidInput("An image needs either data, path or url.", cure="Give exactly one of them.")
+
+    @classmethod
+    def at(cls, text: str, folder: Path) -> Image:
+        """Return the image of a cell: at a URL, or at a path in a folder."""
+        if text.lower().startswith(("https://", "http://")):
+            return cls(url=text)
+        return cls(path=folder / text)
 
     def read(self) -> bytes:
         """Return the encoded bytes.
 
         Raises:
             OSError: the file cannot be read.
+            InvalidInput: it is at a URL.
         """
+        if self.url is not None:
+            raise InvalidInput(f"The image {self.url[:200]!r} is at a URL.", cure="Let the platform fetch it.")
         return self.path.read_bytes() if self.path is not None else self.data or b""
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -30,16 +29,6 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 
 STATISTIC, RIGHT = "stat.", "right."
 CLUSTER = "cluster"
-
-AGGREGATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "general": (),
-        "by_doc_type": ("doc_class",),
-        "by_doc_question": ("doc_class", "question_type"),
-        "by_field": ("field",),
-    }
-)
-"""Name of a usual grouping → its group columns. For groups of one sample, `describe` is enough."""
 
 _OUTCOMES = {
     "scored": "scored",

@@ -1,4 +1,4 @@
-"""`registry add`: register a model's file, a CSV of questions, or a metric without writing YAML."""
+"""`registry add`: register a model's file, questions, a metric, or runs of the first version without writing YAML."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import add_dataset, add_metric, add_task
 from vlmhyperbench.registry.adding_models import add_model
+from vlmhyperbench.registry.legacy_plan import LegacyPlan, compile_legacy
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.roots import own_root, registry_roots
-from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
+from vlmhyperbench.registry.shelf import Added, Shelf, existing, slug_of
 from vlmhyperbench.settings import Settings
 
-app = App(name="add", help="Register the file of a model, a CSV of questions, a metric of your own, or a package.")
+app = App(name="add", help="Register a model's file, questions, a metric of your own, a package, or a user_config.csv.")
 
 
 @app.command
@@ -60,10 +61,11 @@ def dataset(
     prompt: Annotated[str | None, Parameter(group=TASK)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
-    """Register a CSV of questions as a dataset. With --metric, also register a task of the same name, for run --task.
+    """Register questions as a dataset. With --metric, also register a task of the same name, for run --task.
 
     Args:
-        file: CSV file with the columns question and answer, and with the column image if there are images.
+        file: CSV, TSV, JSON Lines, Parquet or Arrow file with the columns question and answer, and with the column
+            image if there are images; or a folder or an archive with such files.
         name: Name of the registry entries; by default the name of the file.
         metric: Metric with which the task scores answers; may be given several times.
         prompt: Registered prompt of the task; by default the question is sent unchanged.
@@ -74,6 +76,39 @@ def dataset(
     if metric or prompt is not None:
         added.append(add_task(shelf, added[0].name, metric, prompt=prompt))
     return _print(added, output)
+
+
+@app.command
+def experiment(
+    file: Path,
+    /,
+    *,
+    models: Annotated[Path | None, Parameter(group=ENTRY)] = None,
+    output: OutputFlags = TEXT,
+) -> int:
+    """Register the runs of a user_config.csv of the first version as an experiment, with all entries that they need.
+
+    Args:
+        file: CSV with a run in each row, separated by `;`.
+        models: CSV of its models; by default vlm_base.csv beside it.
+        output: How the output is printed.
+    """
+    added, _ = add_legacy(open_shelf(), file, models, output)
+    return _print(added, output)
+
+
+def add_legacy(shelf: Shelf, file: Path, models: Path | None, output: OutputFlags) -> tuple[list[Added], LegacyPlan]:
+    """Compile a user_config.csv, and write the entries that it needs; the last one is the experiment.
+
+    Raises:
+        NotFound: a file does not exist.
+        RegistryErrors: the tables are malformed, or name what does not exist.
+        Conflict: the name of an entry is taken by another one.
+    """
+    plan = compile_legacy(shelf, existing(file), existing(models) if models is not None else None)
+    for warning in plan.warnings:
+        note(f"warning: {warning}", output)
+    return [shelf.add(entry.kind, entry.name, entry.values, same=entry.same) for entry in plan.entries], plan
 
 
 @app.command

@@ -15,6 +15,7 @@ from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.checking import Finding, check_dataset
 from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.previewing import PreviewedSample, preview_dataset
@@ -50,7 +51,7 @@ def preview(
         output: How the output is printed.
     """
     with _local(entry, split) as spec:
-        shown = list(islice(preview_dataset(spec, Limits()), samples))
+        shown = list(islice(preview_dataset(spec, Limits(), ImageAddresses.of(Settings.load())), samples))
     if output.json:
         emit("samples", [asdict(sample) for sample in shown])
         return exits.OK
@@ -81,7 +82,7 @@ def check(
         output: How the output is printed.
     """
     with _local(entry, split) as spec:
-        checked = check_dataset(spec, Limits(), against=against)
+        checked = check_dataset(spec, Limits(), against=against, addresses=ImageAddresses.of(Settings.load()))
     findings = sorted(checked.findings.values(), key=lambda finding: (not finding.is_error, finding.code))
     is_wrong = any(finding.is_error for finding in findings)
     if output.json:

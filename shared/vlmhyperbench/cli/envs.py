@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 
@@ -23,24 +23,27 @@ from vlmhyperbench.environments.rented_machines import plan_rented, rented_key
 from vlmhyperbench.environments.resolving import packages_of
 from vlmhyperbench.environments.wheels import Workshop
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.registry.packages import pin_environments, pin_metric_environment
+from vlmhyperbench.registry.packages import pin_environments, pin_metric_environment, pin_own_environment
 from vlmhyperbench.registry.pins import errors_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import BackendEntry, MetricEntry, ModelEntry
+from vlmhyperbench.registry.schemas import BackendEntry, DatasetEntry, MetricEntry, ModelEntry
 from vlmhyperbench.registry.targets import adapter_of
 from vlmhyperbench.settings import Settings
+from vlmhyperbench_sdk.discovery import Group
 
 app = App(name="envs", help="List, build, check and remove the environments of engines and metrics.")
 app.command(check)
 
 _METRICS = "metrics/"
+_PLUGINS: Final[tuple[Group, ...]] = ("datasets", "prompts")
+"""Kinds of entries whose plugins run in an environment of their own where their package is not installed here."""
 _LIST = "`vlmhyperbench envs list` lists all."
 
 
 @app.command(name="list")
 def list_(*, output: OutputFlags = TEXT) -> int:
-    """List environments that backends, models and metrics declare, and those that are on this machine.
+    """List environments that backends, models, metrics, datasets and prompts declare, and those of this machine.
 
     Args:
         output: How the output is printed.
@@ -62,6 +65,12 @@ def list_(*, output: OutputFlags = TEXT) -> int:
             declared
             for name, metric in sorted(catalogue.metrics.items())
             for declared in _of_metric(references, name, metric)
+        ),
+        *(
+            declared
+            for kind in _PLUGINS
+            for name in sorted(catalogue.of(kind))
+            for declared in _of_plugin(references, kind, name)
         ),
     ]
     rows = asyncio.run(list_environments(wanted, Workshop.of(Settings.load())))
@@ -94,7 +103,7 @@ def build(
     For an engine on a rented machine, only what needs no machine is done.
 
     Args:
-        backend: Name of the backend, or metrics/NAME.
+        backend: Name of the backend, or metrics/NAME, datasets/NAME or prompts/NAME.
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
@@ -137,7 +146,7 @@ def remove(
     """Remove an environment from this machine; the next build resolves it anew. One that is in use is refused.
 
     Args:
-        backend: Name of the backend, metrics/NAME, or the key of an environment.
+        backend: Name of the backend, metrics/NAME, datasets/NAME or prompts/NAME, or the key of an environment.
         model: Model whose entry may declare an environment of its own.
         output: How the output is printed.
     """
@@ -179,11 +188,22 @@ def _of_metric(references: References, name: str, metric: MetricEntry) -> list[W
     return [Wanted(entry=f"{_METRICS}{name}", spec=pinned, own=SDK)] if pinned is not None else []
 
 
+def _of_plugin(references: References, kind: Group, name: str) -> list[Wanted]:
+    """Return the environment in which a dataset or a prompt runs from its package, in a list."""
+    entry = references.catalogue.get(kind, name)
+    plugin = entry.type if isinstance(entry, DatasetEntry) else getattr(entry, "class_path", None)
+    package = getattr(entry, "package", None)
+    if plugin is None or package is None:
+        return []
+    pinned = pin_own_environment(references, kind, plugin, package, ("package",))
+    return [Wanted(entry=f"{kind}/{name}", spec=pinned, own=SDK)] if pinned is not None else []
+
+
 def _declared(backend: str, model: str | None) -> list[Wanted]:
-    """Return the environments that a backend needs, and a model on it; or that of a metric, `metrics/NAME`.
+    """Return the environments that a backend needs, and a model on it; or that of `metrics/NAME`, `datasets/NAME` …
 
     Raises:
-        NotFound: there is no such backend, model or metric, or it declares no environment.
+        NotFound: there is no such entry, or it declares no environment.
         RegistryErrors: a package is not pinned, or has changed.
     """
     catalogue = open_catalogue()
@@ -197,6 +217,15 @@ def _declared(backend: str, model: str | None) -> list[Wanted]:
         if not declared:
             cure = "It runs in the platform's interpreter. To change that, add environment to its entry."
             raise NotFound(f"The metric {name!r} declares no environment.", cure=cure, code="no_environment")
+        return declared
+    kind, _, name = backend.partition("/")
+    if kind in _PLUGINS and name:
+        declared = _of_plugin(references, kind, name)
+        if references.problems:
+            raise errors_of(references, kind, catalogue.get(kind, name))
+        if not declared:
+            cure = "It runs in the platform's interpreter. To change that, write a registered package in its entry."
+            raise NotFound(f"{backend} declares no environment.", cure=cure, code="no_environment")
         return declared
     of_backend = catalogue.look_up(catalogue.backends, "backends", backend)
     package = of_backend.default_adapter_package

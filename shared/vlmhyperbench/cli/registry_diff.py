@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import subprocess
-import tarfile
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +15,8 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.environments.git import extract_revision
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.effective import Value, differences, effective_values
 from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 from vlmhyperbench.registry.roots import registry_roots
@@ -63,24 +61,9 @@ def diff(
     if revision is None:
         return _print(read_catalogue(roots, "prod"), read_catalogue(roots, "dev"), output)
     with tempfile.TemporaryDirectory() as folder:
-        _extract(roots[0], revision, Path(folder))
+        extract_revision(roots[0], revision, Path(folder))
         before = read_catalogue((Path(folder),), settings.run_mode)
         return _print(before, read_catalogue(roots[:1], settings.run_mode), output)
-
-
-def _extract(root: Path, revision: str, folder: Path) -> None:
-    """Write a folder as it was at a revision."""
-    argv = ["git", "-C", str(root), "archive", "--format=tar", "--end-of-options", revision]
-    try:
-        done = subprocess.run(argv, capture_output=True, check=False)
-    except FileNotFoundError as error:
-        raise Unavailable("git is not installed.", cure="Install it, or compare two folders.") from error
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        message = f"git cannot read the revision {revision!r} of {root}: {said}."
-        raise InvalidInput(message, cure="Name a revision of the repository that holds this folder.", code="revision")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
 
 
 def _print(left: Catalogue, right: Catalogue, output: OutputFlags) -> int:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.adding import open_shelf
+from vlmhyperbench.cli.adding import add_legacy, open_shelf
 from vlmhyperbench.cli.bringing import bring_model, reference_of
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import SUBMISSION, TARGET
@@ -65,8 +65,8 @@ def run(
     `vlmhyperbench run --endpoint http://localhost:8000 --model-name NAME --data questions.csv --metric anls`.
 
     Args:
-        subject: Name of a registered experiment or run, or a YAML file with one. Without it, give --model or
-            --endpoint with --model-name, and --task or --data.
+        subject: Name of a registered experiment or run, or a YAML file with one, or a user_config.csv of the first
+            version. Without it, give --model or --endpoint with --model-name, and --task or --data.
         target: The target that is asked, and how.
         task: What is asked, and how the answers are scored.
         secret: Name of a secret that the target needs; may be given several times.
@@ -77,10 +77,15 @@ def run(
             where each value is written. Nothing is created, registered or fetched.
         output: How the output is printed.
     """
-    entry = _entry(subject, target, task, secrets=secret, is_dry=dry_run, output=output)
+    entry: str | RunEntry | ExperimentEntry
+    if subject is not None and subject.lower().endswith(".csv"):
+        _check_alone(subject, target, task, secret)
+        entry, origins = _legacy(Path(subject), is_dry=dry_run, output=output)
+    else:
+        entry = _entry(subject, target, task, secrets=secret, is_dry=dry_run, output=output)
+        origins = _origins(subject, task)
     if isinstance(entry, RunEntry) and subject is None and name is None:
         name = default_name(entry)
-    origins = _origins(subject, task)
     with Client() as client:
         if isinstance(entry, ExperimentEntry) or (isinstance(entry, str) and _is_experiment(client, entry)):
             if dry_run:
@@ -139,15 +144,10 @@ def _entry(
         InvalidInput: both a subject and flags are given, or neither, or flags that exclude each other.
     """
     if subject is not None:
-        if target.is_given or task.is_given or secrets:
-            raise InvalidInput(
-                f"{subject} defines the whole run, so flags of target and task exclude it.",
-                cure=f"Leave out the flags, or leave out {subject} and give all of target and task by flags.",
-                code="usage",
-            )
+        _check_alone(subject, target, task, secrets)
         return read_entry(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
     if task.task is None and task.data is None:
-        cure = "Give --task, for example --task document-qa, or --data FILE.csv with --metric."
+        cure = "Give --task, for example --task document-qa, or --data FILE with --metric."
         raise InvalidInput("A run needs a task.", cure=cure, code="usage")
     if task.data is not None and task.dataset is not None:
         raise InvalidInput("--data and --dataset exclude each other.", cure="Leave out one of them.", code="usage")
@@ -165,6 +165,32 @@ def _entry(
         choices["task"] = task.task or own.name
         choices["dataset"] = own.name if task.task is not None else None
     return check(RunEntry, choices)
+
+
+def _check_alone(subject: str, target: TargetFlags, task: TaskFlags, secrets: tuple[str, ...]) -> None:
+    if target.is_given or task.is_given or secrets:
+        raise InvalidInput(
+            f"{subject} defines the whole run, so flags of target and task exclude it.",
+            cure=f"Leave out the flags, or leave out {subject} and give all of target and task by flags.",
+            code="usage",
+        )
+
+
+def _legacy(file: Path, *, is_dry: bool, output: OutputFlags) -> tuple[ExperimentEntry, dict[str, str]]:
+    """Register what a user_config.csv of the first version needs; return its experiment, and the lines of its runs.
+
+    Raises:
+        InvalidInput: it is a dry run, which registers nothing.
+        VlmHyperBenchError: see `add_legacy`.
+    """
+    if is_dry:
+        cure = f"Register it with `vlmhyperbench registry add experiment {file}`, then give the name of the experiment."
+        raise InvalidInput("A dry run registers and fetches nothing, so it takes no CSV.", cure=cure, code="usage")
+    added, plan = add_legacy(open_shelf(), file, None, output)
+    for entry in added:
+        note(f"  {entry.kind}/{entry.name}: {entry.file}", output)
+    made = check(ExperimentEntry, {"name": plan.experiment.name, **plan.experiment.values})
+    return made, dict(plan.origins)
 
 
 def _check_named(target: TargetFlags, task: TaskFlags) -> None:

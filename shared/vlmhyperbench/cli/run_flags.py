@@ -106,8 +106,8 @@ class TaskFlags:
     task: str | None = None
     """Registered task: dataset, prompt and metrics."""
     data: Path | None = None
-    """CSV file of your own questions, with the columns question and answer, and image if there are images; it is
-    registered."""
+    """Your own questions, which are registered: a CSV, TSV, JSON Lines, Parquet or Arrow file with the columns question
+    and answer, and image if there are images; or a folder or an archive with such files."""
     dataset: str | None = None
     """Registered dataset in place of the task's."""
     limit: int | None = None

@@ -107,8 +107,10 @@ def _image(image: JsonValue, what: str) -> Image:
             return Image(data=base64.b64decode(data, validate=True))
     except binascii.Error as error:
         raise PluginFailure(f"The {what} yields an image that cannot be read.") from error
+    if isinstance(url := given.get("url"), str):
+        return Image(url=url)
     if not isinstance(path, str):
-        raise PluginFailure(f"The {what} yields an image without data and path.")
+        raise PluginFailure(f"The {what} yields an image without data, path and url.")
     return Image(path=Path(path))
 
 

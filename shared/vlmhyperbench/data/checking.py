@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from PIL import Image as Pillow
 
-from vlmhyperbench.data.images import InvalidImage, called, check, read_image
+from vlmhyperbench.data.images import Addresses, InvalidImage, called, check, read_image
 from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.preprocessing import kept_pages, prepared
 from vlmhyperbench.data.samples import Selection, root_of
@@ -74,7 +74,14 @@ class _Seen:
     problem: str = ""
 
 
-def check_dataset(spec: DatasetSpec, limits: Limits, *, against: Sequence[str] = (), threads: int = 4) -> Checked:
+def check_dataset(
+    spec: DatasetSpec,
+    limits: Limits,
+    *,
+    against: Sequence[str] = (),
+    threads: int = 4,
+    addresses: Addresses | None = None,
+) -> Checked:
     """Read every selected sample and decode its images, in threads.
 
     Args:
@@ -82,6 +89,7 @@ def check_dataset(spec: DatasetSpec, limits: Limits, *, against: Sequence[str] =
         limits: Bounds of images.
         against: Other splits of the dataset, which may share no question about the same images with it.
         threads: How many images are decoded at once.
+        addresses: What fetches images at URLs; without it, they count as broken.
 
     Raises:
         VlmHyperBenchError: the dataset cannot be read at all; see `Selection`.
@@ -91,10 +99,10 @@ def check_dataset(spec: DatasetSpec, limits: Limits, *, against: Sequence[str] =
     elsewhere: dict[str, str] = {}
     for split in against:
         other = spec.model_copy(update={"split": split, "limit": None, "sampling": None})
-        for sample, images in _decoded(other, limits, threads):
+        for sample, images in _decoded(other, limits, threads, addresses):
             elsewhere.setdefault(_identity(sample, images), f"{split}: {sample.key}")
     keys, pictures, questions = Counter[str](), dict[str, str](), dict[str, str]()
-    for sample, images in _decoded(spec, limits, threads):
+    for sample, images in _decoded(spec, limits, threads, addresses):
         checked.samples += 1
         checked.images += len(images)
         keys[sample.key] += 1
@@ -124,13 +132,15 @@ def _add_images(checked: Checked, sample: Sample, images: Sequence[_Seen], pictu
             checked.add("doubled_image", sample.key, f"an image of {sample.key!r} has the pixels of another file")
 
 
-def _decoded(spec: DatasetSpec, limits: Limits, threads: int) -> Iterator[tuple[Sample, list[_Seen]]]:
+def _decoded(
+    spec: DatasetSpec, limits: Limits, threads: int, addresses: Addresses | None
+) -> Iterator[tuple[Sample, list[_Seen]]]:
     """Yield the samples with what was seen of their images."""
     root = root_of(spec)
 
     def seen(image: Image) -> _Seen:
         try:
-            data = read_image(image, root=root, limits=limits)
+            data = read_image(image, root=root, limits=limits, addresses=addresses)
             check(data, limits, what=called(image, root))
             return _seen(prepared(data, spec.preprocess))
         except InvalidImage as error:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
+from vlmhyperbench.data.archives import unpacked
 from vlmhyperbench.data.buckets import Bucket
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.repositories import DATASETS, Arrival, Hub, Repository, Source
@@ -25,6 +26,18 @@ _BESIDE: Final = ("README.md", "dataset_info.json", "dataset_dict.json", "state.
 
 @contextmanager
 def on_this_machine(spec: DatasetSpec, settings: Settings, arrival: Arrival) -> Iterator[DatasetSpec]:
+    """Yield the spec with the path of its files on this machine: fetched if they are elsewhere, then unpacked.
+
+    Raises:
+        InvalidInput: it is an archive that is refused.
+        VlmHyperBenchError: see `_fetched`.
+    """
+    with _fetched(spec, settings, arrival) as local:
+        yield unpacked(local, settings.home / "unpacked")
+
+
+@contextmanager
+def _fetched(spec: DatasetSpec, settings: Settings, arrival: Arrival) -> Iterator[DatasetSpec]:
     """Yield the spec with the path of its files on this machine; they are not evicted until the block ends.
 
     The listing decides which version is there: files that did not change are not fetched again, an interrupted fetch

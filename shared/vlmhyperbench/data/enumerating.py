@@ -19,7 +19,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from vlmhyperbench.data import manifest
-from vlmhyperbench.data.images import ImageInfo, InvalidImage, called, check, read_image
+from vlmhyperbench.data.images import Addresses, ImageInfo, InvalidImage, called, check, read_image
 from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.preprocessing import changes_pixels, kept_pages, prepared
@@ -27,6 +27,7 @@ from vlmhyperbench.data.samples import CURE, Selection
 from vlmhyperbench.data.threads import ahead
 from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
+from vlmhyperbench.domain.visible import HIDDEN
 from vlmhyperbench.errors import InvalidInput, PluginFailure
 from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.storage import Storage, open_storage
@@ -55,9 +56,15 @@ class IndexResult:
     group_columns: tuple[str, ...]
 
 
-def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str, host: MetricHost | None = None) -> IndexResult:
+def index_in_child(
+    spec: DatasetSpec,
+    limits: Limits,
+    storage_url: str,
+    host: MetricHost | None = None,
+    addresses: Addresses | None = None,
+) -> IndexResult:
     """Open storage and run `index`."""
-    return index(spec, limits, open_storage(storage_url), host)
+    return index(spec, limits, open_storage(storage_url), host, addresses)
 
 
 def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], storage_url: str) -> dict[str, JsonValue]:
@@ -66,17 +73,30 @@ def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], st
     return asdict(result)
 
 
-def index(spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None = None) -> IndexResult:
-    """Enumerate a dataset and store its images and its manifest; `host` is the environment that it pins, if any.
+def index(
+    spec: DatasetSpec,
+    limits: Limits,
+    storage: Storage,
+    host: MetricHost | None = None,
+    addresses: Addresses | None = None,
+) -> IndexResult:
+    """Enumerate a dataset and store its images and its manifest.
+
+    Args:
+        spec: The dataset.
+        limits: Bounds of its images.
+        storage: Where images and manifest are stored.
+        host: The environment that the dataset pins, if any.
+        addresses: What fetches images at URLs; without it, their samples cannot be asked.
 
     Raises:
         InvalidInput: the parameters are wrong, no sample remains, or metadata that the task needs is missing.
         NotFound: the dataset's plugin or its files do not exist.
         Conflict: the code of the dataset was edited since the run was submitted.
         PluginFailure: the dataset breaks its contract.
-        Unavailable: storage cannot be written.
+        Unavailable: storage cannot be written, or a server with images does not answer.
     """
-    return store(enumerate_samples(spec, limits, storage, host), spec, storage)
+    return store(enumerate_samples(spec, limits, storage, host, addresses=addresses), spec, storage)
 
 
 def enumerate_samples(
@@ -85,6 +105,7 @@ def enumerate_samples(
     storage: Storage,
     host: MetricHost | None = None,
     *,
+    addresses: Addresses | None = None,
     without: Collection[str] = frozenset(),
 ) -> list[ManifestSample]:
     """Enumerate a dataset and store its images; samples with the keys `without` are as if they did not exist.
@@ -92,7 +113,7 @@ def enumerate_samples(
     Raises:
         VlmHyperBenchError: see `index`.
     """
-    return _Enumeration(spec, limits, storage, host, without).run()
+    return _Enumeration(spec, limits, storage, host, addresses, without).run()
 
 
 def store(samples: Sequence[ManifestSample], spec: DatasetSpec, storage: Storage) -> IndexResult:
@@ -116,11 +137,18 @@ class _Enumeration:
     """One pass over a dataset, with its state."""
 
     def __init__(
-        self, spec: DatasetSpec, limits: Limits, storage: Storage, host: MetricHost | None, without: Collection[str]
+        self,
+        spec: DatasetSpec,
+        limits: Limits,
+        storage: Storage,
+        host: MetricHost | None,
+        addresses: Addresses | None,
+        without: Collection[str],
     ) -> None:
         self._spec = spec
         self._limits = limits
         self._storage = storage
+        self._addresses = addresses
         self._selection = Selection(spec, host, without=without)
         self._root = self._selection.root
         self._images: dict[str, ImageInfo] = {}
@@ -200,7 +228,7 @@ class _Enumeration:
     def _image(self, image: Image) -> ImageInfo | str:
         """Check and store an image, or return why a model cannot be asked about it."""
         try:
-            data = read_image(image, root=self._root, limits=self._limits)
+            data = read_image(image, root=self._root, limits=self._limits, addresses=self._addresses)
             sha256 = hashlib.sha256(data).hexdigest()
             if sha256 not in self._images:
                 self._images[sha256] = self._put(data, what=called(image, self._root))
@@ -241,6 +269,9 @@ def _metadata(sample: Sample, problems: list[str]) -> dict[str, JsonValue]:
         text = metadata_json(metadata).decode()
     except (TypeError, ValueError, RecursionError) as error:
         problems.append(f"The metadata is not JSON: {error}.")
+        return {}
+    if controlled := [name for name in metadata if HIDDEN.search(name)]:
+        problems.append(f"The metadata has the name {controlled[0][:80]!r}, which has a control character.")
         return {}
     if len(text) > MAX_TEXT_CHARS:
         problems.append(f"The metadata is longer than {MAX_TEXT_CHARS} characters.")

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.enumerating import IndexResult, enumerate_samples, store
+from vlmhyperbench.data.images import Addresses
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.few_shot import answer_of
@@ -43,11 +44,17 @@ class Drawn:
 
 
 def draw_in_child(
-    few_shot: FewShotSpec, asked: DatasetSpec, samples: Path, limits: Limits, storage_url: str, host: MetricHost | None
+    few_shot: FewShotSpec,
+    asked: DatasetSpec,
+    samples: Path,
+    limits: Limits,
+    storage_url: str,
+    host: MetricHost | None,
+    addresses: Addresses | None,
 ) -> Drawn:
     """Open storage and the manifest of the samples that are asked, and run `draw_examples`."""
     known = list(manifest.samples_of(manifest.read(samples)))
-    return draw_examples(few_shot, asked, known, limits, open_storage(storage_url), host)
+    return draw_examples(few_shot, asked, known, limits, open_storage(storage_url), host, addresses)
 
 
 def draw_examples(
@@ -57,6 +64,7 @@ def draw_examples(
     limits: Limits,
     storage: Storage,
     host: MetricHost | None = None,
+    addresses: Addresses | None = None,
 ) -> Drawn:
     """Draw examples in the order of their hashes, and store them as a manifest.
 
@@ -69,6 +77,7 @@ def draw_examples(
         limits: Bounds of images.
         storage: Where images and manifest are put.
         host: The environment that the dataset of the examples pins, if any.
+        addresses: What fetches images at URLs, if that is allowed.
 
     Raises:
         InvalidInput: too few samples remain, or metadata that `few_shot` names is missing.
@@ -80,7 +89,9 @@ def draw_examples(
     left_out: dict[str, str] = {}
     while True:
         try:
-            drawn = enumerate_samples(dataset, limits, storage, host, without=frozenset(left_out))
+            drawn = enumerate_samples(
+                dataset, limits, storage, host, addresses=addresses, without=frozenset(left_out)
+            )
         except InvalidInput as error:
             if not left_out:
                 raise

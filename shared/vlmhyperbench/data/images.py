@@ -9,7 +9,7 @@ import warnings
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
@@ -67,6 +67,8 @@ def called(image: Image, root: Path | None) -> str:
     The message is part of the sample manifest, which must be equal on every machine that has the same files.
     """
     path = image.path
+    if image.url is not None:
+        return f"The image {image.url[:200]!r}"
     if path is None:
         return "The image"
     if root is not None and path.is_relative_to(root):
@@ -74,23 +76,40 @@ def called(image: Image, root: Path | None) -> str:
     return f"The image {str(path)!r}"
 
 
-_SCHEMES = frozenset({"http:", "https:", "ftp:", "s3:", "gs:"})
+_SCHEMES: Final = frozenset({"http:", "https:", "ftp:", "s3:", "gs:"})
 
 
 def _is_address(path: Path, root: Path) -> bool:
     """Return whether a path inside a folder is a URL, whose two slashes have become one."""
     inside = path.relative_to(root).parts if path.is_relative_to(root) else ()
-    return (
-        len(inside) > 1 and inside[0] in {"http:", "https:", "ftp:", "s3:", "gs:"} and not (root / inside[0]).exists()
-    )
+    return len(inside) > 1 and inside[0] in _SCHEMES and not (root / inside[0]).exists()
 
 
-def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
+class Addresses(Protocol):
+    """What fetches the images at URLs."""
+
+    def read(self, url: str, limits: Limits) -> bytes:
+        """Return the image at a URL.
+
+        Raises:
+            InvalidImage: there is none that may be fetched.
+        """
+
+
+def read_image(image: Image, *, root: Path | None, limits: Limits, addresses: Addresses | None = None) -> bytes:
     """Read an image's bytes; a file must be a regular file inside the dataset's folder, after links are resolved.
 
+    URLs are fetched by `addresses`; without them, none is.
+
     Raises:
-        InvalidImage: the file is outside of the folder, missing, an address, not a regular file, or too large.
+        InvalidImage: the file is outside of the folder, missing, not a regular file, or too large; or it is at a URL
+            that is not fetched.
     """
+    if image.url is not None:
+        if addresses is None:
+            cure = "Set VLMHB_FETCH_IMAGES=true where datasets are indexed, or name a file in the dataset's folder."
+            raise InvalidImage(f"{called(image, root)} is at a URL, and none is fetched here.", cure=cure)
+        return addresses.read(image.url, limits)
     if image.path is None:
         return image.read()
     what = called(image, root)
@@ -99,8 +118,8 @@ def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
             message = f"{what} is a file, but its dataset has no path to a folder with files."
             raise InvalidImage(message, cure="Set path in the entry of the dataset.")
         if _is_address(image.path, root):
-            message = f"{what} is an address, and images are never fetched."
-            raise InvalidImage(message, cure="Put the file into the dataset's folder, and write its path there.")
+            message = f"{what} is an address, and none in a path is fetched."
+            raise InvalidImage(message, cure="Write the path of a file in the dataset's folder, or a URL of https.")
         path = image.path.resolve(strict=True)
         if not path.is_relative_to(root.resolve(strict=True)):
             message = f"{what} lies outside of the dataset's folder."

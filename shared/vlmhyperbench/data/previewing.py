@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from vlmhyperbench.data.images import InvalidImage, called, check, read_image
+from vlmhyperbench.data.images import Addresses, InvalidImage, called, check, read_image
 from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.preprocessing import kept_pages, prepared
 from vlmhyperbench.data.samples import Selection, root_of
@@ -29,7 +29,7 @@ class PreviewedSample:
     metadata: Mapping[str, JsonValue]
 
 
-def preview_dataset(spec: DatasetSpec, limits: Limits) -> Iterator[PreviewedSample]:
+def preview_dataset(spec: DatasetSpec, limits: Limits, addresses: Addresses | None = None) -> Iterator[PreviewedSample]:
     """Yield the selected samples of a dataset whose files are on this machine.
 
     Raises:
@@ -40,26 +40,26 @@ def preview_dataset(spec: DatasetSpec, limits: Limits) -> Iterator[PreviewedSamp
         yield PreviewedSample(
             key=sample.key,
             question=sample.question,
-            images=tuple(_images(sample, spec, limits)),
+            images=tuple(_images(sample, spec, limits, addresses)),
             references=sample.references,
             metadata=json.loads(metadata_json(dict(sample.metadata))),  # type: ignore[arg-type]  # of a plugin
         )
 
 
-def _images(sample: Sample, spec: DatasetSpec, limits: Limits) -> Iterator[str]:
+def _images(sample: Sample, spec: DatasetSpec, limits: Limits, addresses: Addresses | None) -> Iterator[str]:
     try:
         kept = kept_pages(sample.images, spec.preprocess)
     except InvalidImage as error:
         yield str(error)
         return
     for image in kept:
-        yield _image(image, spec, limits)
+        yield _image(image, spec, limits, addresses)
 
 
-def _image(image: Image, spec: DatasetSpec, limits: Limits) -> str:
+def _image(image: Image, spec: DatasetSpec, limits: Limits, addresses: Addresses | None) -> str:
     root = root_of(spec)
     try:
-        data = read_image(image, root=root, limits=limits)
+        data = read_image(image, root=root, limits=limits, addresses=addresses)
         check(data, limits, what=called(image, root))
         info = check(prepared(data, spec.preprocess), limits)
     except InvalidImage as error:

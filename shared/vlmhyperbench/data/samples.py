@@ -17,6 +17,7 @@ from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.sources import require_source
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
+from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import Sample
 
 CURE: Final = "Correct the dataset; docs/write-a-dataset.md states its contract."
@@ -35,6 +36,8 @@ class Selection:
         self._host = host
         labels = {"doc_class": spec.doc_classes, "question_type": spec.question_types}
         self._labels = {name: frozenset(values) for name, values in labels.items() if values}
+        self._pairs: set[tuple[str, str]] = set()
+        """Values of `doc_class` and `question_type` that occur together, where both are filtered."""
         self._conditions = tuple(map(read_filter, spec.where))
         names = {*labels} if self._labels else set[str]()
         self._values: dict[str, Counter[str]] = {
@@ -60,8 +63,7 @@ class Selection:
             count += 1
             yield sample
         if not count:
-            cure = "Correct its path, params, split or filters."
-            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.", cure=cure)
+            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.", cure=self._cure())
 
     def _drawn(self) -> Iterator[Sample]:
         """Yield what passes the filters; with a draw the dataset is read twice, so that no image is held."""
@@ -80,6 +82,8 @@ class Selection:
         for name, seen in self._values.items():
             if len(seen) <= MAX_VALUES:
                 seen["(absent)" if metadata.get(name) is None else text_of(metadata[name])] += 1
+        if len(self._labels) > 1 and len(self._pairs) <= MAX_VALUES:
+            self._pairs.add((text_of(metadata.get("doc_class")), text_of(metadata.get("question_type"))))
         return all(metadata.get(name) in values for name, values in self._labels.items()) and all(
             passes(condition, metadata) for condition in self._conditions
         )
@@ -89,6 +93,17 @@ class Selection:
             return ""
         known = (f"{name} {', '.join(sorted(seen)[:MAX_VALUES]) or 'nothing'}" for name, seen in self._values.items())
         return f" that passes the filters; it has {'; '.join(known)}"
+
+    def _cure(self) -> str:
+        """Name what is nearest to a value, or to a pair of values, that no sample has."""
+        for name, values in self._labels.items():
+            seen = self._values[name]
+            if len(seen) <= MAX_VALUES and not values & seen.keys():
+                return f"{name}: {did_you_mean(min(values), seen)}"
+        if 0 < len(self._pairs) <= MAX_VALUES:
+            wanted = " with ".join(min(values) for values in self._labels.values())
+            return did_you_mean(wanted, map(" with ".join, self._pairs))
+        return "Correct its path, params, split or filters."
 
 
 def root_of(spec: DatasetSpec) -> Path | None:

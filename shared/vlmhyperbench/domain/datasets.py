@@ -11,6 +11,8 @@ from vlmhyperbench.errors import InvalidInput
 
 HUB: Final = "hf://datasets/"
 """Beginning of the path of a dataset on the hub, as huggingface_hub writes it."""
+ARCHIVES: Final = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+"""Endings of archives that are read like folders."""
 _PATH: Final = re.compile(r"hf://datasets/(\w[\w.-]*/\w[\w.-]*)(?:/(.*))?", re.ASCII)
 
 
@@ -29,6 +31,11 @@ class HubDataset:
 def is_elsewhere(path: str | None) -> bool:
     """Return whether the files of a dataset have to be fetched."""
     return path is not None and path.startswith((S3, HUB))
+
+
+def is_archive(path: str | None) -> bool:
+    """Return whether the files of a dataset are packed into one."""
+    return path is not None and path.lower().endswith(ARCHIVES)
 
 
 def parse_hub_path(path: str) -> HubDataset:

@@ -6,8 +6,11 @@ only. It is in no argument, no URL and no file.
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
+import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -40,7 +43,8 @@ _DENIED: Final = re.compile(
 )
 _UNREACHABLE: Final = re.compile(
     r"Could not resolve host|Connection (refused|reset|timed out)|Failed to connect|timed out|Network is unreachable"
-    r"|error: 5\d\d\b|early EOF|the remote end hung up"
+    r"|error: 5\d\d\b|early EOF|the remote end hung up|transfer closed|unexpected disconnect|RPC failed"
+    r"|non-properly terminated|unexpected eof|curl_result = (18|56)"
 )
 _MISSING: Final = re.compile(r"does not appear to be a git repository|does not exist|repository '.*' not found")
 
@@ -151,6 +155,26 @@ class Repository:
             return Unavailable(message, cure="Check the network and the address.", code="git_unreachable")
         message = f"git fails for {self.url}. The end of its log:\n{tail}\n"
         return InvalidInput(message, cure="Correct the address or the commit.", code="git_failed")
+
+
+def extract_revision(folder: Path, revision: str, into: Path) -> None:
+    """Write a folder of a repository on this machine as it was at a revision.
+
+    Raises:
+        Unavailable: git is not installed.
+        InvalidInput: there is no such revision, or the folder is in no repository.
+    """
+    argv = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
+    try:
+        done = subprocess.run(argv, capture_output=True, check=False)
+    except FileNotFoundError as error:
+        raise Unavailable("git is not installed.", cure="Install it, or compare two folders.") from error
+    if done.returncode:
+        reason = done.stderr.decode("utf-8", "replace").strip()
+        message = f"git cannot read the revision {revision!r} of {folder}: {reason}."
+        raise InvalidInput(message, cure="Name a revision of the repository that holds this folder.", code="revision")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(into, filter="data")
 
 
 def _line_with(pattern: re.Pattern[str], output: Sequence[str]) -> str:

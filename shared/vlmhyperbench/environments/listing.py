@@ -24,7 +24,7 @@ class Wanted:
     """An environment that an entry of the registry declares."""
 
     entry: str
-    """`backends/NAME`, `models/NAME` or `metrics/NAME`."""
+    """`backends/NAME`, `models/NAME`, `metrics/NAME`, `datasets/NAME` or `prompts/NAME`."""
     spec: EnvironmentSpec
     own: tuple[str, ...] = ()
     """Distributions of the platform that it holds too."""

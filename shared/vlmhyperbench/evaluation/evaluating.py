@@ -13,9 +13,12 @@ from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.addresses import ImageAddresses
+from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.rendering import render_prompts
+from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.domain.specs import PromptStrategySpec, RunSpec
 from vlmhyperbench.environments.metric_hosts import metric_hosts_here
 from vlmhyperbench.errors import InvalidInput
@@ -113,7 +116,10 @@ def evaluate(
 def _answers(function: Answering, spec: RunSpec, storage: Storage, name: str, hosts: Hosts, told: Told) -> Answered:
     """Read the samples, call the function for each, and return its answers as the rows of a run."""
     run_id, started_at = str(uuid4()), _now()
-    indexed = index(spec.dataset, spec.limits, storage, host_of(spec.dataset, hosts))
+    settings = Settings.load()
+    with on_this_machine(spec.dataset, settings, Arrival()) as local:
+        host = host_of(spec.dataset, hosts)
+        indexed = index(local, spec.limits, storage, host, ImageAddresses.of(settings))
     [path] = _awaited(storage.open_all([(manifest.manifest_key(indexed.manifest_id), indexed.manifest_id)]))
     frame = manifest.read(path)
     samples = list(manifest.samples_of(frame))

@@ -8,8 +8,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.shelf import Added, Shelf, existing, slug_of
+from vlmhyperbench.domain.datasets import ARCHIVES, is_archive
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 SCENARIOS: Final = ("offline", "single-stream", "multi-stream", "server", "interactive")
@@ -18,15 +19,39 @@ PLAIN_PROMPT: Final = "document-qa"
 """Prompt that consists of the question, unchanged."""
 
 
-def add_dataset(shelf: Shelf, csv: Path, *, name: str | None = None) -> Added:
-    """Add a CSV of questions; its lines are validated only when it is read.
+ANNOTATION: Final = "annotation.csv"
+CSV: Final = (".csv", ".tsv", ".txt")
+"""Endings of files that the dataset `annotation_csv` reads."""
+TABLES: Final = (".jsonl", ".ndjson", ".parquet", ".arrow")
+"""Endings of files that the dataset `table` reads by the names of their columns."""
+
+
+def add_dataset(shelf: Shelf, path: Path, *, name: str | None = None) -> Added:
+    """Add questions: a CSV, a table of another format, a folder or an archive; they are validated when they are read.
 
     Raises:
-        NotFound: the file does not exist.
+        NotFound: there is no such file or folder.
+        InvalidInput: nothing reads files with this ending.
         Conflict: the name is taken by another entry.
     """
-    values: dict[str, JsonValue] = {"type": "annotation_csv", "path": str(existing(csv))}
-    return shelf.add("datasets", name or slug_of(csv.stem), values, same=("type", "path"))
+    if not path.exists():
+        raise NotFound(f"There is no file or folder {path}.", cure="Correct the path.", code="no_file")
+    values: dict[str, JsonValue] = {"type": _reader_of(path), "path": str(path.absolute())}
+    stem = path.absolute().name
+    ending = next((ending for ending in (*ARCHIVES, path.suffix) if stem.lower().endswith(ending)), "")
+    return shelf.add("datasets", name or slug_of(stem[: len(stem) - len(ending)]), values, same=("type", "path"))
+
+
+def _reader_of(path: Path) -> str:
+    """Return the type of the dataset that reads a file or a folder."""
+    ending = path.suffix.lower()
+    if ending in CSV or (path / ANNOTATION).is_file():
+        return "annotation_csv"
+    if path.is_dir() or ending in TABLES or is_archive(path.name):
+        return "table"
+    known = ", ".join((*CSV, *TABLES, *ARCHIVES))
+    cure = f"Give a folder or a file with one of {known}; other files need an entry of datasets with params.format."
+    raise InvalidInput(f"{path} has no ending of a table.", cure=cure, code="usage")
 
 
 def add_task(

@@ -7,9 +7,9 @@ from dataclasses import fields
 
 import polars
 
-from vlmhyperbench.analysis.aggregation import AGGREGATORS
 from vlmhyperbench.analysis.quality import aggregates_of
 from vlmhyperbench.analysis.results import Aggregate
+from vlmhyperbench.domain.aggregators import AGGREGATORS
 from vlmhyperbench.summaries.answers import ROW, answers_of
 from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
 from vlmhyperbench.summaries.scores import NO_GROUP, Crossing, Score

@@ -228,3 +228,28 @@ def test_a_full_disk_keeps_its_error_code(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as raised:
         index(_spec(type="synthetic_documents", params={"documents": 1}), Limits(), Full(FolderStore(tmp_path)))
     assert raised.value.code == "storage_full"
+
+
+def test_a_pair_of_filters_that_matches_nothing_names_the_nearest_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = [
+        _sample("a", doc_class="receipt", question_type="total"),
+        _sample("b", doc_class="id", question_type="name"),
+    ]
+    for classes, types, cure in (
+        (["recipt"], [], "doc_class: Did you mean receipt?"),
+        (["receipt"], ["name"], "Did you mean receipt with total"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            _index(tmp_path, monkeypatch, *samples, doc_classes=classes, question_types=types)
+        assert cure in caught.value.cure
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[2J"])
+def test_a_name_of_metadata_with_a_control_character_is_an_error_of_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _, (row,) = _index(tmp_path, monkeypatch, Sample(key="a", question="?", metadata={name: 1}))
+    assert row.metadata == {}
+    assert "control character" in str(row.error)

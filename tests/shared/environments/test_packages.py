@@ -327,6 +327,8 @@ class PrivateServer(BaseHTTPRequestHandler):
 
     root: Path
     heads: list[str | None]
+    is_cut = False
+    """Whether the connection ends in the middle of every object."""
 
     def do_GET(self):
         self.heads.append(self.headers.get("Authorization"))
@@ -340,7 +342,7 @@ class PrivateServer(BaseHTTPRequestHandler):
         self.send_response(200 if file.is_file() else 404)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: len(body) // 2] if self.is_cut and "/objects/" in self.path else body)
 
     def log_message(self, *_):
         pass
@@ -398,3 +400,30 @@ async def test_git_gets_the_token_in_no_argument(private, tmp_path, monkeypatch)
     await Repository(url, tmp_path / "git.log", token=TOKEN).commit_of("main")
     assert "ls-remote" in seen.read_text()
     assert TOKEN not in seen.read_text()
+
+
+async def test_half_a_download_may_be_tried_again_and_leaves_nothing(private, tmp_path, monkeypatch):
+    repository = Repository(private[0], tmp_path / "git.log", token=TOKEN)
+    sha = await repository.commit_of("main")
+    monkeypatch.setattr(PrivateServer, "is_cut", True)
+    with pytest.raises(Unavailable) as cut:
+        await repository.check_out(sha, tmp_path / "out")
+    assert (cut.value.code, (tmp_path / "out").exists()) == ("git_unreachable", False)
+    monkeypatch.undo()
+    monkeypatch.setenv("GIT_SSL_CAINFO", str(CERTIFICATE))
+    await repository.check_out(sha, tmp_path / "out")
+    assert (tmp_path / "out" / "theirs.py").read_text() == "VERSION = 1\n"
+
+
+async def test_a_branch_that_moved_leaves_the_pin_and_a_commit_that_is_gone_is_named(project, pin, tmp_path):
+    first, bare = commit(project), tmp_path / "bare.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project), str(bare))
+    pinned = await pin(source_of(bare))
+    (project / "theirs.py").write_text("VERSION = 2\n")
+    git(project, "commit", "--quiet", "--all", "--amend", "--message", "Rewrite it")
+    git(project, "push", "--quiet", "--force", str(bare), "main")
+    assert (await pin(source_of(bare))).source.commit != first == pinned.source.commit
+    git(bare, "gc", "--quiet", "--prune=now")
+    with pytest.raises(NotFound) as gone:
+        await Repository(bare.as_uri(), tmp_path / "git.log").check_out(first, tmp_path / "out")
+    assert gone.value.code == "no_ref"

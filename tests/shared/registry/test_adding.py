@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.shared.registry.writing import Shelf as Plugins
 from tests.shared.registry.writing import write
@@ -109,6 +110,34 @@ def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
     assert rest == f"type: annotation_csv\npath: {csv}\n"
     schema = data.file.parent / line.removeprefix("# yaml-language-server: $schema=")
     assert json.loads(schema.read_text()) == json_schema("datasets")
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "kind"),
+    [
+        ("mine.jsonl", "mine", "table"),
+        ("my.data.parquet", "my.data", "table"),
+        ("mine.tar.gz", "mine", "table"),
+        ("mine.v1/", "mine", "table"),
+        ("old/annotation.csv", "old", "annotation_csv"),
+        ("mine.json", None, None),
+    ],
+)
+def test_questions_are_read_by_what_they_are(tmp_path: Path, name: str, entry: str | None, kind: str | None) -> None:
+    path = tmp_path / name
+    if name.endswith("/"):
+        path.mkdir()
+    else:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    given = path.parent if path.name == "annotation.csv" else path
+    if kind is None:
+        with pytest.raises(InvalidInput):
+            add_dataset(shelf(tmp_path), given)
+        return
+    added = add_dataset(shelf(tmp_path), given)
+    written = yaml.safe_load(added.file.read_text())
+    assert (added.name, written) == (entry, {"type": kind, "path": str(given)})
 
 
 def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> None:

@@ -9,15 +9,21 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.weights import verify
 from vlmhyperbench.domain.prompts import render
-from vlmhyperbench.domain.specs import ModelTarget, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import Limits, ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.choices import DatasetChoice
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.loading import load_catalogue
+from vlmhyperbench.registry.pins import pin_dataset
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schema_lines import write_lines
 from vlmhyperbench.registry.schemas import json_schemas
+from vlmhyperbench.storage import open_storage
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.discovery import load as load_plugin
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -139,3 +145,17 @@ def test_a_prompt_shows_the_schema_that_a_question_names(catalogue: Catalogue) -
     question, _, schema = prompt.user.partition("\n\nThe schema:\n")
     assert question == sample.question
     assert json.loads(schema) == sample.metadata["json_schema"]
+
+
+def test_the_annotation_csv_of_the_first_version_is_indexed(catalogue: Catalogue, tmp_path: Path) -> None:
+    """It has a BOM, is separated by `;`, and has the header of the first version."""
+    spec = pin_dataset(
+        References(catalogue=catalogue, plugins=InstalledPlugins()),
+        DatasetChoice(name="annotated-pages", doc_classes=("ticket",)),
+        ("dataset",),
+    )
+    assert spec is not None
+    header = "\ufeffdata_index;split;image_path;question;answer;doc_class;question_type;answer_bbox\n"
+    assert Path(str(spec.path), "annotation.csv").read_bytes().startswith(header.encode())
+    result = index(spec, Limits(), open_storage(str(tmp_path)))
+    assert (result.samples, result.unreadable) == (6, 0)

@@ -11,6 +11,7 @@ import csv
 import difflib
 import json
 import math
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ IMAGE = ("image_path", "image")
 """Accepted names of the column of images."""
 OPTIONAL = ("data_index", "split", "doc_class", "question_type", "answer_bbox")
 SEPARATORS = (";", ",", "\t")
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of Unicode that no name of a column has: controls, unpaired surrogates, separators of lines."""
 MAX_ERRORS = 20
 """Maximum number of wrong lines that are listed; further ones are counted."""
 
@@ -137,6 +140,8 @@ def _check_header(file: Path, header: list[str]) -> None:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.8) if name not in known else []
         if near and near[0] not in header:
             problems.append(f"the column {name!r} is not known (did you mean {near[0]}?)")
+        if any(unicodedata.category(character) in _CONTROLS for character in name):
+            problems.append(f"the column {name!r} has a control character")
         if not name.strip():
             problems.append("a column has no name")
         if header.count(name) > 1:
@@ -169,7 +174,7 @@ def _sample_of(row: _Row, folder: Path) -> Sample:
     return Sample(
         key=str(row.number),
         question=cells["question"],
-        images=(Image(path=folder / image),) if image else (),
+        images=(Image.at(image, folder),) if image else (),
         references=(cells["answer"],),
         metadata=metadata,
     )

@@ -46,6 +46,7 @@ def test_a_file_of_two_encodings_is_refused_at_its_line(tmp_path: Path) -> None:
         ("a.csv", b"question,answer,question\n1,2,3\n", "a.csv:1"),
         ("a.csv", b"question,ans\0wer\n1,2\n", "a.csv:1"),
         ("a.csv", b"question,,answer\n1,2,3\n", "a.csv:1"),
+        ("a.csv", b"question,answer,\x1b[2J\n1,2,3\n", "control character"),
         ("a.csv", b"", "a.csv"),
         ("a.jsonl", b'{"question": "?", "answer": "a"}\n{"question": ', "a.jsonl:2"),
         ("a.jsonl", b'["question"]\n', "a.jsonl:1"),
@@ -62,6 +63,14 @@ def test_a_malformed_file_is_refused_with_its_place(tmp_path: Path, name: str, c
     with pytest.raises(InvalidInput) as refused:
         list(dataset(tmp_path / name, content))
     assert place in refused.value.message
+
+
+def test_names_with_control_characters_are_refused_where_they_would_be_metadata(tmp_path: Path) -> None:
+    row = b'{"question": "?", "answer": "a", "b\\u0000": 1}\n'
+    assert len(list(dataset(tmp_path / "a.jsonl", row))) == 1
+    for columns in (None, {**COLUMNS, "metadata": {"c\n": "answer"}}):
+        with pytest.raises(InvalidInput, match="control character"):
+            list(TableDataset(DatasetSource(path=tmp_path / "a.jsonl", params={"columns": columns} if columns else {})))
 
 
 @pytest.mark.parametrize("params", [{"colums": {}}, {"separator": ";;"}, {"encoding": "utf-99"}, {"format": 3}])

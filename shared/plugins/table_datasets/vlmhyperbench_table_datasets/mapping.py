@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -33,6 +34,10 @@ ALIASES: Final[Mapping[str, Sequence[str]]] = {
     "split": ("split",),
 }
 """Names of columns that need no mapping: the first that a table has; its other columns are metadata."""
+
+
+CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that no name of a column or of metadata has: controls, separators of lines, unpaired surrogates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +136,8 @@ def _metadata_fields(given: JsonValue, columns: Collection[str] | None) -> tuple
         return {}, [f"columns.metadata: {given!r} is neither a list of columns nor a mapping of names to columns."]
     fields, problems = {}, []
     for name, value in named.items():
+        if CONTROL.search(name):
+            problems.append(f"columns.metadata: the name {name!r} has a control character.")
         fields[name], wrong = read_field(f"columns.metadata.{name}", value, columns)
         problems.extend(wrong)
     return fields, problems
@@ -198,7 +205,7 @@ def _images(value: Cell, root: Path, item: Field) -> list[Image]:
             return [Image(data=_data_url(value, item))]
         if "\0" in value:
             raise Unmapped(f"the path of the image ({_column(item)}) has a NUL")
-        return [Image(path=root / value)]
+        return [Image.at(value, root)]
     if isinstance(value, Mapping) and ("bytes" in value or "path" in value):
         return _images(value.get("bytes") or value.get("path"), root, item)
     if isinstance(value, Sequence):

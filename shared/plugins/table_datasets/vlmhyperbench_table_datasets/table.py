@@ -10,7 +10,7 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonObject, Sample
 from vlmhyperbench_table_datasets.fields import Unmapped
-from vlmhyperbench_table_datasets.mapping import Columns, default_columns, read_columns, sample_of
+from vlmhyperbench_table_datasets.mapping import CONTROL, Columns, default_columns, read_columns, sample_of
 from vlmhyperbench_table_datasets.opening import open_table
 from vlmhyperbench_table_datasets.rows import Row, RowError
 
@@ -85,6 +85,11 @@ class TableDataset:
         """Return the mapping; None if it follows from names that only the first row knows."""
         if self._given is None and columns is None:
             return None
+        _refuse(
+            f"{self._table.name} has columns that cannot be named",
+            [f"The column {name!r} has a control character." for name in columns or () if CONTROL.search(name)],
+            cure="Rename them in the file.",
+        )
         known = columns if self._facts.columns is not None else None
         read, problems = read_columns(default_columns(columns or ()) if self._given is None else self._given, known)
         if self._split is not None and known is not None and read.split is None:
@@ -111,9 +116,9 @@ def _with_split(
     return Columns(), [*problems, message]
 
 
-def _refuse(what: str, problems: list[str]) -> None:
+def _refuse(what: str, problems: list[str], *, cure: str = "Correct the entry of the dataset.") -> None:
     if problems:
-        raise InvalidInput(f"{what}. {' '.join(problems)}", cure="Correct the entry of the dataset.")
+        raise InvalidInput(f"{what}. {' '.join(problems)}", cure=cure)
 
 
 def _refuse_rows(problems: list[str]) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import polars
 
-from vlmhyperbench.analysis.aggregation import AGGREGATORS, describe
+from vlmhyperbench.analysis.aggregation import describe
+from vlmhyperbench.domain.aggregators import AGGREGATORS
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.summaries.answers import ROW, answers_of
