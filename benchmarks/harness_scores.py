@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".venvs/harness"
 WITHOUT_THEIR_PACKAGES = ("lm_eval==0.4.13", "lmms_eval==0.7.3")
 """Only their scoring is called, so torch and all that they need to ask models is left out."""
-NEEDED = ("evaluate==0.4.6", "loguru==0.7.3", "numpy==2.2.6", "pyyaml==6.0.3", "sacrebleu==2.6.0")
+NEEDED = (
+    *("evaluate==0.4.6", "immutabledict==4.3.1", "langdetect==1.0.9", "loguru==0.7.3", "nltk==3.10.4", "numpy==2.2.6"),
+    *("pyyaml==6.0.3", "sacrebleu==2.6.0"),
+)
 CASES: Mapping[str, tuple[str, str, str, str]] = {
     "docvqa": ("docvqa", "anls", "docvqa", "lmms_eval"),
     "chartqa": ("chartqa", "relaxed_accuracy", "pix2struct", "lmms_eval"),
@@ -30,6 +33,10 @@ CASES: Mapping[str, tuple[str, str, str, str]] = {
     "ocrbench": ("ocrbench", "contains_match", "ocrbench", "lmms_eval"),
     "gsm8k_strict": ("gsm8k", "number_match", "gsm8k_strict", "lm_eval"),
     "gsm8k_flexible": ("gsm8k", "number_match", "gsm8k_flexible", "lm_eval"),
+    "ifeval_prompt_strict": ("ifeval", "ifeval", "prompt_strict", "lm_eval"),
+    "ifeval_prompt_loose": ("ifeval", "ifeval", "prompt_loose", "lm_eval"),
+    "ifeval_instruction_strict": ("ifeval", "ifeval", "instruction_strict", "lm_eval"),
+    "ifeval_instruction_loose": ("ifeval", "ifeval", "instruction_loose", "lm_eval"),
     "mmlu_pro": ("mmlu-pro", "multiple_choice", "mmlu_pro", "lm_eval"),
 }
 """Function of `harness_side` → task, metric, profile, distribution of the harness."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import types
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from statistics import fmean
@@ -22,15 +24,20 @@ Pairs = list[tuple[dict[str, Any], str]]
 
 def lmms_task(name: str) -> Any:
     """Load the functions of a task of lmms-eval."""
-    folder = Path(str(distribution("lmms_eval").locate_file("lmms_eval")))
-    for package, path in (("lmms_eval", folder), ("lmms_eval.tasks", folder / "tasks")):
+    models: Any = sys.modules.setdefault("lmms_eval.api.model", types.ModuleType("lmms_eval.api.model"))
+    models.lmms = type("lmms", (), {})
+    return task_of("lmms_eval", name)
+
+
+def task_of(harness: str, name: str) -> Any:
+    """Load the functions of a task without the start-up of its packages."""
+    folder = Path(str(distribution(harness).locate_file(harness)))
+    for package, path in ((harness, folder), (f"{harness}.tasks", folder / "tasks")):
         if package not in sys.modules:
             module: Any = types.ModuleType(package)
             module.__path__ = [str(path)]
             sys.modules[package] = module
-    models: Any = sys.modules.setdefault("lmms_eval.api.model", types.ModuleType("lmms_eval.api.model"))
-    models.lmms = type("lmms", (), {})
-    return importlib.import_module(f"lmms_eval.tasks.{name}.utils")
+    return importlib.import_module(f"{harness}.tasks.{name}.utils")
 
 
 def docvqa(pairs: Pairs) -> float:
@@ -87,6 +94,20 @@ def gsm8k_flexible(pairs: Pairs) -> float:
 def mmlu_pro(pairs: Pairs) -> float:
     """Score by the filter custom-extract."""
     return exact_after(r"answer is \(?([ABCDEFGHIJ])\)?", pairs, "answer", ignore_punctuation=True)
+
+
+def ifeval(pairs: Pairs, level: str) -> float:
+    """Score by the task ifeval of lm-evaluation-harness, whose data of NLTK no instruction of the fixture needs."""
+    os.environ["LOCAL_RANK"] = "1"  # only the first rank downloads them
+    task = task_of("lm_eval", "ifeval")
+    scores = [task.process_results(row, [answer])[level] for row, answer in pairs]
+    return float(task.agg_inst_level_acc(scores)) if level.startswith("inst") else fmean(scores)
+
+
+ifeval_prompt_strict = partial(ifeval, level="prompt_level_strict_acc")
+ifeval_prompt_loose = partial(ifeval, level="prompt_level_loose_acc")
+ifeval_instruction_strict = partial(ifeval, level="inst_level_strict_acc")
+ifeval_instruction_loose = partial(ifeval, level="inst_level_loose_acc")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Fixture:
     """`name@profile` of a metric → its value over all rows."""
     prompt: str
     """The user prompt of the first row."""
+    file: str = ""
+    """Name of the file in the repository, where that is JSON lines; else the rows are a split in Parquet."""
 
 
 def fixture(name: str) -> Fixture:
@@ -41,7 +44,11 @@ def names() -> list[str]:
 
 
 def write_hub(read: Fixture, folder: Path, *, split: str, config: str | None = None) -> Path:
-    """Write the rows as a folder of the hub has them: Parquet, images as bytes with a name."""
+    """Write the rows as a folder of the hub has them: Parquet, images as bytes with a name, or the file it has."""
+    if read.file:
+        folder.mkdir(parents=True)
+        (folder / read.file).write_text("".join(f"{json.dumps(row)}\n" for row in read.rows), encoding="utf-8")
+        return folder
     data = folder / (config or "data")
     data.mkdir(parents=True)
     rows = [{name: _cell(value, number) for name, value in row.items()} for number, row in enumerate(read.rows)]
