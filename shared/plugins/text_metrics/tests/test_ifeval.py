@@ -1,4 +1,4 @@
-"""IFEval by the definitions of its authors: of every instruction one response that follows it, and one that does not."""
+"""IFEval by the definitions of its authors: of every instruction a response that follows it, and one that does not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
 from vlmhyperbench_text_metrics.ifeval import IfEval
 from vlmhyperbench_text_metrics.instructions import CHECKS, UNCHECKED
 
-NO_COMMA, TITLE = "punctuation:no_comma", "detectable_format:title"
+NO_COMMA, TITLE, OTHER = "punctuation:no_comma", "detectable_format:title", UNCHECKED[0]
 
 
 def _measured(profile: str, response: str, *instructions: tuple[str, JsonObject]) -> Measures:
@@ -100,12 +100,12 @@ def test_a_prompt_weighs_as_many_as_it_has_instructions_only_at_instruction_leve
         ({"instruction_id_list": [NO_COMMA], "kwargs": []}, "prompt_strict", "bad_instruction"),
         ({"instruction_id_list": ["keywords:existence"], "kwargs": [{}]}, "instruction_loose", "bad_instruction"),
         (
-            {"instruction_id_list": [NO_COMMA, UNCHECKED[0]], "kwargs": [{}, {}]},
+            {"instruction_id_list": [NO_COMMA, OTHER], "kwargs": [{}, {}]},
             "prompt_loose",
             "unchecked_instruction",
         ),
         ({"instruction_id_list": [UNCHECKED[0]], "kwargs": [{}]}, "instruction_strict", "unchecked_instruction"),
-        ({"instruction_id_list": [NO_COMMA, UNCHECKED[0]], "kwargs": [{}, {}]}, "instruction_strict", None),
+        ({"instruction_id_list": [NO_COMMA, OTHER], "kwargs": [{}, {}]}, "instruction_strict", None),
     ],
 )
 def test_what_cannot_be_checked_is_unscored_with_a_reason(about: JsonObject, profile: str, reason: str | None) -> None:

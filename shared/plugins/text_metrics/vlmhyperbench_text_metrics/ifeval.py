@@ -26,8 +26,8 @@ class IfEval:
     without its first line, its last, or both, or any of these without asterisks. Prompt level: 1 if all instructions of
     the prompt are followed, else 0. Instruction level: instructions followed / instructions checked.
 
-    The metadata has `instruction_id_list`, the names of the instructions, and `kwargs`, an object of arguments for each,
-    as in the benchmark's file. No reference is read.
+    The metadata has `instruction_id_list`, the names of the instructions, and `kwargs`, an object of arguments for
+    each, as in the benchmark's file. No reference is read.
 
     ## A group
 
@@ -88,7 +88,7 @@ class IfEval:
             formula="1 if all instructions of the prompt are followed, else 0"
             if self._is_of_prompts
             else "instructions followed / instructions checked",
-            source="Zhou et al. 2023, arXiv:2311.07911, sections 2 and 3; instruction_following_eval of google-research",
+            source="Zhou et al. 2023, arXiv:2311.07911; instruction_following_eval of google-research",
         )
 
     def measure(
