@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.support.benchmarks import Fixture, fixture
 from vlmhyperbench_sdk import discovery
@@ -23,8 +24,8 @@ ENVIRONMENT = ROOT / ".venvs/harness"
 WITHOUT_THEIR_PACKAGES = ("lm_eval==0.4.13", "lmms_eval==0.7.3")
 """Only their scoring is called, so torch and all that they need to ask models is left out."""
 NEEDED = (
-    *("evaluate==0.4.6", "immutabledict==4.3.1", "langdetect==1.0.9", "loguru==0.7.3", "nltk==3.10.4", "numpy==2.2.6"),
-    *("pyyaml==6.0.3", "sacrebleu==2.6.0"),
+    *("evaluate==0.4.6", "immutabledict==4.3.1", "langdetect==1.0.9", "levenshtein==0.27.5", "loguru==0.7.3"),
+    *("nltk==3.10.4", "numpy==2.2.6", "pillow==13.0.0", "pyyaml==6.0.3", "sacrebleu==2.6.0"),
 )
 CASES: Mapping[str, tuple[str, str, str, str]] = {
     "docvqa": ("docvqa", "anls", "docvqa", "lmms_eval"),
@@ -33,6 +34,9 @@ CASES: Mapping[str, tuple[str, str, str, str]] = {
     "ocrbench": ("ocrbench", "contains_match", "ocrbench", "lmms_eval"),
     "gsm8k_strict": ("gsm8k", "number_match", "gsm8k_strict", "lm_eval"),
     "gsm8k_flexible": ("gsm8k", "number_match", "gsm8k_flexible", "lm_eval"),
+    "hallusion_facc": ("hallusionbench", "hallusionbench", "facc", "lmms_eval"),
+    "hallusion_qacc": ("hallusionbench", "hallusionbench", "qacc", "lmms_eval"),
+    "mathvista_quick": ("mathvista", "mathvista", "quick", "lmms_eval"),
     "ifeval_prompt_strict": ("ifeval", "ifeval", "prompt_strict", "lm_eval"),
     "ifeval_prompt_loose": ("ifeval", "ifeval", "prompt_loose", "lm_eval"),
     "ifeval_instruction_strict": ("ifeval", "ifeval", "instruction_strict", "lm_eval"),
@@ -55,7 +59,7 @@ published number. The code of each harness runs in an environment of its own ({v
 def score_here(read: Fixture, metric: str, profile: str) -> float:
     """Score a fixture's answers by a metric of the platform."""
     opened: Metric = discovery.load("metrics", metric)(profile=profile)
-    references = [_texts(row.get("answers", row.get("answer"))) for row in read.rows]
+    references = [_references(row) for row in read.rows]
     measures = opened.measure(read.answers, references, metadata=read.rows)
     value = opened.combine({name: math.fsum(column) for name, column in measures.statistics.items()})
     return math.nan if value is None else value
@@ -90,7 +94,10 @@ def _pairs(read: Fixture) -> list[tuple[object, str]]:
     return list(zip(read.rows, read.answers, strict=True))
 
 
-def _texts(value: object) -> list[str]:
+def _references(row: Mapping[str, Any]) -> list[str]:
+    if "gt_answer" in row:
+        return ["Yes" if row["gt_answer"] == "1" else "No"]
+    value = row.get("answers", row.get("answer"))
     return [str(text) for text in value] if isinstance(value, list) else [str(value)]
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import types
+from contextlib import redirect_stdout
 from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
@@ -29,15 +30,15 @@ def lmms_task(name: str) -> Any:
     return task_of("lmms_eval", name)
 
 
-def task_of(harness: str, name: str) -> Any:
+def task_of(harness: str, name: str, module: str = "utils") -> Any:
     """Load the functions of a task without the start-up of its packages."""
     folder = Path(str(distribution(harness).locate_file(harness)))
     for package, path in ((harness, folder), (f"{harness}.tasks", folder / "tasks")):
         if package not in sys.modules:
-            module: Any = types.ModuleType(package)
-            module.__path__ = [str(path)]
-            sys.modules[package] = module
-    return importlib.import_module(f"{harness}.tasks.{name}.utils")
+            stub: Any = types.ModuleType(package)
+            stub.__path__ = [str(path)]
+            sys.modules[package] = stub
+    return importlib.import_module(f"{harness}.tasks.{name}.{module}")
 
 
 def docvqa(pairs: Pairs) -> float:
@@ -96,6 +97,34 @@ def mmlu_pro(pairs: Pairs) -> float:
     return exact_after(r"answer is \(?([ABCDEFGHIJ])\)?", pairs, "answer", ignore_punctuation=True)
 
 
+def hallusion(pairs: Pairs, number: str) -> float:
+    """Score by the reading of lmms-eval that asks no model; it takes an answer without yes for no."""
+    task = task_of("lmms_eval", "hallusion_bench", "evaluate_hb")
+    samples = [task.hb_process_results({**row, "image": None}, [answer])[number] for row, answer in pairs]
+    return float(task.hb_aggregation_result_intern(samples, number))
+
+
+hallusion_facc = partial(hallusion, number="fAcc")
+hallusion_qacc = partial(hallusion, number="qAcc")
+
+
+def mathvista_quick(pairs: Pairs) -> float:
+    """Score by the quick extraction and the normalisation of lmms-eval."""
+    evals = task_of("lmms_eval", "mathvista", "mathvista_evals")
+    evaluator = object.__new__(evals.MathVistaEvaluator)  # its start-up opens a connection to a model
+    return fmean(float(_is_right(evaluator, row, answer)) for row, answer in pairs)
+
+
+def _is_right(evaluator: Any, row: dict[str, Any], answer: str) -> bool:
+    evaluator.get_chat_response = lambda *_, **__: answer  # in place of the model's extraction: the answer as it is
+    extracted = evaluator.extract_answer(answer, row, quick_extract=True)
+    precision = None if row["precision"] is None else int(row["precision"])
+    normalised = evaluator.normalize_extracted_answer(
+        extracted, row["choices"] or [], row["question_type"], row["answer_type"], precision
+    )
+    return bool(evaluator.safe_equal(normalised, row["answer"]))
+
+
 def ifeval(pairs: Pairs, level: str) -> float:
     """Score by the task ifeval of lm-evaluation-harness, whose data of NLTK no instruction of the fixture needs."""
     os.environ["LOCAL_RANK"] = "1"  # only the first rank downloads them
@@ -112,4 +141,6 @@ ifeval_instruction_loose = partial(ifeval, level="inst_level_loose_acc")
 
 if __name__ == "__main__":
     asked = json.load(sys.stdin)
-    json.dump({name: globals()[name](pairs) for name, pairs in asked.items()}, sys.stdout)
+    with redirect_stdout(sys.stderr):  # some of the code prints its scores
+        scores = {name: globals()[name](pairs) for name, pairs in asked.items()}
+    json.dump(scores, sys.stdout)
