@@ -24,8 +24,9 @@ ENVIRONMENT = ROOT / ".venvs/harness"
 WITHOUT_THEIR_PACKAGES = ("lm_eval==0.4.13", "lmms_eval==0.7.3")
 """Only their scoring is called, so torch and all that they need to ask models is left out."""
 NEEDED = (
-    *("evaluate==0.4.6", "immutabledict==4.3.1", "langdetect==1.0.9", "levenshtein==0.27.5", "loguru==0.7.3"),
-    *("nltk==3.10.4", "numpy==2.2.6", "pillow==13.0.0", "pyyaml==6.0.3", "sacrebleu==2.6.0"),
+    *("apted==1.0.3", "distance==0.1.3", "editdistance==0.8.1", "evaluate==0.4.6", "immutabledict==4.3.1"),
+    *("langdetect==1.0.9", "levenshtein==0.27.5", "loguru==0.7.3", "lxml==6.1.3", "nltk==3.10.4", "numpy==2.2.6"),
+    *("pillow==13.0.0", "pyyaml==6.0.3", "sacrebleu==2.6.0", "scipy==1.17.1", "zss==1.2.0"),
 )
 CASES: Mapping[str, tuple[str, str, str, str]] = {
     "docvqa": ("docvqa", "anls", "docvqa", "lmms_eval"),
@@ -37,6 +38,9 @@ CASES: Mapping[str, tuple[str, str, str, str]] = {
     "hallusion_facc": ("hallusionbench", "hallusionbench", "facc", "lmms_eval"),
     "hallusion_qacc": ("hallusionbench", "hallusionbench", "qacc", "lmms_eval"),
     "mathvista_quick": ("mathvista", "mathvista", "quick", "lmms_eval"),
+    "omnidocbench_text": ("omnidocbench", "omnidocbench", "text", "lmms_eval"),
+    "omnidocbench_table": ("omnidocbench", "omnidocbench", "table", "lmms_eval"),
+    "omnidocbench_formula": ("omnidocbench", "omnidocbench", "formula", "lmms_eval"),
     "ifeval_prompt_strict": ("ifeval", "ifeval", "prompt_strict", "lm_eval"),
     "ifeval_prompt_loose": ("ifeval", "ifeval", "prompt_loose", "lm_eval"),
     "ifeval_instruction_strict": ("ifeval", "ifeval", "instruction_strict", "lm_eval"),

@@ -125,6 +125,18 @@ def _is_right(evaluator: Any, row: dict[str, Any], answer: str) -> bool:
     return bool(evaluator.safe_equal(normalised, row["answer"]))
 
 
+def omnidocbench(pairs: Pairs, element: str) -> float:
+    """Score by the task omnidocbench of lmms-eval."""
+    task = task_of("lmms_eval", "omnidocbench")
+    pages = [task.omnidocbench_process_results(row, [answer])[f"omnidocbench_{element}"] for row, answer in pairs]
+    return float(getattr(task, f"omnidocbench_aggregate_{element}")(pages))
+
+
+omnidocbench_text = partial(omnidocbench, element="text_edit")
+omnidocbench_table = partial(omnidocbench, element="table_teds")
+omnidocbench_formula = partial(omnidocbench, element="formula_edit")
+
+
 def ifeval(pairs: Pairs, level: str) -> float:
     """Score by the task ifeval of lm-evaluation-harness, whose data of NLTK no instruction of the fixture needs."""
     os.environ["LOCAL_RANK"] = "1"  # only the first rank downloads them
