@@ -34,7 +34,8 @@ def _value(profile: str, answer: str, page: str) -> float | None:
 
 
 def test_markdown_is_cut_into_texts_formulas_and_tables() -> None:
-    answer = f"```markdown\n# Title\n\na $x$ b\n$$\ny\n$$\n\\[z\\]\n{TABLE}\n|h|i|\n|-|:-:|\n|1|2|\n\n|no|table|\n$$open\n```"
+    tables = f"{TABLE}\n|h|i|\n|-|:-:|\n|1|2|\n\n|no|table|"
+    answer = f"```markdown\n# Title\n\na $x$ b\n$$\ny\n$$\n\\[z\\]\n{tables}\n$$open\n```"
     page = read_markdown(answer)
     assert page.text == ["Title", "a x b", "|no|table|", "$$open"]
     assert page.formula == ["y", "z"]

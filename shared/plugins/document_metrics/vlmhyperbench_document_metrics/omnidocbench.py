@@ -31,13 +31,13 @@ _SPACES = ("hspace{", "vspace{", "tag{", "label{", "quad", "qquad", ",", ";", "!
 
 
 class OmniDocBench:
-    """How far the texts, formulas or tables of a page in Markdown are from those of its annotation.
+    r"""How far the texts, formulas or tables of a page in Markdown are from those of its annotation.
 
     ## Formula
 
-    The page is cut into tables (HTML, or lines with bars), display formulas (`$$…$$`, `\\\\[…\\\\]`) and a text for each
-    line that is left. Elements of a kind are matched one to one with those of the annotation, by the smallest sum of
-    their distances (Levenshtein distance over the longer length); pairs further apart than 0.7 are none.
+    The page is cut into tables (HTML, or lines with bars), display formulas (`$$…$$`, `\[…\]`) and a text for each line
+    that is left. Elements of a kind are matched one to one with those of the annotation, by the smallest sum of their
+    distances (Levenshtein distance over the longer length); pairs further apart than 0.7 are none.
 
     - `text`, `formula`: Σ distances / Σ longer lengths of the pairs; an annotated element without a partner counts its
       length in both. 0 is best.
@@ -48,8 +48,8 @@ class OmniDocBench:
 
     ## A group
 
-    The same over all elements of all pages: Σ `distance` / Σ `length`, or Σ `similarity` / Σ `tables`. The other additive
-    statistic is `count`.
+    The same over all elements of all pages: Σ `distance` / Σ `length`, or Σ `similarity` / Σ `tables`. The other
+    additive statistic is `count`.
 
     ## How it is given
 
@@ -67,11 +67,11 @@ class OmniDocBench:
 
     | Tool | Difference |
     |---|---|
-    | lmms-eval 0.7, `omnidocbench` | it cuts off what it takes for reasoning at the beginning, such as a first paragraph
-        in bold; otherwise none |
-    | OmniDocBench, VLMEvalKit | they split and join lines until they match best, leave captions, headers and footers out
-        of the texts, take the mean over pages, write `th` as `td`, and compute CDM of rendered formulas, for which LaTeX
-        has to run. Their scores are others |
+    | lmms-eval 0.7, `omnidocbench` | it cuts off what it takes for reasoning at the beginning, such as a first
+        paragraph in bold; otherwise none |
+    | OmniDocBench, VLMEvalKit | they split and join lines until they match best, leave captions, headers and footers
+        out of the texts, take the mean over pages, and write `th` as `td`. OmniDocBench computes CDM of rendered
+        formulas too, for which LaTeX has to run. Their scores are others |
     """
 
     profiles: ClassVar[Mapping[str, str]] = {

@@ -61,7 +61,7 @@ def read_annotation(text: str) -> PageElements | None:
 
 
 def read_markdown(text: str) -> PageElements:
-    """Return the elements of an answer: tables in HTML or with bars, display formulas, and a text for each line left."""
+    """Return the elements of an answer: tables in HTML or with bars, display formulas, a text for each other line."""
     rest, tables = _cut_html(_FENCE.sub("", text).replace("```", ""))
     rest, more = _cut_bars(rest)
     rest, formulas = _cut_formulas(rest)
@@ -137,13 +137,14 @@ def _as_html(lines: Sequence[str]) -> str:
 
 def _cut_formulas(text: str) -> tuple[str, list[str]]:
     spans = list(_formulas(text))
-    rest = [text[end:begin] for end, begin in zip([0, *(end for _, end in spans)], [*(b for b, _ in spans), len(text)])]
+    begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
+    rest = [text[end:begin] for end, begin in zip([0, *ends], [*begins, len(text)], strict=True)]
     contents = [text[begin + 2 : end - 2].strip() for begin, end in spans]
     return "\n".join(rest), [content for content in contents if content]
 
 
 def _formulas(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where display formulas begin and end, `$$…$$` and `\\[…\\]`."""
+    r"""Yield where display formulas begin and end, `$$…$$` and `\[…\]`."""
     closers, at = {"$$": "$$", "\\[": "\\]"}, 0
     while openers := [(begin, mark) for mark in closers if (begin := text.find(mark, at)) >= 0]:
         begin, mark = min(openers)
