@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.support.benchmarks import Fixture, fixture
 from vlmhyperbench_sdk import discovery
@@ -22,7 +23,11 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".venvs/harness"
 WITHOUT_THEIR_PACKAGES = ("lm_eval==0.4.13", "lmms_eval==0.7.3")
 """Only their scoring is called, so torch and all that they need to ask models is left out."""
-NEEDED = ("evaluate==0.4.6", "loguru==0.7.3", "numpy==2.2.6", "pyyaml==6.0.3", "sacrebleu==2.6.0")
+NEEDED = (
+    *("apted==1.0.3", "distance==0.1.3", "editdistance==0.8.1", "evaluate==0.4.6", "immutabledict==4.3.1"),
+    *("langdetect==1.0.9", "levenshtein==0.27.5", "loguru==0.7.3", "lxml==6.1.3", "nltk==3.10.4", "numpy==2.2.6"),
+    *("pillow==13.0.0", "pyyaml==6.0.3", "sacrebleu==2.6.0", "scipy==1.17.1", "zss==1.2.0"),
+)
 CASES: Mapping[str, tuple[str, str, str, str]] = {
     "docvqa": ("docvqa", "anls", "docvqa", "lmms_eval"),
     "chartqa": ("chartqa", "relaxed_accuracy", "pix2struct", "lmms_eval"),
@@ -30,6 +35,16 @@ CASES: Mapping[str, tuple[str, str, str, str]] = {
     "ocrbench": ("ocrbench", "contains_match", "ocrbench", "lmms_eval"),
     "gsm8k_strict": ("gsm8k", "number_match", "gsm8k_strict", "lm_eval"),
     "gsm8k_flexible": ("gsm8k", "number_match", "gsm8k_flexible", "lm_eval"),
+    "hallusion_facc": ("hallusionbench", "hallusionbench", "facc", "lmms_eval"),
+    "hallusion_qacc": ("hallusionbench", "hallusionbench", "qacc", "lmms_eval"),
+    "mathvista_quick": ("mathvista", "mathvista", "quick", "lmms_eval"),
+    "omnidocbench_text": ("omnidocbench", "omnidocbench", "text", "lmms_eval"),
+    "omnidocbench_table": ("omnidocbench", "omnidocbench", "table", "lmms_eval"),
+    "omnidocbench_formula": ("omnidocbench", "omnidocbench", "formula", "lmms_eval"),
+    "ifeval_prompt_strict": ("ifeval", "ifeval", "prompt_strict", "lm_eval"),
+    "ifeval_prompt_loose": ("ifeval", "ifeval", "prompt_loose", "lm_eval"),
+    "ifeval_instruction_strict": ("ifeval", "ifeval", "instruction_strict", "lm_eval"),
+    "ifeval_instruction_loose": ("ifeval", "ifeval", "instruction_loose", "lm_eval"),
     "mmlu_pro": ("mmlu-pro", "multiple_choice", "mmlu_pro", "lm_eval"),
 }
 """Function of `harness_side` → task, metric, profile, distribution of the harness."""
@@ -48,7 +63,7 @@ published number. The code of each harness runs in an environment of its own ({v
 def score_here(read: Fixture, metric: str, profile: str) -> float:
     """Score a fixture's answers by a metric of the platform."""
     opened: Metric = discovery.load("metrics", metric)(profile=profile)
-    references = [_texts(row.get("answers", row.get("answer"))) for row in read.rows]
+    references = [_references(row) for row in read.rows]
     measures = opened.measure(read.answers, references, metadata=read.rows)
     value = opened.combine({name: math.fsum(column) for name, column in measures.statistics.items()})
     return math.nan if value is None else value
@@ -83,7 +98,10 @@ def _pairs(read: Fixture) -> list[tuple[object, str]]:
     return list(zip(read.rows, read.answers, strict=True))
 
 
-def _texts(value: object) -> list[str]:
+def _references(row: Mapping[str, Any]) -> list[str]:
+    if "gt_answer" in row:
+        return ["Yes" if row["gt_answer"] == "1" else "No"]
+    value = row.get("answers", row.get("answer"))
     return [str(text) for text in value] if isinstance(value, list) else [str(value)]
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import types
+from contextlib import redirect_stdout
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from statistics import fmean
@@ -22,15 +25,20 @@ Pairs = list[tuple[dict[str, Any], str]]
 
 def lmms_task(name: str) -> Any:
     """Load the functions of a task of lmms-eval."""
-    folder = Path(str(distribution("lmms_eval").locate_file("lmms_eval")))
-    for package, path in (("lmms_eval", folder), ("lmms_eval.tasks", folder / "tasks")):
-        if package not in sys.modules:
-            module: Any = types.ModuleType(package)
-            module.__path__ = [str(path)]
-            sys.modules[package] = module
     models: Any = sys.modules.setdefault("lmms_eval.api.model", types.ModuleType("lmms_eval.api.model"))
     models.lmms = type("lmms", (), {})
-    return importlib.import_module(f"lmms_eval.tasks.{name}.utils")
+    return task_of("lmms_eval", name)
+
+
+def task_of(harness: str, name: str, module: str = "utils") -> Any:
+    """Load the functions of a task without the start-up of its packages."""
+    folder = Path(str(distribution(harness).locate_file(harness)))
+    for package, path in ((harness, folder), (f"{harness}.tasks", folder / "tasks")):
+        if package not in sys.modules:
+            stub: Any = types.ModuleType(package)
+            stub.__path__ = [str(path)]
+            sys.modules[package] = stub
+    return importlib.import_module(f"{harness}.tasks.{name}.{module}")
 
 
 def docvqa(pairs: Pairs) -> float:
@@ -89,6 +97,62 @@ def mmlu_pro(pairs: Pairs) -> float:
     return exact_after(r"answer is \(?([ABCDEFGHIJ])\)?", pairs, "answer", ignore_punctuation=True)
 
 
+def hallusion(pairs: Pairs, number: str) -> float:
+    """Score by the reading of lmms-eval that asks no model; it takes an answer without yes for no."""
+    task = task_of("lmms_eval", "hallusion_bench", "evaluate_hb")
+    samples = [task.hb_process_results({**row, "image": None}, [answer])[number] for row, answer in pairs]
+    return float(task.hb_aggregation_result_intern(samples, number))
+
+
+hallusion_facc = partial(hallusion, number="fAcc")
+hallusion_qacc = partial(hallusion, number="qAcc")
+
+
+def mathvista_quick(pairs: Pairs) -> float:
+    """Score by the quick extraction and the normalisation of lmms-eval."""
+    evals = task_of("lmms_eval", "mathvista", "mathvista_evals")
+    evaluator = object.__new__(evals.MathVistaEvaluator)  # its start-up opens a connection to a model
+    return fmean(float(_is_right(evaluator, row, answer)) for row, answer in pairs)
+
+
+def _is_right(evaluator: Any, row: dict[str, Any], answer: str) -> bool:
+    evaluator.get_chat_response = lambda *_, **__: answer  # in place of the model's extraction: the answer as it is
+    extracted = evaluator.extract_answer(answer, row, quick_extract=True)
+    precision = None if row["precision"] is None else int(row["precision"])
+    normalised = evaluator.normalize_extracted_answer(
+        extracted, row["choices"] or [], row["question_type"], row["answer_type"], precision
+    )
+    return bool(evaluator.safe_equal(normalised, row["answer"]))
+
+
+def omnidocbench(pairs: Pairs, element: str) -> float:
+    """Score by the task omnidocbench of lmms-eval."""
+    task = task_of("lmms_eval", "omnidocbench")
+    pages = [task.omnidocbench_process_results(row, [answer])[f"omnidocbench_{element}"] for row, answer in pairs]
+    return float(getattr(task, f"omnidocbench_aggregate_{element}")(pages))
+
+
+omnidocbench_text = partial(omnidocbench, element="text_edit")
+omnidocbench_table = partial(omnidocbench, element="table_teds")
+omnidocbench_formula = partial(omnidocbench, element="formula_edit")
+
+
+def ifeval(pairs: Pairs, level: str) -> float:
+    """Score by the task ifeval of lm-evaluation-harness, whose data of NLTK no instruction of the fixture needs."""
+    os.environ["LOCAL_RANK"] = "1"  # only the first rank downloads them
+    task = task_of("lm_eval", "ifeval")
+    scores = [task.process_results(row, [answer])[level] for row, answer in pairs]
+    return float(task.agg_inst_level_acc(scores)) if level.startswith("inst") else fmean(scores)
+
+
+ifeval_prompt_strict = partial(ifeval, level="prompt_level_strict_acc")
+ifeval_prompt_loose = partial(ifeval, level="prompt_level_loose_acc")
+ifeval_instruction_strict = partial(ifeval, level="inst_level_strict_acc")
+ifeval_instruction_loose = partial(ifeval, level="inst_level_loose_acc")
+
+
 if __name__ == "__main__":
     asked = json.load(sys.stdin)
-    json.dump({name: globals()[name](pairs) for name, pairs in asked.items()}, sys.stdout)
+    with redirect_stdout(sys.stderr):  # some of the code prints its scores
+        scores = {name: globals()[name](pairs) for name, pairs in asked.items()}
+    json.dump(scores, sys.stdout)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.harness_scores import CASES
 from vlmhyperbench.registry.benchmarks import Benchmark, HarnessRule
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.loading import load_catalogue
@@ -28,7 +29,7 @@ vlmhyperbench run --model tiny-doc-vlm --task docvqa --limit 20
 
 **What was verified.** Every entry runs in the tests on a *fixture*: a few drawn rows in the schema of its data, whose \
 answers get the scores that are written beside them. Nobody has run an entry on the data itself here, and no published \
-number was reproduced. The answers of six fixtures have [the same scores by the code of harnesses]\
+number was reproduced. The answers of {compared} fixtures have [the same scores by the code of harnesses]\
 (results/harness-scores.md). A revision is stated where it was seen; without one, a run takes the newest state of the \
 repository, and its manifest records which.
 
@@ -43,7 +44,8 @@ def page() -> str:
     rows = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
     rows += [f"| {' | '.join(_row(name, task, catalogue))} |" for name, task in tasks.items()]
     sections = [_section(name, task, catalogue) for name, task in tasks.items()]
-    return HEAD + "\n".join(rows) + "\n\n" + "\n\n".join(sections) + "\n"
+    compared = len({task for task, *_ in CASES.values()})
+    return HEAD.format(compared=compared) + "\n".join(rows) + "\n\n" + "\n\n".join(sections) + "\n"
 
 
 def _row(name: str, task: TaskEntry, catalogue: Catalogue) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ Fact = Annotated[str, Field(min_length=1, max_length=2000)]
 class HarnessRule(Strict):
     """How an evaluation harness asks and scores the benchmark."""
 
-    harness: Literal["lm-evaluation-harness", "lmms-eval", "VLMEvalKit"]
+    harness: Literal["lm-evaluation-harness", "lmms-eval", "OpenCompass", "VLMEvalKit"]
     task: Fact
     """Its name there."""
     prompt: Fact

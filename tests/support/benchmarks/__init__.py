@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import io
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,8 @@ class Fixture:
     """`name@profile` of a metric → its value over all rows."""
     prompt: str
     """The user prompt of the first row."""
+    file: str = ""
+    """Name of the file in the repository, where that is JSON lines or TSV; else the rows are a split in Parquet."""
 
 
 def fixture(name: str) -> Fixture:
@@ -41,12 +46,31 @@ def names() -> list[str]:
 
 
 def write_hub(read: Fixture, folder: Path, *, split: str, config: str | None = None) -> Path:
-    """Write the rows as a folder of the hub has them: Parquet, images as bytes with a name."""
+    """Write the rows as a folder of the hub has them: Parquet, images as bytes with a name, or the file it has."""
+    if read.file:
+        folder.mkdir(parents=True)
+        write = _write_tsv if read.file.endswith(".tsv") else _write_jsonl
+        write(folder / read.file, read.rows)
+        return folder
     data = folder / (config or "data")
     data.mkdir(parents=True)
     rows = [{name: _cell(value, number) for name, value in row.items()} for number, row in enumerate(read.rows)]
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(data / f"{split}-00000-of-00001.parquet")
     return folder
+
+
+def _write_jsonl(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def _write_tsv(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write images in base64."""
+    with file.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.DictWriter(lines, list(rows[0]), delimiter="\t")
+        writer.writeheader()
+        for number, row in enumerate(rows):
+            image = base64.b64encode(_drawn(number)).decode()
+            writer.writerow({name: image if value == IMAGE else value for name, value in row.items()})
 
 
 def _cell(value: Any, number: int) -> Any:

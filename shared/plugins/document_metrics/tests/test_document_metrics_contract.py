@@ -29,10 +29,19 @@ METRICS: list[Metric] = [
     ItemCountAccuracy(on_invalid="zero"),
     ItemCountAccuracy(profile="recognised", rule="similarity", repair=True),
 ]
-OF_JSON = ["anls_star", "field_accuracy", "field_f1", "item_count_accuracy"]
+OF_JSON = ["anls_star", "entity_f1", "field_accuracy", "field_f1", "item_count_accuracy"]
 
 INVOICE = '{"no": "A-17", "total": 12.5, "items": [{"name": "tea", "price": 4}, {"name": "milk", "price": 8.5}]}'
 TABLE = "<table><tr><td>tea</td><td>4</td></tr><tr><td colspan='2'>milk</td></tr></table>"
+PAGE = json.dumps(
+    {
+        "layout_dets": [
+            {"category_type": "title", "order": 1, "anno_id": 7, "text": "Tea"},
+            {"category_type": "equation_isolated", "order": 2, "latex": "\\text{y}"},
+            {"category_type": "table", "order": 3, "html": TABLE},
+        ]
+    }
+)
 ANSWERS = (
     INVOICE,
     '{"no": "A-17", "total": "12.50", "items": [{"name": "milk", "price": 8.5}]}',
@@ -60,6 +69,9 @@ CASES = [
     MetricCase(prediction=ANSWERS[1], references=("{}", ANSWERS[1], INVOICE)),
     MetricCase(prediction=INVOICE, references=()),
     MetricCase(prediction=INVOICE, references=("[]",)),
+    *(MetricCase(prediction=answer, references=("B-QUESTION I-QUESTION O B-ANSWER",)) for answer in ANSWERS),
+    *(MetricCase(prediction=answer, references=(PAGE,)) for answer in (*ANSWERS, "# tea $x$\n$$y$$", "[" * 99)),
+    MetricCase(prediction='[{"label": "answer", "first": 4}]', references=("B-QUESTION O O B-ANSWER", "O")),
 ]
 MEGABYTE = 1_000_000
 LONG = {

@@ -36,6 +36,7 @@ def test_cells_are_parsed_split_matched_and_replaced(tmp_path: Path) -> None:
         "references": {"column": "truth", "parse": "json", "at": "total.price"},
         "metadata": {
             "words": {"column": "words", "split": " "},
+            "tags": {"column": "tags", "map": {0: "O", 3: "B-X"}, "join": " "},
             "result": {"column": "solution", "pattern": "#### (.*)"},
             "answer": {"column": "flag", "map": {0: "no", True: "yes"}},
             "first": "nested.0.text",
@@ -45,6 +46,7 @@ def test_cells_are_parsed_split_matched_and_replaced(tmp_path: Path) -> None:
         "scan": base64.b64encode(tables.png(1)).decode(),
         "truth": '{"total": {"price": "9.50"}}',
         "words": "a b",
+        "tags": [3, 0],
         "solution": "So it is\n#### 42",
         "flag": True,
         "nested.0.text": "x",
@@ -52,7 +54,7 @@ def test_cells_are_parsed_split_matched_and_replaced(tmp_path: Path) -> None:
     (sample,) = read(tmp_path, columns, rows)
     assert (sample.question, sample.references) == ("Which kind is it?", ("9.50",))
     assert [image.read() for image in sample.images] == [tables.png(1)]
-    assert sample.metadata == {"words": ["a", "b"], "result": "42", "answer": "yes", "first": "x"}
+    assert sample.metadata == {"words": ["a", "b"], "tags": "B-X O", "result": "42", "answer": "yes", "first": "x"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_table_datasets.rows import Cell
 
-KEYS: Final = ("column", "value", "parse", "split", "at", "pattern", "map", "names", "default")
+KEYS: Final = ("column", "value", "parse", "split", "at", "pattern", "map", "names", "join", "default")
 PARSERS: Final = ("json", "python", "base64")
 MAX_PARSED_CHARS: Final = 1_000_000
 """Bound of a cell that is parsed as JSON or as a literal of Python."""
@@ -42,6 +42,8 @@ class Field:
     """Text of a value → the value that replaces it."""
     names: bool = False
     """Whether numbers stand for the names of classes that the table knows."""
+    join: str | None = None
+    """What stands between the items of a list that becomes one text."""
     default: JsonValue = None
     """Value where the cell is empty; with it the column may be missing."""
     is_optional: bool = False
@@ -71,6 +73,8 @@ class Field:
             value = _matched(value, self.pattern, self.column)
         if self.map:
             value = _replaced(value, self.map, self.column)
+        if self.join is not None and isinstance(value, (list, tuple)):
+            value = self.join.join(str(part) for part in value if part is not None)
         return self.default if self.is_optional and value in (None, "") else value
 
 
@@ -108,6 +112,7 @@ def read_field(path: str, given: JsonValue, columns: Collection[str] | None) -> 
         pattern=_text(given.get("pattern")),
         map={_key(key): value for key, value in replaced.items()} if isinstance(replaced, Mapping) else {},
         names=given.get("names") is True,
+        join=_text(given.get("join")),
         default=given.get("default"),
         is_optional="default" in given,
     ), []
@@ -140,7 +145,7 @@ def _steps(at: JsonValue) -> tuple[str, ...]:
     return tuple(map(str, at)) if isinstance(at, (list, tuple)) else tuple(str(at).split("."))
 
 
-_TYPES: Final[Mapping[str, type]] = {"split": str, "pattern": str, "map": dict, "names": bool}
+_TYPES: Final[Mapping[str, type]] = {"split": str, "pattern": str, "map": dict, "names": bool, "join": str}
 _KINDS: Final = {str: "text", dict: "a mapping", bool: "true or false"}
 
 

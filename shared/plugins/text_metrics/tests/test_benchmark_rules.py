@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from scoring_support import combined, judged, measure, value_of
 
-from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_text_metrics.contains_match import FORMULAS, ContainsMatch
+from vlmhyperbench_text_metrics.hallusionbench import HallusionBench
 from vlmhyperbench_text_metrics.mathvista import MathVista
 from vlmhyperbench_text_metrics.mmmu import Mmmu
 from vlmhyperbench_text_metrics.multiple_choice import MultipleChoice
@@ -137,6 +138,29 @@ def test_mathvista_compares_by_the_type_of_the_answer(
     assert judged(MathVista(), answer, reference, **about) == expected
 
 
+@pytest.mark.parametrize(
+    ("answer", "about", "reference", "quick", "vlmevalkit"),
+    [
+        ("The correct option is (B) two buses", {"choices": OPTIONS}, "two buses", 1.0, 1.0),
+        ('So: The answer is "two buses".', {"choices": OPTIONS}, "two buses", 1.0, 1.0),
+        ("a red van? no: nothing", {"choices": OPTIONS}, "nothing", 0.0, 1.0),
+        ("two bused", {"choices": OPTIONS}, "two buses", 1.0, 0.0),
+        ('I counted. The answer is "14".', {"answer_type": "integer"}, "14", 1.0, 0.0),
+        ("14.0", {"answer_type": "integer"}, "14", 1.0, 0.0),
+        (" 14\n", {"answer_type": "integer"}, "14", 1.0, 1.0),
+        ("1.449", {"answer_type": "float", "precision": 2.0}, "1.45", 1.0, 0.0),
+        ("[1, 2]", {"answer_type": "list"}, "[1, 2]", 1.0, 0.0),
+        ("nan", {"answer_type": "float"}, "nan", 1.0, 0.0),
+    ],
+)
+def test_mathvista_is_read_by_the_rules_that_harnesses_try_before_a_model(
+    answer: str, about: dict[str, JsonValue], reference: str, quick: float, vlmevalkit: float
+) -> None:
+    about = {"question_type": "multi_choice" if "choices" in about else "free_form", **about}
+    assert judged(MathVista(profile="quick"), answer, reference, **about) == quick
+    assert judged(MathVista(profile="vlmevalkit"), answer, reference, **about) == vlmevalkit
+
+
 SOLUTION = "She has 20 - 2 = 18 left.\n#### 1,018"
 
 
@@ -190,3 +214,36 @@ def test_textvqa_splits_a_possessive_and_drops_commas_before_it_compares() -> No
     annotators = ["McDonald's", "mcdonald s", "mcdonalds", "mcdonald 's"]
     assert value_of(VqaAccuracy(profile="textvqa"), "McDonald's?", *annotators) == pytest.approx(0.5)
     assert value_of(VqaAccuracy(profile="textvqa"), "1,000", *["1000"] * 10) == 1.0
+
+
+def _about(subcategory: str, figure: int, question: int, *, category: str = "VS") -> JsonObject:
+    return {
+        "category": category,
+        "subcategory": subcategory,
+        "set_id": "0",
+        "figure_id": figure,
+        "question_id": str(question),
+    }
+
+
+def test_hallusionbench_wants_every_answer_about_a_figure_or_to_a_question() -> None:
+    """Figure chart/1 and question chart/0 are wrong, in one answer that is neither yes nor no."""
+    about = [_about("chart", figure, question) for figure in (1, 2) for question in (0, 1)]
+    about += [_about("ocr", 1, 0), _about("ocr", 1, 0, category="VD")]
+    answers = ["Yes and no", "No.", "yes", "no", "no", "yes, of course"]
+    truths = [["Yes"], ["No"], ["Yes"], ["No"], ["Yes"], ["Yes"]]
+    values = {}
+    for profile in HallusionBench.profiles:
+        metric = HallusionBench(profile=profile)
+        measures = metric.measure(answers, truths, metadata=about)
+        assert measures.values == [0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
+        values[profile] = combined(metric, measures)
+    assert values == {"facc": 2 / 4, "qacc": 2 / 4}
+
+
+def test_a_figure_that_is_not_named_is_no_group_of_its_own() -> None:
+    metric = HallusionBench()
+    about: list[JsonObject] = [{}, {"category": "VS", "subcategory": "chart", "set_id": "0", "figure_id": None}]
+    measures = metric.measure(["yes", "no"], [["yes"], []], metadata=about)
+    assert (measures.values, measures.reasons) == ([None, None], ["no_group", "no_reference"])
+    assert combined(metric, measures) is None

@@ -16,7 +16,7 @@ from vlmhyperbench_text_metrics.relaxed_accuracy import RelaxedAccuracy
 from vlmhyperbench_text_metrics.rouge import Rouge
 
 NAMES = names_of("vlmhyperbench-text-metrics")
-OF_ANY_TEXT = [name for name in NAMES if name != "yes_no"]
+OF_ANY_TEXT = [name for name in NAMES if name not in {"hallusionbench", "ifeval", "yes_no"}]
 """Metrics that score any text against any; others have no value where a reference is not of their kind."""
 CASES = (
     MetricCase(prediction="Yes, there is.", references=("yes",)),
@@ -27,6 +27,22 @@ CASES = (
     MetricCase(prediction="it is 1.5", references=("1.5",), metadata={"question_type": "open"}),
     MetricCase(prediction="3.1416", references=("3.14",), metadata={"answer_type": "float", "precision": 2.0}),
     MetricCase(prediction="x", references=("x",), metadata={"choices": 7, "question_type": ["multi_choice"]}),
+    *(
+        MetricCase(
+            prediction=said,
+            references=("No",),
+            metadata={"category": "VS", "subcategory": "a|b:", "set_id": 1, "figure_id": "0", "question_id": "\ud800"},
+        )
+        for said in ("no", "Yes", "")
+    ),
+    MetricCase(
+        prediction="a, b",
+        references=(),
+        metadata={
+            "instruction_id_list": ["punctuation:no_comma", "detectable_format:title"],
+            "kwargs": [{}, None],
+        },
+    ),
 )
 METRICS: list[Metric] = [
     *in_every_profile(NAMES),
@@ -34,7 +50,7 @@ METRICS: list[Metric] = [
     Accuracy(labels=["the cat", "something"]),
     Rouge(profile="rouge2", stemmer=True),
 ]
-READ = ("contains_match", "mathvista", "mmmu", "multiple_choice", "number_match", "yes_no")
+READ = ("contains_match", "hallusionbench", "ifeval", "mathvista", "mmmu", "multiple_choice", "number_match", "yes_no")
 """Metrics that read a letter, a number or a yes out of an answer, by its sample's metadata: no text is compared."""
 MEGABYTE = 1_000_000
 LONG = {

@@ -55,7 +55,7 @@ class Confusion:
 
 def cell_name(true: str, predicted: str | None) -> str:
     """Return the name of a cell's statistic; a prediction of None names no class."""
-    return f"{_PREFIX}{_escaped(true)}|{UNPARSED if predicted is None else _escaped(predicted)}"
+    return f"{_PREFIX}{escaped(true)}|{UNPARSED if predicted is None else escaped(predicted)}"
 
 
 def confusion_of(sums: Mapping[str, float]) -> Confusion | None:
@@ -183,7 +183,8 @@ def _pair(name: str) -> tuple[str, str | None]:
     return _plain(true), None if predicted == UNPARSED else _plain(predicted)
 
 
-def _escaped(label: str) -> str:
+def escaped(label: str) -> str:
+    """Return a text as it stands in the name of a statistic."""
     if label == UNPARSED:
         return f"%5F{UNPARSED[1:]}"
     if label.isprintable() and "%" not in label and "|" not in label:
@@ -195,5 +196,5 @@ def _bytes_of(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
-def _plain(escaped: str) -> str:
-    return unquote_to_bytes(escaped).decode("utf-8", "surrogatepass") if "%" in escaped else escaped
+def _plain(name: str) -> str:
+    return unquote_to_bytes(name).decode("utf-8", "surrogatepass") if "%" in name else name

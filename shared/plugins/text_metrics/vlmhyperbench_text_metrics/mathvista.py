@@ -13,8 +13,10 @@ from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.judged import measure_right, texts_of
+from vlmhyperbench_text_metrics.multiple_choice import options_of, read_option
 from vlmhyperbench_text_metrics.pairs import share
 
+_QUOTED = re.compile(r'The answer is "(.*)"\.')
 _BRACKETED = re.compile(r"\(([a-zA-Z])\)")
 _MAX_CHARS = 10_000
 """An answer longer than this is none of a few words, and comparing it with options would take long."""
@@ -47,12 +49,21 @@ class MathVista:
     | Tool | Difference |
     |---|---|
     | lupantech/MathVista, lmms-eval 0.7 | GPT extracts the answer first from every text that is not already an option
-        or a number; published numbers have that step. Ask for the bare answer, or read it by an extractor |
-    | VLMEvalKit | the same, but multiple choice is first read as [multiple_choice](multiple_choice.md) |
+        or a number; published numbers have that step. Ask for the bare answer, or read it by an extractor. `quick` is
+        their extraction without GPT (`quick_extract`), which is off by default |
+    | VLMEvalKit | none to `vlmevalkit` where its first reading succeeds; else GPT extracts the answer there, and here
+        it is wrong. It has no first reading of lists |
+    | `quick` against `vlmevalkit` | `14.0` is the integer 14 in `quick` only; an option inside of a sentence is read
+        in `vlmevalkit` only, unless its letter stands in brackets |
     """
 
     profiles: ClassVar[Mapping[str, str]] = {
         "direct": "the script's normalisation and comparison of answers that need no extraction by a model.",
+        "quick": 'as `direct`, of the text between the quotes where the answer has `The answer is "text".`',
+        "vlmevalkit": (
+            "the first reading of VLMEvalKit: an option as in multiple_choice@vlmevalkit; an integer or a float where "
+            "the whole answer is one, equal to the reference. A list is never right."
+        ),
     }
 
     def __init__(self, *, profile: str = "direct") -> None:
@@ -71,7 +82,9 @@ class MathVista:
             direction="higher",
             aggregation="mean",
             proportion=True,
-            normaliser="the option's text; integers without decimals; floats rounded to the sample's precision",
+            normaliser="the option that is read; the answer as a number"
+            if self._profile == "vlmevalkit"
+            else "the option's text; integers without decimals; floats rounded to the sample's precision",
             formula="1 if the normalised answer is the reference, else 0",
             source="Lu et al. 2024, arXiv:2310.02255, appendix; calculate_score.py of lupantech/MathVista",
         )
@@ -83,7 +96,8 @@ class MathVista:
         *,
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
-        return measure_right(predictions, references, metadata, _is_right)
+        rule = {"direct": _is_right, "quick": _is_quickly_right, "vlmevalkit": _is_read}[self._profile]
+        return measure_right(predictions, references, metadata, rule)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "correct")
@@ -92,6 +106,23 @@ class MathVista:
 def _is_right(answer: str, reference: str, metadata: JsonObject) -> bool:
     normalised = _normalised(answer.strip(), metadata)
     return normalised is not None and normalised.strip() == reference.strip()
+
+
+def _is_quickly_right(answer: str, reference: str, metadata: JsonObject) -> bool:
+    quoted = _QUOTED.search(answer)
+    return _is_right(quoted[1] if quoted else answer, reference, metadata)
+
+
+def _is_read(answer: str, reference: str, metadata: JsonObject) -> bool:
+    if metadata.get("question_type") == "multi_choice":
+        options = options_of(metadata)
+        letter = read_option(answer, options)
+        return letter is not None and options.get(letter) == reference
+    number = {"integer": int, "float": float}.get(str(metadata.get("answer_type")))
+    try:
+        return number is not None and number(answer) == number(reference)
+    except ValueError:
+        return False
 
 
 def _normalised(answer: str, metadata: JsonObject) -> str | None:

@@ -45,8 +45,7 @@ class YesNo:
     | evaluate.py of POPE | none to `f1`, `accuracy`, `precision`, `recall`, except that a blank answer is yes there |
     | lmms-eval 0.7, `pope` | the whole answer must be `yes` or `no`: `Yes, it is.` is wrong there |
     | VLMEvalKit, `POPE` | reads as `words_f1`; an answer with neither counts as no in its F1, as here |
-    | VLMEvalKit, `HallusionBench` | aAcc is `words`; its fAcc and qAcc need whole figures and questions right, which no
-        sum over samples gives |
+    | VLMEvalKit, `HallusionBench` | aAcc is `words`; fAcc and qAcc are [hallusionbench](hallusionbench.md) |
     | HallusionBench's own script, lmms-eval | GPT-4 reads the answer |
     """
 
