@@ -26,6 +26,7 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.models import MeasuredMemory, ModelEstimate, ModelStatus
+from vlmhyperbench.wire.shortages import MemoryShortage
 from vlmhyperbench_api.security import Principal
 
 _SHOWN = frozenset({"waiting", "loading", "loaded", "error"})
@@ -176,5 +177,12 @@ def _with_held(status: ModelStatus, held: HeldModelView | None, names: dict[UUID
     if held is None or held.state not in _SHOWN:
         return status
     worker = names.get(held.worker_id) if held.worker_id is not None and held.state != "waiting" else None
-    shown = {"status": held.state, "reason": held.reason, "worker": worker, "is_pinned": held.is_pinned}
+    shortage = MemoryShortage.model_validate(held.shortage) if held.shortage is not None else None
+    shown = {
+        "status": held.state,
+        "reason": held.reason,
+        "shortage": shortage,
+        "worker": worker,
+        "is_pinned": held.is_pinned,
+    }
     return status.model_copy(update=shown)
