@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from uuid import UUID
 
-from vlmhyperbench.data.estimating import estimate_memory
+from vlmhyperbench.data.estimating import shown_estimate
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.gguf_status import GgufStatus
 from vlmhyperbench.data.registered_gguf import BACKEND, registered_status
@@ -110,7 +110,7 @@ async def estimate(runtime: Runtime, catalogue: Catalogue, name: str) -> ModelEs
     """
     _check_known(catalogue, name)
     target = await asyncio.to_thread(_target, runtime, catalogue, name)
-    estimated = await asyncio.to_thread(estimate_memory, target, open_cache(runtime.settings))
+    estimated = await asyncio.to_thread(shown_estimate, target, open_cache(runtime.settings))
     if estimated is None:
         cure = f"Run `vlmhyperbench models fetch {name}` on the stack's machine."
         raise NotFound(f"The files of {name} are not on this machine, or invalid.", cure=cure, code="no_estimate")
