@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.shared.reports.builders import document_of, evidence, fact, facts_frame, metric_spec, run_spec
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, metric_spec, run_spec
 from tests.shared.reports.reading import tables_of
 from tests.support.wording import Wording
 from vlmhyperbench.domain.pipelines import (
@@ -225,6 +225,17 @@ def test_the_section_shows_members_oracles_calibration_steps_and_the_verdict(wor
     (facts,) = (block for block in section.blocks if isinstance(block, Facts))
     wording(section.lead)
     wording("\n".join(f"{name}: {value}" for name, value in facts.items))
+
+
+def test_a_comparison_says_of_each_pipeline_whether_it_was_worth_it() -> None:
+    run = run_of(VOTE, ANSWERS)
+    verdict = found(run).verdict
+    assert verdict is not None
+    document = comparison_of("e", "both", "DONE", [evidence(name="alone"), run])
+    (section,) = (section for section in document.sections if section.name == "ensembles")
+    (facts,) = (block for block in section.blocks if isinstance(block, Facts))
+    assert [value for _, value in facts.items] == [verdict.text]
+    assert all(section.name != "ensembles" for section in comparison_of("e", "one", "DONE", [evidence()]).sections)
 
 
 def test_members_answers_stand_beside_the_result_in_every_case() -> None:
