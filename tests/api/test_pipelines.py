@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Served
+from vlmhyperbench.client import AsyncClient
+from vlmhyperbench.wire.pipelines import PipelineDraft
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +91,11 @@ async def test_a_plan_names_each_step_and_what_was_never_measured(api: Served) -
     assert (refused.status_code, refused.json()["code"]) == (422, "registry_errors")
 
 
-async def test_sessions_are_listed_by_pipeline_and_state(api: Served) -> None:
-    for query in ("pipeline=nothing", "state=FAILED", "pipeline=readers-vote&state=SUCCEEDED"):
-        answer = await api.http.get(f"/pipelines/sessions?{query}")
-        assert (answer.status_code, answer.json()["items"]) == (200, [])
+async def test_the_client_lists_checks_and_plans_pipelines(api: Served) -> None:
+    async with AsyncClient(api.url, api.http.headers["X-API-Key"]) as client:
+        listed = (await client.pipelines.list()).items
+        assert [each.name for each in listed] == [*await _listed(api)]
+        check = await client.pipelines.check(PipelineDraft(name="x", entry={"stages": STAGES[1:]}))
+        assert [problem.stage for problem in check.problems] == [0]
+        plan = await client.pipelines.plan(PipelineDraft(entry={"stages": STAGES}))
+        assert [step.model for step in plan.steps] == ["simulated-instant", "simulated", "simulated-instant"]

@@ -87,6 +87,21 @@ async def test_pages_of_sessions_are_newest_first(client: AsyncClient) -> None:
     assert [each.id for page in (first, second) for each in page.items] == asked[::-1]
 
 
+async def test_sessions_are_listed_of_one_pipeline_and_in_one_state(api: Served, client: AsyncClient) -> None:
+    made = await api.http.post("/registry/pipelines", json={**READERS, "name": "others"})
+    assert made.status_code == 201, made.text
+    mine, other = await ask(client), await ask(client, "others")
+    for given, listed in (
+        ({"pipeline": "readers"}, [mine]),
+        ({"pipeline": "others"}, [other]),
+        ({"state": "queued"}, [other, mine]),
+        ({"pipeline": "readers", "state": "QUEUED"}, [mine]),
+        ({"state": "failed"}, []),
+        ({"pipeline": "nothing"}, []),
+    ):
+        assert [each.id for each in (await client.sessions.list(**given)).items] == listed, given
+
+
 async def test_sessions_are_in_a_list_of_runs_unless_it_is_of_one_kind(api: Served, client: AsyncClient) -> None:
     session = await ask(client)
     run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()["id"]

@@ -23,6 +23,7 @@ models_directory: .
 defaults: {n_ctx: 1024, threads: 1}
 models:
   held: {file: held.gguf}
+  huge: {file: held.gguf, overrides: {n_ctx: 64000000}}
   vanishing: {file: vanishing.gguf}
 """
 
@@ -70,6 +71,16 @@ def test_a_model_is_loaded_by_a_worker_and_unloaded_again(stack: Stack) -> None:
     assert state(stack, "load", "held")["status"] == "loaded"
     unloaded = state(stack, "unload", "held")
     assert (unloaded["status"], unloaded["worker"]) == ("available", None)
+
+
+def test_a_load_that_does_not_fit_says_what_is_lacking_and_what_would_change_it(stack: Stack) -> None:
+    done = cli(stack, "models", "load", "huge", "--json")
+    assert done.returncode == 3, (done.stdout, done.stderr)
+    shortage = json.loads(done.stdout)["data"]["shortage"]
+    (row,) = shortage["rows"]
+    assert (shortage["model"], row["memory"]) == ("huge", "machine")
+    assert row["need_bytes"] - row["have_bytes"] == row["shortfall_bytes"] > 0
+    assert "n_ctx" in {knob["name"] for knob in shortage["knobs"]}
 
 
 def test_a_model_that_is_no_gguf_or_is_not_there_is_not_loaded(stack: Stack, gguf: Path) -> None:

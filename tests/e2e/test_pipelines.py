@@ -208,6 +208,9 @@ def test_a_pipeline_is_asked_one_question_step_by_step(stack, command, page):
     ]
     assert asked["latency_s"] > asked["compute_s"] > 0
     assert asked["id"] in [session["id"] for session in command("pipeline", "history")]
+    assert asked["id"] in [session["id"] for session in command("ls", "sessions", "--of", "vote")]
+    assert command("ls", "sessions", "--of", "vote", "--state", "failed") == []
+    assert asked["id"] not in [run["id"] for run in command("ls", "runs")]
     with pytest.raises(NotFound):
         stack.client.leaderboard("session")
 

@@ -1,4 +1,4 @@
-"""A pipeline at a URL is what it is as a target: a run through its URL gets the answers of the run of the target."""
+"""A pipeline at a URL: a run through it gets the answers of the run of the pipeline, and `load` measures it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.registry.schemas import RunEntry
 
-SAMPLES = 8
+SAMPLES, LOADED = 8, 6
 KEY = "a key for clients of the pipeline"
 COMMAND = Path(sys.executable).with_name("vlmhyperbench")
 WRITERS = {"first": {"tokens": 6}, "second": {"tokens": 9}, "last": {"tokens": 12}}
@@ -68,6 +68,22 @@ def serving(*words: str) -> Iterator[str]:
         assert process.returncode == 0
 
 
+def loaded(url: str) -> dict[str, Any]:
+    """Measure the pipeline by `load`, and return its result."""
+    words = ("--model", "writers", "--api-key-env", "THE_KEY", "--requests", str(LOADED), "--concurrency", "2")
+    done = subprocess.run(
+        [str(COMMAND), "load", url, *words, "--output-tokens", "4", "--json", "--quiet"],
+        env={**os.environ, "THE_KEY": KEY},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)["data"]
+    return result
+
+
 def answered(stack: Any, target: dict[str, Any]) -> list[str]:
     given = {
         "target": target,
@@ -90,5 +106,8 @@ def test_a_run_through_the_url_of_a_pipeline_has_the_answers_of_the_run_of_the_p
     with serving("writers") as url:
         target = {"endpoint": url, "model_name": "writers", "engine_params": {"api_key_secret": "PIPELINE"}}
         through = answered(stack, target)
+        load = loaded(url)
     assert len(set(direct)) == SAMPLES
     assert through == direct
+    assert (load["requests"]["ok"], load["errors"]) == (LOADED, {}), load
+    assert load["metrics"]["latency_ms"]["n"] == LOADED

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from uuid import UUID
 
-from vlmhyperbench.data.estimating import estimate_memory
+from vlmhyperbench.data.estimating import shown_estimate
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.gguf_status import GgufStatus
 from vlmhyperbench.data.registered_gguf import BACKEND, registered_status
@@ -26,6 +26,7 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.models import MeasuredMemory, ModelEstimate, ModelStatus
+from vlmhyperbench.wire.shortages import MemoryShortage
 from vlmhyperbench_api.security import Principal
 
 _SHOWN = frozenset({"waiting", "loading", "loaded", "error"})
@@ -109,7 +110,7 @@ async def estimate(runtime: Runtime, catalogue: Catalogue, name: str) -> ModelEs
     """
     _check_known(catalogue, name)
     target = await asyncio.to_thread(_target, runtime, catalogue, name)
-    estimated = await asyncio.to_thread(estimate_memory, target, open_cache(runtime.settings))
+    estimated = await asyncio.to_thread(shown_estimate, target, open_cache(runtime.settings))
     if estimated is None:
         cure = f"Run `vlmhyperbench models fetch {name}` on the stack's machine."
         raise NotFound(f"The files of {name} are not on this machine, or invalid.", cure=cure, code="no_estimate")
@@ -176,5 +177,12 @@ def _with_held(status: ModelStatus, held: HeldModelView | None, names: dict[UUID
     if held is None or held.state not in _SHOWN:
         return status
     worker = names.get(held.worker_id) if held.worker_id is not None and held.state != "waiting" else None
-    shown = {"status": held.state, "reason": held.reason, "worker": worker, "is_pinned": held.is_pinned}
+    shortage = MemoryShortage.model_validate(held.shortage) if held.shortage is not None else None
+    shown = {
+        "status": held.state,
+        "reason": held.reason,
+        "shortage": shortage,
+        "worker": worker,
+        "is_pinned": held.is_pinned,
+    }
     return status.model_copy(update=shown)

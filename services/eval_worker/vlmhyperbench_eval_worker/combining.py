@@ -62,21 +62,22 @@ def rows_of(
     """Return the chunk rows of the answers of a pipeline; runs in a child."""
     combiner = Combiner(pipeline)
     nothing = Asked(question="", replies={})
+    asked = digest_of([stage.model_dump(mode="json") for stage in pipeline.stages])
     return [
-        _row(pipeline, combiner, samples.get(ordinal, nothing), ordinal, phase=phase, count=count)
+        _row(pipeline, combiner, samples.get(ordinal, nothing), ordinal, asked=asked, phase=phase, count=count)
         for ordinal in ordinals
     ]
 
 
 def _row(
-    pipeline: PipelineTarget, combiner: Combiner, sample: Asked, ordinal: int, *, phase: int, count: int
+    pipeline: PipelineTarget, combiner: Combiner, sample: Asked, ordinal: int, *, asked: str, phase: int, count: int
 ) -> dict[str, Any]:
     answers = combiner.answers(sample)
     last = answers[pipeline.stages[-1].id]
     replies = [(key, reply) for key, reply in sample.replies.items() if reply.text is not None]
     request_sha256 = digest_of(
         {
-            "stages": [stage.model_dump(mode="json") for stage in pipeline.stages],
+            "stages": asked,
             "question": sample.question,
             "answers": {" ".join(key): reply.text for key, reply in replies},
         }

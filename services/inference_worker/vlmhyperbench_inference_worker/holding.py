@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from vlmhyperbench.domain.needs import devices_of, in_gib
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.environments.targets import prepared_target
 from vlmhyperbench.environments.wheels import Workshop
-from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import DoesNotFit, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
@@ -26,11 +26,21 @@ from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.memory_back import unload_measured
 from vlmhyperbench_inference_worker.room import Room, ladder_of
 from vlmhyperbench_inference_worker.serving import WantedTarget
+from vlmhyperbench_sdk.types import JsonObject
 
 LOAD_TIMEOUT_S: Final = 300.0
 
 _LOG = get_logger(__name__)
 _TARGET: Final = TypeAdapter(ModelTarget)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What came of a request: the state of the model, why, and what memory it lacked."""
+
+    state: str
+    reason: str | None = None
+    shortage: JsonObject | None = None
 
 
 async def hold_models(context: WorkerContext, bench: Bench) -> None:
@@ -53,16 +63,16 @@ async def _take_one(context: WorkerContext, bench: Bench) -> bool:
         taken = await held_models.take(session, worker_id, bench.fleet.resident)
     if taken is None:
         return False
-    state, reason = await (_loaded(context, bench, taken) if taken.wanted == "loaded" else _unloaded(bench, taken))
+    settled = await (_loaded(context, bench, taken) if taken.wanted == "loaded" else _unloaded(bench, taken))
     async with bench.fleet.recording, database.transaction() as session:
         await claims.set_resident(session, worker_id, bench.fleet.resident)
-        await held_models.settle(session, taken, worker_id, state, reason)
-    _LOG.info("held", model=taken.name, state=state, reason=reason)
+        await held_models.settle(session, taken, worker_id, settled.state, settled.reason, settled.shortage)
+    _LOG.info("held", model=taken.name, state=settled.state, reason=settled.reason)
     await context.runtime.bus.push_wake()
     return True
 
 
-async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) -> tuple[str, str | None]:
+async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) -> _Settled:
     """Load a model, and return its state with the reason of a failure, or what was given up so that it fits."""
     settings, user = context.settings, uuid4()
     target, cache = _TARGET.validate_python(taken.target), open_cache(settings)
@@ -86,20 +96,20 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
             serving = await bench.fleet.acquire(wanted, options, room, user)
             serving.prepared = ready
     except (VlmHyperBenchError, OSError) as error:
-        return "error", str(error)
+        return _Settled("error", str(error), error.facts if isinstance(error, DoesNotFit) else None)
     finally:
         bench.fleet.release(user)
     bench.fleet.pin(taken.target_digest, is_pinned=taken.is_pinned)
     steps = serving.fitted.steps if serving.fitted is not None else ()
-    return "loaded", "; ".join(f"{step.rung}: {step.before} → {step.after}" for step in steps) or None
+    return _Settled("loaded", "; ".join(f"{step.rung}: {step.before} → {step.after}" for step in steps) or None)
 
 
-async def _unloaded(bench: Bench, taken: HeldModelView) -> tuple[str, str | None]:
+async def _unloaded(bench: Bench, taken: HeldModelView) -> _Settled:
     """Unload a model, wait until its memory is back, and return its state with what came back."""
     unloaded = await unload_measured(bench.fleet, taken.target_digest)
     if unloaded is None:
-        return "unloaded", None
-    return "unloaded", f"{in_gib(unloaded.back)} of about {in_gib(unloaded.held)} are free again."
+        return _Settled("unloaded")
+    return _Settled("unloaded", f"{in_gib(unloaded.back)} of about {in_gib(unloaded.held)} are free again.")
 
 
 def _room(target: ModelTarget, bench: Bench, cache: ModelCache) -> Room:

@@ -9,6 +9,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from typing import Literal, NoReturn, cast
 
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -55,13 +56,7 @@ def parse_json(
         if len(text) > _LONG_CHARS:
             text = decoded(text)
             check_structure(text, what=what, max_depth=max_depth, max_values=MAX_VALUES)
-        value = json.loads(
-            text,
-            object_pairs_hook=unique_members,
-            parse_constant=_refuse_constant,
-            parse_float=_finite_text if exact else _finite,
-            parse_int=_whole_text if exact else int,
-        )
+        value = (_EXACT if exact else _DECODER).decode(text if isinstance(text, str) else decoded(text))
     except RecursionError as error:
         raise _too_deep(what) from error
     except ValueError as error:
@@ -227,8 +222,19 @@ def _whole_text(text: str) -> NumberText:
     return NumberText(text)
 
 
-def _quoted(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+def _decoder(parse_float: Callable[[str], object], parse_int: Callable[[str], object]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=unique_members,
+        parse_constant=_refuse_constant,
+        parse_float=parse_float,
+        parse_int=parse_int,
+    )
+
+
+# Made once: `json.loads` and `json.dumps` make one for each call that has options, which takes longer than most texts.
+_DECODER = _decoder(_finite, int)
+_EXACT = _decoder(_finite_text, _whole_text)
+_quoted = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _check(value: object, depth: int, what: str, any_text: bool) -> None:

@@ -20,6 +20,7 @@ from vlmhyperbench.cli.remembered import remembered
 from vlmhyperbench.cli.resolving import load_request, resolve_model, stated_estimate
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.cli.shortages import gib
+from vlmhyperbench.data.estimating import whole_estimate
 from vlmhyperbench.domain.fallbacks import LoadBytes
 from vlmhyperbench.domain.needs import MEASURED_MARGIN
 from vlmhyperbench.errors import NotFound, PluginFailure, Unavailable
@@ -167,7 +168,7 @@ def _estimate(load: LoadRequest, tier: Tier) -> MemoryEstimate:
                 raise
     elif tier == "dry-run":
         raise NotFound(f"The engine of {load.backend_class!r} has no dry run.", cure="Leave --tier out.")
-    estimated: MemoryEstimate | None = adapter.estimate_memory(load)
+    estimated = whole_estimate(adapter, load)
     if estimated is None:
         cure = "Load it, and look at the peak memory of a run."
         raise NotFound(f"The adapter {load.backend_class!r} has no estimate for {load.model}.", cure=cure)

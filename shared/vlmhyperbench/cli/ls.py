@@ -44,8 +44,8 @@ def ls(
 
     Args:
         what: What to list.
-        state: Only runs or experiments in this state, for example running or failed.
-        of: Only the runs of the experiment, or the artifacts of the run, with this id.
+        state: Only runs, sessions or experiments in this state, for example running or failed.
+        of: Only the runs of the experiment or the artifacts of the run with this id, or the sessions of this pipeline.
         limit: Maximum number of rows.
         cursor: Continue an earlier list after its last row; the earlier list prints the value.
         output: How the output is printed.
@@ -60,7 +60,7 @@ def ls(
                 experiments = client.experiments.list(state=state, limit=limit, cursor=cursor)
                 _print(what, experiments, _rows(["id", "name", "state", "runs", "created"], _experiment), output)
             case "sessions":
-                sessions = client.sessions.list(limit=limit, cursor=cursor)
+                sessions = client.sessions.list(pipeline=of, state=state, limit=limit, cursor=cursor)
                 _print(what, sessions, session_table, output)
             case "workers":
                 columns = ["name", "kind", "state", "host", "slots", "seen"]
@@ -80,7 +80,7 @@ def _check_flags(what: str, **flags: str | None) -> None:
     useful = {
         "runs": {"state", "of", "cursor"},
         "experiments": {"state", "cursor"},
-        "sessions": {"cursor"},
+        "sessions": {"state", "of", "cursor"},
         "artifacts": {"of", "cursor"},
     }
     for name, value in flags.items():
@@ -88,7 +88,7 @@ def _check_flags(what: str, **flags: str | None) -> None:
             raise InvalidInput(
                 f"--{name} has no effect on a list of {what}.", cure=f"Leave out --{name}.", code="usage"
             )
-    states = {"runs": RunState, "experiments": ExperimentState}.get(what)
+    states = {"runs": RunState, "sessions": RunState, "experiments": ExperimentState}.get(what)
     if states is not None and (state := flags["state"]) is not None and state.upper() not in states.__members__:
         cure = f"Give one of {', '.join(name.lower() for name in states.__members__)}."
         raise InvalidInput(f"--state {state!r} is not a state of {what}.", cure=cure, code="usage")

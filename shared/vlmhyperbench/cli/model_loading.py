@@ -12,6 +12,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
+from vlmhyperbench.cli.shortages import show_shortage
 from vlmhyperbench.client import Client
 from vlmhyperbench.wire.models import ModelStatus
 
@@ -66,4 +67,6 @@ def _print(status: ModelStatus, output: OutputFlags, code: int) -> int:
         return code
     where = f" by {status.worker}" if status.worker is not None else ""
     say(f"{status.name} is {status.status}{where}{f': {status.reason}' if status.reason else ''}")
+    if status.shortage is not None:
+        show_shortage(status.shortage)
     return code

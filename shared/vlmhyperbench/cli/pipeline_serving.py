@@ -30,7 +30,7 @@ from vlmhyperbench.cli.serve import (
     until_signalled,
     wait_for_failure,
 )
-from vlmhyperbench.data.pipeline_memory import execution_of
+from vlmhyperbench.data.pipeline_memory import dropped_of, execution_of
 from vlmhyperbench.data.sending import send_model
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.digests import digest_of
@@ -59,6 +59,7 @@ class _Starting:
     key: str
     load_timeout_s: float
     output: OutputFlags
+    allow_lossy: bool
     is_sequential: bool = False
     """Whether a model is unloaded once it is known that it can be loaded."""
 
@@ -68,6 +69,7 @@ def serve(
     /,
     *,
     load_timeout: Annotated[Seconds, Parameter(group=TARGET)] = 300.0,
+    allow_lossy: Annotated[bool, Parameter(group=TARGET, negative=())] = False,
     host: Annotated[str, Parameter(group=SERVER)] = "127.0.0.1",
     port: Annotated[Port, Parameter(group=SERVER)] = 0,
     api_key_env: Annotated[str | None, Parameter(group=SERVER)] = None,
@@ -87,6 +89,8 @@ def serve(
             generated and printed.
         data_root: Folder whose images requests may name by their paths; without it, requests must contain the images.
         load_timeout: Seconds after which starting an engine counts as failed.
+        allow_lossy: Leave optional models out where the others then stay loaded together, as execution_mode: persistent
+            asks for.
         output: How the output is printed.
     """
     require_gateway("pipeline serve")
@@ -101,7 +105,13 @@ def serve(
         data_root=data_root.absolute() if data_root is not None else None,
         engine_log=settings.logs_dir / "serve-pipeline-engine.log",
     )
-    starting = _Starting(settings=settings, key=secrets.token_urlsafe(32), load_timeout_s=load_timeout, output=output)
+    starting = _Starting(
+        settings=settings,
+        key=secrets.token_urlsafe(32),
+        load_timeout_s=load_timeout,
+        output=output,
+        allow_lossy=allow_lossy,
+    )
     return asyncio.run(_serve(pinned, starting, options, own_key))
 
 
@@ -114,8 +124,10 @@ async def _serve(pinned: PinnedPipeline, starting: _Starting, options: GatewayOp
             loading.cancel()
             await asyncio.wait([loading])
             return exits.OK
-        gateways = await loading
-        failing = [asyncio.create_task(wait_for_failure(gateway)) for gateway in gateways]
+        failing = [
+            asyncio.create_task(wait_for_failure(gateway, stays_loaded=stays_loaded))
+            for gateway, stays_loaded in await loading
+        ]
         await asyncio.wait([*failing, ended], return_when=asyncio.FIRST_COMPLETED)
         failed = next((task for task in failing if task.done()), None)
         if failed is not None and not ended.done():
@@ -133,14 +145,21 @@ async def _start(
     options: GatewayOptions,
     own_key: str | None,
     stack: AsyncExitStack,
-) -> list[GatewayClient]:
-    """Load the models, then the pipeline, print where it is, and return all gateways; they end with the stack."""
+) -> list[tuple[GatewayClient, bool]]:
+    """Load the models, then the pipeline, and print where it is; the gateways end with the stack.
+
+    Returns them all, each with whether its model stays loaded.
+    """
     started: dict[str, GatewayClient] = {}
     models: list[ServedModel] = []
-    execution, held = await asyncio.to_thread(execution_of, pinned.target, open_cache())
+    execution, held = await asyncio.to_thread(
+        execution_of, pinned.target, open_cache(), allow_lossy=starting.allow_lossy
+    )
     note(f"Models are loaded {_IN_WORDS[execution.mode]}: {execution.why}.", starting.output)
     starting = replace(starting, is_sequential=execution.mode == "sequential")
-    unusable = set[str]()
+    unusable = dropped_of(pinned.target, execution)
+    for name in execution.dropped:
+        note(f"{name} is left out, so that the others stay loaded together.", starting.output)
     for asked in asked_models(pinned.target):
         digest = digest_of(asked.model.target)
         if digest not in started and digest not in unusable:
@@ -171,7 +190,7 @@ async def _start(
     gateway = await GatewayClient.start(options, key=own_key)
     stack.push_async_callback(gateway.close)
     print_served(served_by(await gateway.load(request), gateway, own_key), starting.output)
-    return [gateway] if starting.is_sequential else [*started.values(), gateway]
+    return [*((each, not starting.is_sequential) for each in started.values()), (gateway, True)]
 
 
 def _served_model(pinned: PinnedPipeline, asked: AskedModel, url: str) -> ServedModel:

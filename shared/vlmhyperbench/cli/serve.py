@@ -246,15 +246,15 @@ async def until_signalled() -> AsyncIterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-async def wait_for_failure(gateway: GatewayClient) -> str:
-    """Wait until gateway or engine fails, and return the reason."""
+async def wait_for_failure(gateway: GatewayClient, *, stays_loaded: bool = True) -> str:
+    """Wait until a gateway fails, or its engine where the model stays loaded, and return the reason."""
     while True:
         await asyncio.sleep(CHECK_INTERVAL_S)
         try:
             status = await gateway.status()
         except Unavailable as error:
             return error.message
-        if status.state != "ready":
+        if stays_loaded and status.state != "ready":
             return status.error or f"The model is {status.state}."
 
 

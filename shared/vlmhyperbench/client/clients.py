@@ -33,12 +33,14 @@ from vlmhyperbench.client.resources import (
     AsyncExperiments,
     AsyncExports,
     AsyncLoads,
+    AsyncPipelines,
     AsyncRuns,
     AsyncSessions,
     Entries,
     Experiments,
     Exports,
     Loads,
+    Pipelines,
     Runs,
     Sessions,
 )
@@ -92,6 +94,7 @@ class Client(Api):
         self.loads = Loads(self)
         self.exports = Exports(self)
         self.sessions = Sessions(self)
+        self.pipelines = Pipelines(self)
 
     def send(self, call: Call[T]) -> T:
         """Send a call. Transport errors are retried, which is safe because every POST carries an idempotency key.
@@ -205,6 +208,7 @@ class AsyncClient(AsyncApi):
         self.loads = AsyncLoads(self)
         self.exports = AsyncExports(self)
         self.sessions = AsyncSessions(self)
+        self.pipelines = AsyncPipelines(self)
 
     async def send(self, call: Call[T]) -> T:
         """Send a call, as `Client.send` does.

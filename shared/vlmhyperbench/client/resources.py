@@ -134,6 +134,22 @@ class AsyncSessions(AsyncResource):
     get = Later(asking.get_session)
 
 
+class Pipelines(Resource):
+    """Registered pipelines, and drafts."""
+
+    list = Now(asking.list_pipelines)
+    check = Now(asking.check_pipeline)
+    plan = Now(asking.plan_pipeline)
+
+
+class AsyncPipelines(AsyncResource):
+    """Registered pipelines, and drafts."""
+
+    list = Later(asking.list_pipelines)
+    check = Later(asking.check_pipeline)
+    plan = Later(asking.plan_pipeline)
+
+
 class Exports(Resource):
     """Exports that the platform writes."""
 

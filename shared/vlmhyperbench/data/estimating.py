@@ -12,7 +12,7 @@ from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import locate
 from vlmhyperbench.domain.fallbacks import MachineMemory
 from vlmhyperbench.domain.specs import ModelTarget, Target
-from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.errors import NotFound, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -42,6 +42,31 @@ def estimate_memory(target: Target, cache: ModelCache) -> MemoryEstimate | None:
         return None
     except Exception as error:  # noqa: BLE001 - the adapter's own code runs here, and may raise anything
         _LOG.warning("memory.not_estimated", model=target.served_name, reason=repr(error))
+        return None
+
+
+def whole_estimate(adapter: Backend, request: LoadRequest) -> MemoryEstimate | None:
+    """Return what a load takes, with the buffers for computing where the adapter knows them: what is shown to people.
+
+    Placement takes the least that is certain instead, so that nothing is refused which would fit.
+
+    Raises:
+        VlmHyperBenchError: a parameter is wrong, or a file is missing or no model.
+    """
+    return adapter.estimate_whole(request) if isinstance(adapter, FittingBackend) else adapter.estimate_memory(request)
+
+
+def shown_estimate(target: Target, cache: ModelCache) -> MemoryEstimate | None:
+    """Return `whole_estimate` of a target; None if the adapter or a file is not here, or the adapter has none.
+
+    Raises:
+        InvalidInput: a parameter is wrong, or a file is no model.
+    """
+    try:
+        request = load_request_of(target, cache)
+        adapter = discovery.load("backends", request.backend_class)() if request is not None else None
+        return whole_estimate(adapter, request) if request is not None and isinstance(adapter, Backend) else None
+    except NotFound:
         return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from vlmhyperbench.data.estimating import whole_estimate
 from vlmhyperbench.data.gguf_status import GgufStatus, status_of
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import locate
@@ -54,4 +55,4 @@ def estimate_files(name: str, params: JsonObject, files: Mapping[str, Path]) -> 
     if not isinstance(adapter, Backend):
         return None
     paths = {role: str(path) for role, path in files.items()}
-    return adapter.estimate_memory(LoadRequest(model=name, backend_class=BACKEND, files=paths, engine_params=params))
+    return whole_estimate(adapter, LoadRequest(model=name, backend_class=BACKEND, files=paths, engine_params=params))

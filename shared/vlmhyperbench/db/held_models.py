@@ -46,10 +46,18 @@ async def take(session: AsyncSession, worker_id: UUID, resident: Sequence[str]) 
     return await fetch_one(session, HeldModelView, _TAKE.bindparams(worker=worker_id))
 
 
-async def settle(session: AsyncSession, taken: HeldModelView, worker_id: UUID, state: str, reason: str | None) -> None:
+async def settle(
+    session: AsyncSession,
+    taken: HeldModelView,
+    worker_id: UUID,
+    state: str,
+    reason: str | None,
+    shortage: JsonObject | None = None,
+) -> None:
     """Record what came of a request, unless the user has asked for something else meanwhile."""
     values = {"project": taken.project_id, "name": taken.name, "worker": worker_id, "state": state, "reason": reason}
-    await session.execute(_SETTLE, values)
+    lacked = json.dumps(shortage) if shortage is not None else None
+    await session.execute(_SETTLE, {**values, "shortage": lacked})
 
 
 _LOAD = text("""
@@ -58,14 +66,14 @@ VALUES (:project, :name, CAST(:target AS jsonb), :digest, 'loaded', 'waiting', :
 ON CONFLICT (project_id, name) DO UPDATE SET
     state = CASE WHEN held_model.state IN ('loaded', 'loading') AND held_model.target_digest = excluded.target_digest
                  THEN held_model.state ELSE 'waiting' END,
-    target = excluded.target, target_digest = excluded.target_digest, wanted = 'loaded', reason = NULL,
+    target = excluded.target, target_digest = excluded.target_digest, wanted = 'loaded', reason = NULL, shortage = NULL,
     is_pinned = excluded.is_pinned, asked_by = excluded.asked_by, asked_at = now(), changed_at = now()
 RETURNING *
 """)
 
 _UNLOAD = text("""
 UPDATE held_model SET wanted = 'unloaded', is_pinned = false, asked_by = :by, asked_at = now(), changed_at = now(),
-    state = CASE WHEN state IN ('waiting', 'error') THEN 'unloaded' ELSE state END, reason = NULL
+    state = CASE WHEN state IN ('waiting', 'error') THEN 'unloaded' ELSE state END, reason = NULL, shortage = NULL
 WHERE project_id = :project AND name = :name RETURNING *
 """)
 
@@ -94,6 +102,6 @@ RETURNING *
 """)
 
 _SETTLE = text("""
-UPDATE held_model SET state = :state, reason = :reason, changed_at = now()
+UPDATE held_model SET state = :state, reason = :reason, shortage = CAST(:shortage AS jsonb), changed_at = now()
 WHERE project_id = :project AND name = :name AND worker_id = :worker AND state IN ('loading', 'loaded')
 """)

@@ -41,7 +41,7 @@ def blank_row(
     *, phase: int, ordinal: int, sample: int, repeat: int, status: str, error: str | None, request_sha256: str
 ) -> dict[str, Any]:
     """Return the chunk row of a request that was never sent."""
-    return dict.fromkeys(polars_schema()) | {
+    return dict.fromkeys(CHUNK_COLUMNS) | {
         "phase": phase,
         "ordinal": ordinal,
         "sample": sample,

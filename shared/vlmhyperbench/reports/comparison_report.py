@@ -31,6 +31,7 @@ from vlmhyperbench.reports.sections.differences import (
     flip_matrix,
     pair_all,
 )
+from vlmhyperbench.reports.sections.ensemble import ensembles_section
 from vlmhyperbench.reports.sections.errors import say_why_failed
 from vlmhyperbench.reports.sections.groups import quality_figure
 from vlmhyperbench.reports.sections.judging import judges_of
@@ -75,6 +76,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
         _results(summaries, parities),
         trade_offs(summaries),
         differences(paired),
+        ensembles_section(summaries),
         constrained_section(named),
         parity_section(paired, parities),
         ranking(evidence, paired),

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars
 
 from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.judging import is_judge
-from vlmhyperbench.domain.pipelines import AskedModel, asked_models
+from vlmhyperbench.domain.pipelines import (
+    AskedModel,
+    InnerMember,
+    Key,
+    PipelineTarget,
+    asked_models,
+    models_within,
+    needed_by,
+)
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.reports.bundles import PipelineRows
 from vlmhyperbench.scoring.combining import Asked, Combiner, StageAnswer
 from vlmhyperbench.scoring.metrics import open_answering, open_failing
 from vlmhyperbench.scoring.scores import Row, score
-from vlmhyperbench.summaries.members import EnsembleEvidence, MemberEvidence
+from vlmhyperbench.summaries.members import AnsweringEvidence, EnsembleEvidence, MemberEvidence
 from vlmhyperbench_sdk.protocols import Metric
 
+_TOLD = ("ordinal", "status", "text", "error_code")
 _ROW = ("ordinal", "status", "text", "error_code", "latency_ns", "is_reused")
 _SCORED = ("ordinal", "status", "text", "failure", "error_code", "references", "metadata")
 
@@ -30,35 +39,81 @@ def ensemble_evidence(rows: PipelineRows, spec: RunSpec) -> EnsembleEvidence:
         NotFound, InvalidInput, Conflict, PluginFailure: a metric or an aggregation cannot be opened as it is pinned.
     """
     pipeline = pipeline_of(spec)
-    last, combiner = pipeline.stages[-1], Combiner(pipeline)
-    answers = {ordinal: combiner.answers(sample)[last.id] for ordinal, sample in sorted(rows.samples.items())}
+    combiner, last = Combiner(pipeline), pipeline.stages[-1].id
+    answers = {ordinal: combiner.answers(sample) for ordinal, sample in sorted(rows.samples.items())}
     unscored = _why_unscored(spec)
     scorer = None if unscored else _Scorer.of(spec, rows.facts)
-    is_replayed = last.aggregation is not None and last.aggregation.merger is None
-    members = []
-    for asked in asked_models(pipeline):
-        numbers = [no for no, key in rows.keys.items() if key == asked.key]
-        own = rows.facts.filter(polars.col("phase").is_in(numbers))
-        is_last = asked.stage.id == last.id and asked.role == "member" and bool(numbers)
-        keys = _keys(asked, rows.samples, answers) if is_last else {}
-        members.append(
-            MemberEvidence(
-                asked=asked,
-                rows=own.select(_ROW).with_columns(
-                    polars.Series("key", [keys.get(no) for no in own["ordinal"].to_list()], dtype=polars.String)
-                ),
-                scores=scorer.of_facts(own) if scorer is not None and is_last else None,
-                without=scorer.of_answers(_without(asked, rows.samples, combiner))
-                if scorer is not None and is_last and is_replayed and len(last.members) > 1
-                else None,
-                peak_bytes=rows.peak_bytes.get(asked.key),
-            )
+    numbers = {key: no for no, key in rows.keys.items()}
+    members = [
+        MemberEvidence(
+            asked=asked,
+            rows=rows.facts.filter(polars.col("phase") == numbers[asked.key]).select(_ROW),
+            peak_bytes=rows.peak_bytes.get(asked.key),
         )
+        for asked in asked_models(pipeline)
+        if asked.key in numbers
+    ]
     return EnsembleEvidence(
         members=tuple(member for member in members if member.rows.height),
-        confidences=_confidences(answers),
+        answering=tuple(_answering(pipeline, combiner, rows, answers, scorer)),
+        confidences=_confidences({ordinal: stages[last] for ordinal, stages in answers.items()}),
         unscored=unscored,
     )
+
+
+def _answering(
+    pipeline: PipelineTarget,
+    combiner: Combiner,
+    rows: PipelineRows,
+    answers: Mapping[int, Mapping[str, StageAnswer]],
+    scorer: _Scorer | None,
+) -> Iterator[AnsweringEvidence]:
+    """Yield the models and pipelines of the last stage that have answers."""
+    last = pipeline.stages[-1]
+    is_replayed = last.aggregation is not None and last.aggregation.merger is None and len(last.answering) > 1
+    given = {ordinal: combiner.given(last, rows.samples[ordinal], stages) for ordinal, stages in answers.items()}
+    for member in last.answering:
+        own = {ordinal: names[member.name] for ordinal, names in given.items() if member.name in names}
+        if isinstance(member, InnerMember):
+            needed = list(models_within(pipeline, last.path_of(member)))
+            told, scores = _told(own), scorer.of_answers(own) if scorer is not None else None
+        else:
+            needed = [AskedModel(stage=last, role="member", model=member)]
+            facts = rows.facts.filter(
+                polars.col("phase").is_in([no for no, key in rows.keys.items() if key in _keys(needed)])
+            )
+            told, scores = facts.select(_TOLD), scorer.of_facts(facts) if scorer is not None else None
+        if not told.height:
+            continue
+        keys = {ordinal: _key(member.name, given[ordinal], answers[ordinal][last.id]) for ordinal in own}
+        without = (
+            scorer.of_answers(_without(_keys(needed), rows.samples, combiner, last.id))
+            if scorer is not None and is_replayed
+            else None
+        )
+        yield AnsweringEvidence(
+            name=member.name,
+            needs=_keys(each for asked in needed for each in (asked, *needed_by(pipeline, asked))),
+            rows=told.with_columns(
+                polars.Series("key", [keys.get(no) for no in told["ordinal"].to_list()], dtype=polars.String)
+            ),
+            scores=scores,
+            without=without,
+        )
+
+
+def _keys(models: Iterable[AskedModel]) -> frozenset[Key]:
+    return frozenset(asked.key for asked in models)
+
+
+def _told(answers: Mapping[int, StageAnswer]) -> polars.DataFrame:
+    """Return the answers of a pipeline as the rows of a model."""
+    rows = [
+        (no, "error", None, f"pipeline_{answer.status}") if answer.value is None else (no, "ok", answer.value, None)
+        for no, answer in answers.items()
+    ]
+    texts = dict.fromkeys(_TOLD[1:], polars.String())
+    return polars.DataFrame(rows, schema={"ordinal": polars.Int64(), **texts}, orient="row")
 
 
 def _why_unscored(spec: RunSpec) -> str:
@@ -142,36 +197,28 @@ class _Scorer:
         )
 
 
-def _without(asked: AskedModel, samples: Mapping[int, Asked], combiner: Combiner) -> dict[int, StageAnswer]:
-    """Return the answers that the pipeline gives without a member of its last stage."""
+def _without(
+    models: Collection[Key], samples: Mapping[int, Asked], combiner: Combiner, last: str
+) -> dict[int, StageAnswer]:
+    """Return the answers that the pipeline gives without some models."""
     return {
         ordinal: combiner.answers(
-            replace(sample, replies={key: reply for key, reply in sample.replies.items() if key != asked.key})
-        )[asked.stage.id]
+            replace(sample, replies={key: reply for key, reply in sample.replies.items() if key not in models})
+        )[last]
         for ordinal, sample in samples.items()
     }
 
 
-def _keys(asked: AskedModel, samples: Mapping[int, Asked], answers: Mapping[int, StageAnswer]) -> dict[int, str | None]:
-    """Return the normalised answers of a member: what the vote counted, else the text without needless spaces."""
-    found: dict[int, str | None] = {}
-    for ordinal, sample in samples.items():
-        present = [
-            name
-            for name in (member.name for member in asked.stage.members)
-            if (asked.stage.id, "member", name) in sample.replies
-        ]
-        reply = sample.replies.get(asked.key)
-        aggregated = answers[ordinal].aggregated
-        counted = aggregated.trace.get("keys") if aggregated is not None else None
-        if reply is None or reply.text is None:
-            found[ordinal] = None
-        elif isinstance(counted, list) and len(counted) == len(present):
-            key = counted[present.index(asked.model.name)]
-            found[ordinal] = key if isinstance(key, str) else None
-        else:
-            found[ordinal] = " ".join(reply.text.split()).casefold()
-    return found
+def _key(name: str, given: Mapping[str, StageAnswer], combined: StageAnswer) -> str | None:
+    """Return the normalised answer of a member: what the vote counted, else the text without needless spaces."""
+    counted = combined.aggregated.trace.get("keys") if combined.aggregated is not None else None
+    text = given[name].value
+    if text is None:
+        return None
+    if isinstance(counted, list) and len(counted) == len(given):
+        key = counted[list(given).index(name)]
+        return key if isinstance(key, str) else None
+    return " ".join(text.split()).casefold()
 
 
 def _confidences(answers: Mapping[int, StageAnswer]) -> polars.DataFrame:

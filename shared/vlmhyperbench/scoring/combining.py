@@ -249,6 +249,11 @@ class Combiner:
         answer = self._given(stage, stage.answering[0], sample, answers)
         return _of_reply(Reply(error="was not asked")) if answer is None else replace(answer, aggregated=None)
 
+    def given(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> dict[str, StageAnswer]:
+        """Return what the members of a stage answered, in their order; one whose step failed is not among them."""
+        given = {member.name: self._given(stage, member, sample, answers) for member in stage.answering}
+        return {name: answer for name, answer in given.items() if answer is not None}
+
     def _given(
         self, stage: StageSpec, member: MemberSpec | InnerMember, sample: Asked, answers: Mapping[str, StageAnswer]
     ) -> StageAnswer | None:

@@ -131,9 +131,12 @@ class ServedApp:
             )
             try:
                 async with self._switch.using(served):
-                    return await self._upstreams.ask(served.url, body, tell)
+                    told = await self._upstreams.ask(served.url, body, tell)
             except NotLoaded as error:
                 return failed("not_loaded", str(error))
+            if told.reply.text is None and told.reply.failure == "infrastructure":
+                self._switch.doubt(served)
+            return told
 
         return await Asking(pipeline, combiner, asked=self._asked, ask=ask, tell=tell).answer(question.prompt)
 

@@ -37,6 +37,8 @@ class ModelSwitch:
         self._is_idle.set()
         self._users = 0
         self._loaded: ServedModel | None = None
+        self._is_doubted = False
+        """Whether the loaded model may be lost, since a request to it has failed."""
 
     async def close(self) -> None:
         """Close the connections; whoever has started the gateways unloads the models."""
@@ -53,7 +55,7 @@ class ModelSwitch:
             yield
             return
         async with self._turn:
-            if self._loaded is None or self._loaded.url != model.url:
+            if self._loaded is None or self._loaded.url != model.url or await self._is_lost(model):
                 await self._is_idle.wait()
                 await _whole(self._switch(model))
             self._users += 1
@@ -64,6 +66,20 @@ class ModelSwitch:
             self._users -= 1
             if not self._users:
                 self._is_idle.set()
+
+    def doubt(self, model: ServedModel) -> None:
+        """Note that a request to a model failed: it is loaded again, unless its gateway says that it is ready."""
+        if self._loaded is not None and self._loaded.url == model.url:
+            self._is_doubted = True
+
+    async def _is_lost(self, model: ServedModel) -> bool:
+        if self._is_doubted:
+            try:
+                status = await self._http.get(f"{model.url}/v1/model/status")
+            except httpx2.HTTPError as error:
+                raise NotLoaded(f"The gateway of {model.name} does not answer: {error!r}.") from error
+            self._is_doubted = status.status_code != 200 or status.json().get("state") != "ready"
+        return self._is_doubted
 
     async def _switch(self, model: ServedModel) -> None:
         if self._loaded is not None:
@@ -77,7 +93,7 @@ class ModelSwitch:
             raise NotLoaded(f"The gateway of {model.name} does not answer: {error!r}.") from error
         if answer.status_code != 200 or answer.json().get("state") != "ready":
             raise NotLoaded(f"The model {model.name} was not loaded: {answer.text[:2000]}")
-        self._loaded = model
+        self._loaded, self._is_doubted = model, False
 
     async def _unload(self, model: ServedModel) -> None:
         before = await asyncio.to_thread(self._free)

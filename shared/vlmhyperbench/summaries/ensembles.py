@@ -19,7 +19,7 @@ from vlmhyperbench.analysis.member_values import member_values
 from vlmhyperbench.analysis.stats import FloatArray
 from vlmhyperbench.analysis.worth import verdict
 from vlmhyperbench.domain.asking import pipeline_of
-from vlmhyperbench.domain.pipelines import PipelineTarget, needed_by, needed_stages
+from vlmhyperbench.domain.pipelines import PipelineTarget, needed_stages
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.summaries.answers import answers_of
 from vlmhyperbench.summaries.ensemble_records import EnsembleSummary, MemberCost
@@ -46,24 +46,21 @@ def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
         latency_p50_s=nearest_rank(path, 50),
         latency_p90_s=nearest_rank(path, 90),
     )
-    members = known.members_of_the_last_stage(pipeline)
-    if len(members) < 2:
+    answering = known.answering
+    if len(answering) < 2:
         return plain
-    keys = [ordinals.join(member.rows, on="ordinal", how="left", maintain_order="left")["key"] for member in members]
+    keys = [ordinals.join(each.rows, on="ordinal", how="left", maintain_order="left")["key"] for each in answering]
     plain = replace(plain, agreement=nominal_alpha([column.to_list() for column in keys]))
-    if primary is None or any(member.scores is None for member in members):
+    if primary is None or any(each.scores is None for each in answering):
         return plain
-    return _compared(plain, run, primary, known, members)
+    return _compared(plain, run, primary, known)
 
 
 def _compared(
-    plain: EnsembleSummary,
-    run: RunEvidence,
-    primary: ScoredMetric,
-    known: EnsembleEvidence,
-    members: Sequence[MemberEvidence],
+    plain: EnsembleSummary, run: RunEvidence, primary: ScoredMetric, known: EnsembleEvidence
 ) -> EnsembleSummary:
     """Add what the scores of the members show."""
+    members = known.answering
     rows = answers_of(run, primary)
     scores = [member.scores for member in members if member.scores is not None]
     without = [member.without for member in members if member.without is not None]
@@ -76,7 +73,7 @@ def _compared(
     ensemble = Ensemble(
         result=_answers("result", rows, rows, statistics),
         members=tuple(
-            _answers(member.asked.model.name, rows, score.join(text, on="ordinal", how="left"), statistics)
+            _answers(member.name, rows, score.join(text, on="ordinal", how="left"), statistics)
             for member, score, text in zip(members, scores, texts, strict=True)
         ),
         clusters=rows["cluster"].to_list(),
@@ -87,11 +84,11 @@ def _compared(
     )
     gained = uplift(ensemble)
     revoted = {
-        member.asked.model.name: _answers(member.asked.model.name, rows, member.without, statistics)
+        member.name: _answers(member.name, rows, member.without, statistics)
         for member in members
         if member.without is not None
     }
-    costs = None if gained is None else _costs(plain, pipeline_of(run.spec), known, gained)
+    costs = None if gained is None else _costs(plain, known, gained)
     return replace(
         plain,
         calibration=_calibration(rows, known.confidences, primary.perfect) if primary.perfect is not None else None,
@@ -157,14 +154,11 @@ def _cost(member: MemberEvidence) -> MemberCost:
     )
 
 
-def _costs(plain: EnsembleSummary, pipeline: PipelineTarget, known: EnsembleEvidence, gained: Uplift) -> Costs:
+def _costs(plain: EnsembleSummary, known: EnsembleEvidence, gained: Uplift) -> Costs:
     """Compare all models with those that the best member needs: itself, and what its stage builds on."""
-    best = next(
-        member for member in known.members_of_the_last_stage(pipeline) if member.asked.model.name == gained.best
-    )
-    keys = {best.asked.key, *(asked.key for asked in needed_by(pipeline, best.asked))}
+    best = next(each for each in known.answering if each.name == gained.best)
     both = list(zip(known.members, plain.bars, strict=True))
-    needed = [(member, bar) for member, bar in both if member.asked.key in keys]
+    needed = [(member, bar) for member, bar in both if member.asked.key in best.needs]
     return Costs(
         seconds=_seconds(both),
         best_seconds=_seconds(needed),

@@ -1,13 +1,12 @@
-"""The models of a pipeline as a summary reads them: rows of each, scores of the members, results without one."""
+"""A pipeline as a summary reads it: rows of its models, scores of what its last stage combines, results without it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars
 
-from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget
+from vlmhyperbench.domain.pipelines import AskedModel, Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -16,28 +15,36 @@ class MemberEvidence:
 
     asked: AskedModel
     rows: polars.DataFrame
-    """Columns `ordinal, status, text, error_code, latency_ns, is_reused, key`. `key` is the normalised answer that a
-    vote counts, null where there is none."""
-    scores: polars.DataFrame | None = None
-    """Columns `ordinal, value` and the statistics of the first metric; None where its answers were not scored."""
-    without: polars.DataFrame | None = None
-    """The run's answers as they were without this member: columns `ordinal, text, value` and the statistics; None
-    where they cannot be combined again with no model."""
+    """Columns `ordinal, status, text, error_code, latency_ns, is_reused`."""
     peak_bytes: int | None = None
     """Peak memory of its engine; None where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AnsweringEvidence:
+    """A model, or a pipeline, whose answers the last stage combines."""
+
+    name: str
+    needs: frozenset[Key]
+    """The models without which it has no answer: itself, or those of the pipeline; and those that these build on."""
+    rows: polars.DataFrame
+    """Columns `ordinal, status, text, error_code, key`. `key` is the normalised answer that a vote counts, null where
+    there is none."""
+    scores: polars.DataFrame | None = None
+    """Columns `ordinal, value` and the statistics of the first metric; None where its answers were not scored."""
+    without: polars.DataFrame | None = None
+    """The run's answers as they were without it: columns `ordinal, text, value` and the statistics; None where they
+    cannot be combined again with no model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EnsembleEvidence:
-    """The models of a pipeline, in the order in which they are asked."""
+    """The models of a pipeline in the order in which they are asked, and what answers in its last stage."""
 
     members: tuple[MemberEvidence, ...]
+    answering: tuple[AnsweringEvidence, ...]
+    """In their order; those that have no answer at all are left out."""
     confidences: polars.DataFrame
     """Columns `ordinal, confidence` of votes, as the last stage counted them; empty without a vote."""
     unscored: str = ""
     """Why the members' answers were not scored; empty where they were."""
-
-    def members_of_the_last_stage(self, pipeline: PipelineTarget) -> Sequence[MemberEvidence]:
-        """Return the members whose answers the last stage combines, in their order."""
-        last = pipeline.stages[-1].id
-        return [member for member in self.members if member.asked.stage.id == last and member.asked.role == "member"]

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from vlmhyperbench.wire.base import Input, Output
+from vlmhyperbench.wire.shortages import MemoryShortage
 
 ModelState = Literal["available", "missing", "invalid", "too_large", "waiting", "loading", "loaded", "error"]
 
@@ -19,6 +20,8 @@ class ModelStatus(Output):
     """`waiting`: a worker will load it when it has no job. By files and memory of the machine of the API."""
     reason: str | None
     """Why it cannot be used, why its load failed, or what was given up so that it fits."""
+    shortage: MemoryShortage | None = None
+    """What memory it lacked, where its load was refused for that."""
     file: str | None = None
     """Name of the file of its weights."""
     worker: str | None = None

@@ -11,21 +11,25 @@ import psutil
 import pytest
 
 from tests.shared.cli.test_serve import serving
+from tests.support.processes import PATIENCE_S
+from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.data import pipeline_memory
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.pipeline_memory import execution_of
 from vlmhyperbench.errors import DoesNotFit
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.served_pipelines import pin_served
+from vlmhyperbench_sdk.free_memory import FreeMemory
 
 READERS = ("tiny-doc-vlm-0.2-q8", "tiny-doc-vlm-0.2-q4")
 HUGE = {"n_ctx": 8_000_000, "parallel": 64}
 """A cache of terabytes, which nobody allocates here."""
 
 
-def home(folder: Path, mode: str, **engine_params: int) -> Path:
-    models = [{"model": name, "engine_params": engine_params} for name in READERS]
+def home(folder: Path, mode: str, *, optional: str | None = None, **engine_params: int) -> Path:
+    models = [{"model": name, "engine_params": engine_params, "optional": name == optional} for name in READERS]
     stage = {"id": "read", "type": "multi", "models": models, "aggregation": {"type": "concat"}}
     path = folder / "registries" / "pipelines" / "p.yaml"
     path.parent.mkdir(parents=True)
@@ -37,6 +41,12 @@ def engines(pid: int) -> list[str]:
     """Return the weights of the engines that run below a process."""
     lines = [child.cmdline() for child in psutil.Process(pid).children(recursive=True) if child.is_running()]
     return [line[line.index("--model") + 1] for line in lines if "--mmproj-offload" in line]
+
+
+def gateways(pid: int) -> set[int]:
+    """Return the processes of the gateways that a process has started."""
+    children = psutil.Process(pid).children()
+    return {child.pid for child in children if "vlmhyperbench_gateway" in " ".join(child.cmdline())}
 
 
 def test_a_sequential_pipeline_has_one_model_loaded_at_a_time_and_answers_every_question(tmp_path: Path) -> None:
@@ -54,6 +64,10 @@ def test_a_sequential_pipeline_has_one_model_loaded_at_a_time_and_answers_every_
             models = answer["vlmhyperbench"]["stages"][0]["models"]
             assert not any(model.get("error") for model in models)
         assert len(engines(served.process.pid)) == 1
+        for gateway in gateways(served.process.pid) - {served.data["pid"]}:
+            psutil.Process(gateway).kill()
+            break
+        assert served.process.wait(PATIENCE_S) == exits.SETUP
 
 
 def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +81,28 @@ def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch:
     huge = pin_served(open_catalogue(), InstalledPlugins(), "p").target
     chosen, _ = execution_of(huge, cache)
     assert (chosen.mode, [step.rung for step in chosen.steps]) == ("sequential", ["sequential mode"])
+
+
+def test_an_optional_model_is_left_out_by_allow_lossy_so_that_the_other_stays_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = home(tmp_path, "persistent", optional=READERS[1])
+    monkeypatch.setenv("VLMHB_HOME", str(folder))
+    cache = ModelCache(tmp_path / "models", max_bytes=2**30)
+    target = pin_served(open_catalogue(), InstalledPlugins(), "p").target
+    chosen, needs = execution_of(target, cache)
+    together = sum(need or 0 for need in needs.values())
+    monkeypatch.setattr(
+        pipeline_memory, "free_memory", lambda: FreeMemory(host_bytes=together - 1, device_bytes=None, devices=0)
+    )
+    with pytest.raises(DoesNotFit) as refused:
+        execution_of(target, cache)
+    facts: Any = refused.value.facts
+    assert [knob["name"] for knob in facts["knobs"]] == ["execution_mode", "limits.allow_lossy"]
+    chosen, needs = execution_of(target, cache, allow_lossy=True)
+    assert (chosen.mode, [step.is_lossy for step in chosen.steps]) == ("persistent", [True])
+    (dropped,) = pipeline_memory.dropped_of(target, chosen)
+    assert [needs[dropped]] == [together - (chosen.need_bytes or 0)]
 
 
 def test_persistent_that_does_not_fit_is_refused_with_need_and_have(

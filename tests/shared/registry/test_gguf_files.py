@@ -110,3 +110,12 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
     wording("\n".join(map(str, refused.value.errors)))
     with pytest.raises(RegistryErrors):
         import_models(shelf(folder), Path("nothing.yaml"))
+
+
+def test_two_models_of_one_name_are_refused_with_the_line_of_the_second(folder: Path) -> None:
+    (folder / "models.yaml").write_text(f"{MODELS}  reader: {{file: cut.gguf}}\n")
+    with pytest.raises(RegistryErrors) as refused:
+        import_models(shelf(folder), folder / "models.yaml")
+    (error,) = refused.value.errors
+    assert (error.line, "reader" in str(error)) == (len(MODELS.splitlines()) + 1, True)
+    assert not shelf(folder).catalogue.models.keys() & {"reader", "cut", "gone"}

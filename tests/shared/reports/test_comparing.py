@@ -120,6 +120,18 @@ def test_speeds_of_two_kinds_of_machine_are_warned_of_and_not_compared(wording: 
     wording(comparison_of("e", "d", "DONE", [GOOD, run("large", ["yes"] * 6, claims=[large])]).verdict[1])
 
 
+def test_a_degraded_run_is_warned_of_with_what_was_given_up_and_a_smaller_load_is_not(wording: Wording) -> None:
+    steps = [
+        {"rung": "fewer parallel slots", "before": "parallel=4", "after": "parallel=1", "is_lossy": False},
+        {"rung": "KV cache in q8_0", "before": "cache_type=f16", "after": "cache_type=q8_0", "is_lossy": True},
+    ]
+    smaller = run("smaller", ["yes"] * 6, claims=[claim(environment={"fallbacks": steps[:1]})])
+    assert "degraded" not in warnings_of(compare(samples(GOOD), samples(smaller)))
+    degraded = run("small", ["yes"] * 6, claims=[claim(environment={"fallbacks": steps})])
+    warned = compare(samples(GOOD), samples(degraded)).warnings
+    wording(next(warning for warning in warned if "degraded" in warning))
+
+
 def test_the_machine_of_a_claim_that_ended_before_it_measured_does_not_count() -> None:
     bare = claim(id="a", machine={"system": "Linux", "kernel": "6", "cpu_threads": 2})
     assert compare(samples(GOOD), samples(run("tried", ["yes"] * 6, claims=[bare, claim()]))).warnings == ()

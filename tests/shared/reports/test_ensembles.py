@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.shared.reports.builders import document_of, evidence, fact, facts_frame, metric_spec, run_spec
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, metric_spec, run_spec
 from tests.shared.reports.reading import tables_of
 from tests.support.wording import Wording
-from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec, asked_models
+from vlmhyperbench.domain.pipelines import (
+    AggregationSpec,
+    InnerMember,
+    MemberSpec,
+    PipelineTarget,
+    StageSpec,
+    asked_models,
+)
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.facts.replies import samples_of
 from vlmhyperbench.reports.bundles import PipelineRows
@@ -91,6 +98,35 @@ def test_a_vote_is_compared_with_its_best_member() -> None:
     assert (ensemble.agreement.samples, ensemble.agreement.unanimous) == (8, 2)
 
 
+def test_a_pipeline_in_the_last_stage_is_scored_and_left_out_like_a_member() -> None:
+    """The inner vote of fair and poor is right as fair is; good stays the best member of both."""
+    within = pipeline(AggregationSpec(class_path="vote"), "fair", "poor").stages[0]
+    within = within.model_copy(update={"id": "read/pair/vote", "within": "read/pair"})
+    outer = pipeline(AggregationSpec(class_path="vote"), "good").stages[0]
+    answers = InnerMember(name="pair", stage="read/pair/vote", position=1, weight=2)
+    target = VOTE.model_copy(update={"stages": (within, outer.model_copy(update={"inner": (answers,)}))})
+    run = run_of(target, ANSWERS)
+    ensemble = found(run)
+    assert ensemble.uplift is not None
+    assert [(member.name, member.value) for member in ensemble.uplift.members] == [("good", 0.75), ("pair", 0.5)]
+    assert (ensemble.uplift.best, ensemble.uplift.value) == ("good", 0.5)
+    assert {value.name: (value.value, value.changed) for value in ensemble.values} == {
+        "good": (0.0, 0),
+        "pair": (-0.25, 2),
+    }
+    assert [step.model for step in ensemble.asked] == ["fair", "poor", "good"]
+    assert ensemble.costs is not None
+    assert (ensemble.costs.seconds, ensemble.costs.best_seconds) == (6, 3)
+    (cases,) = (block for section in document_of(run).sections for block in section.blocks if isinstance(block, Cases))
+    assert [answer.run for answer in cases.items[0].answers] == [
+        "read/pair/vote: fair",
+        "read/pair/vote: poor",
+        "read: good",
+        "read: pair",
+        "result",
+    ]
+
+
 def test_members_are_left_out_by_voting_again() -> None:
     """Without good, fair and poor tie from the third sample on, where the first of them wins."""
     values = {value.name: value for value in found(run_of(VOTE, ANSWERS)).values}
@@ -154,7 +190,8 @@ def test_a_member_that_failed_is_scored_as_a_run_scores_it() -> None:
 
 def test_without_a_metric_members_are_not_scored(wording: Wording) -> None:
     ensemble = ensemble_evidence(rows_of(VOTE, ANSWERS), run_spec(target=VOTE))
-    assert all(member.scores is None for member in ensemble.members)
+    assert [member.name for member in ensemble.answering] == [*ANSWERS]
+    assert all(member.scores is None for member in ensemble.answering)
     wording(ensemble.unscored)
 
 
@@ -188,6 +225,17 @@ def test_the_section_shows_members_oracles_calibration_steps_and_the_verdict(wor
     (facts,) = (block for block in section.blocks if isinstance(block, Facts))
     wording(section.lead)
     wording("\n".join(f"{name}: {value}" for name, value in facts.items))
+
+
+def test_a_comparison_says_of_each_pipeline_whether_it_was_worth_it() -> None:
+    run = run_of(VOTE, ANSWERS)
+    verdict = found(run).verdict
+    assert verdict is not None
+    document = comparison_of("e", "both", "DONE", [evidence(name="alone"), run])
+    (section,) = (section for section in document.sections if section.name == "ensembles")
+    (facts,) = (block for block in section.blocks if isinstance(block, Facts))
+    assert [value for _, value in facts.items] == [verdict.text]
+    assert all(section.name != "ensembles" for section in comparison_of("e", "one", "DONE", [evidence()]).sections)
 
 
 def test_members_answers_stand_beside_the_result_in_every_case() -> None:

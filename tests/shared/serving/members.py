@@ -25,7 +25,9 @@ KEY = "the key of the members"
 class Member:
     """A model at a URL of its own; `says` is its pieces, or the status with which it refuses."""
 
-    def __init__(self, *says: str | int, hangs: bool = False, is_silent: bool = False) -> None:
+    def __init__(
+        self, *says: str | int, hangs: bool = False, is_silent: bool = False, meets: threading.Barrier | None = None
+    ) -> None:
         self.says = says
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
@@ -33,6 +35,8 @@ class Member:
         """Whether it never ends its answer."""
         self.is_silent = is_silent
         """Whether it never begins one."""
+        self.meets = meets
+        """Where it waits for another one that is asked at the same time."""
         self.was_asked = threading.Event()
         self.was_left = threading.Event()
         """Set when a client has left in the middle."""
@@ -51,6 +55,8 @@ class Member:
                 member.keys.append(self.headers["authorization"])
                 member.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
                 member.was_asked.set()
+                if member.meets is not None:
+                    member.meets.wait(PATIENCE_S)
                 if member.is_silent:
                     self._wait()
                     return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from pathlib import Path
+from threading import Barrier
 from urllib.parse import urlsplit
 
 import pytest
@@ -120,6 +121,36 @@ def test_a_member_that_fails_is_skipped_unless_none_may(tmp_path: Path) -> None:
         refused, events = pipeline.ask(), pipeline.stream()
     assert (refused["status"], refused["error"]["code"]) == (502, "pipeline_member_failed")
     assert [event["error"]["code"] for event in events] == ["pipeline_member_failed"]
+
+
+def test_stages_with_the_same_inputs_are_asked_at_once_and_a_pipeline_in_a_stage_like_a_model(tmp_path: Path) -> None:
+    meeting = Barrier(2)
+    members = {
+        "reader": Member("page"),
+        "left": Member("L", meets=meeting),
+        "right": Member("R", meets=meeting),
+        "within": Member("inner"),
+        "beside": Member("outer"),
+    }
+    pipeline = target(
+        {"id": "read", "members": [model("reader")]},
+        {"id": "left", "inputs": ["read"], "members": [model("left")]},
+        {"id": "right", "inputs": ["read"], "members": [model("right")]},
+        {"id": "last/pair/say", "within": "last/pair", "inputs": ["left", "right"], "members": [model("within")]},
+        {
+            "id": "last",
+            "inputs": ["left", "right"],
+            "members": [model("beside")],
+            "inner": [{"name": "pair", "stage": "last/pair/say", "position": 0}],
+            "aggregation": {"class_path": "concat"},
+        },
+    )
+    with served(pipeline, tmp_path, members) as at:
+        answer = at.ask()
+    assert (answer["status"], answer["choices"][0]["message"]["content"]) == (200, "inner\n\nouter")
+    for name in ("within", "beside"):
+        assert [each["messages"][-1]["content"] for each in members[name].asked] == ["L\n\nR"]
+    assert sorted(part["name"] for part in answer["usage"]["members"]) == sorted(members)
 
 
 def test_an_optional_model_that_was_not_loaded_is_not_asked(tmp_path: Path) -> None:

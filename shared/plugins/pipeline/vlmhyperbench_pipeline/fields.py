@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vlmhyperbench_pipeline.counting import Counting, count, required_quorum
-from vlmhyperbench_pipeline.json_votes import canonical, read_json, read_whole
+from vlmhyperbench_pipeline.json_votes import canonical, read_repaired, read_whole
 from vlmhyperbench_pipeline.normalising import Normalise
 from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -50,12 +50,10 @@ class FieldVote:
 
         The object is validated as a whole; one that is not valid is given up, and whole answers are counted instead.
         """
-        whole = [None if member.text is None else read_whole(member.text) for member in members]
-        parsed = [
-            read_json(member.text) if value is None and member.text is not None else value
-            for member, value in zip(members, whole, strict=True)
-        ]
-        objects = [value[0] if value is not None and isinstance(value[0], dict) else None for value in parsed]
+        whole = {text: read_whole(text) for text in {member.text for member in members} if text is not None}
+        parsed = {text: value or read_repaired(text) for text, value in whole.items()}
+        read = [None if member.text is None else parsed[member.text] for member in members]
+        objects = [value[0] if value is not None and isinstance(value[0], dict) else None for value in read]
         n_valid = len(objects) - objects.count(None)
         if n_valid < max(1, required_quorum(self._counting.quorum, len(members))):
             return self._whole(members, objects)
@@ -148,7 +146,9 @@ class FieldVote:
         return self._count(voices, keys)
 
     def _leaf(self, voices: Sequence[_Voice], path: str, ballots: _Ballots) -> tuple[bool, JsonValue]:
-        keys = [self._key(voice.value) if voice.has else ABSENT for voice in voices]
+        values = {id(voice.value): voice.value for voice in voices if voice.has}
+        known = {identity: self._key(value) for identity, value in values.items()}
+        keys = [known[id(voice.value)] if voice.has else ABSENT for voice in voices]
         result = ballots.leaves[path] = self._count(voices, keys)
         if result.status != "ok" or result.key == ABSENT:
             return False, None
@@ -179,9 +179,10 @@ def _only(voices: Sequence[_Voice], kind: type) -> list[_Voice]:
     ]
 
 
-def _written(members: Sequence[MemberAnswer], whole: Sequence[tuple[JsonValue] | None], text: str) -> Iterator[str]:
+def _written(members: Sequence[MemberAnswer], whole: Mapping[str, tuple[JsonValue] | None], text: str) -> Iterator[str]:
     """Yield the answers that are the voted object and nothing else: as they are written, with their order of keys."""
-    for member, value in zip(members, whole, strict=True):
+    for member in members:
+        value = None if member.text is None else whole[member.text]
         if member.text is not None and value is not None and canonical(value[0]) == text:
             yield member.text
 

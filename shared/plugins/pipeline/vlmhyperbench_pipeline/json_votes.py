@@ -15,7 +15,7 @@ _MAX_EXPONENT: Final = 400
 
 def read_json(text: str) -> tuple[JsonValue] | None:
     """Return the JSON in an answer, numbers with all their digits, in a tuple since null is a value; None if none."""
-    return read_whole(text) or _read_repaired(text)
+    return read_whole(text) or read_repaired(text)
 
 
 def read_whole(text: str) -> tuple[JsonValue] | None:
@@ -25,7 +25,8 @@ def read_whole(text: str) -> tuple[JsonValue] | None:
     return None
 
 
-def _read_repaired(text: str) -> tuple[JsonValue] | None:
+def read_repaired(text: str) -> tuple[JsonValue] | None:
+    """Return the JSON that stands in an answer among other text, as `read_json` does; None if there is none."""
     brackets = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     opening = text[min(brackets)] if brackets else "{"
     with suppress(InvalidInput):

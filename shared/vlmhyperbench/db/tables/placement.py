@@ -81,6 +81,8 @@ class HeldModelRow(SQLModel, table=True):
     wanted: str
     state: str
     reason: str | None = None
+    shortage: dict[str, Any] | None = json_column(nullable=True)
+    """What memory it lacked, where its load was refused for that."""
     worker_id: UUID | None = None
     """The worker that has it, or had it last."""
     is_pinned: bool = Field(sa_column=Column(Boolean, nullable=False, server_default="false"))

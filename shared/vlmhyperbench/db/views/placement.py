@@ -53,6 +53,7 @@ class HeldModelView:
     wanted: str
     state: str
     reason: str | None
+    shortage: JsonObject | None
     worker_id: UUID | None
     is_pinned: bool
     asked_by: str

@@ -10,6 +10,7 @@ import polars
 
 from vlmhyperbench.analysis.comparison import PAIR_KEY
 from vlmhyperbench.analysis.mistakes import Mistake
+from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.reports.document import Case, Cases, Prediction, Tone, compare_text, cut, write_number
 from vlmhyperbench.reports.sections.answers import detail_of, with_detail
 from vlmhyperbench.reports.sections.wording import plural
@@ -179,24 +180,34 @@ def _answers(run: RunEvidence, row: Row) -> tuple[Prediction, ...]:
     """Return the answer of a run, before it those of the members of its pipeline."""
     if run.ensemble is None:
         return (_answer(run, row, name=""),)
-    members = (_answer_of_member(run, row, member) for member in run.ensemble.members)
-    return (*(answer for answer in members if answer is not None), _answer(run, row, name="result"))
+    last = pipeline_of(run.spec).stages[-1].id
+    models = [(member, member.asked.stage.id == last) for member in run.ensemble.members]
+    told = [_answer_of_model(run, row, member) for member, is_last in models if not is_last]
+    told += [_told(run, row, f"{last}: {each.name}", each.rows, each.scores) for each in run.ensemble.answering]
+    merging = [member for member, is_last in models if is_last and member.asked.role != "member"]
+    told += [_answer_of_model(run, row, member) for member in merging]
+    return (*(answer for answer in told if answer is not None), _answer(run, row, name="result"))
 
 
-def _answer_of_member(run: RunEvidence, row: Row, member: MemberEvidence) -> Prediction | None:
-    """Return a model's answer to a sample; None where it was not asked."""
-    given = next(member.rows.filter(polars.col("ordinal") == row["ordinal"]).iter_rows(named=True), None)
+def _answer_of_model(run: RunEvidence, row: Row, member: MemberEvidence) -> Prediction | None:
+    asked = member.asked
+    role = "" if asked.role == "member" else f", {asked.role}"
+    return _told(run, row, f"{asked.stage.id}: {asked.model.name}{role}", member.rows, None)
+
+
+def _told(
+    run: RunEvidence, row: Row, name: str, rows: polars.DataFrame, scores: polars.DataFrame | None
+) -> Prediction | None:
+    """Return what a model or a pipeline within this one answered to a sample; None where it was not asked."""
+    given = next(rows.filter(polars.col("ordinal") == row["ordinal"]).iter_rows(named=True), None)
     if given is None:
         return None
-    scores = member.scores
     scored = scores.filter(polars.col("ordinal") == row["ordinal"])["value"].to_list() if scores is not None else []
     value = next(iter(scored), None)
     has_failed, metric = given["status"] != "ok", run.primary
     is_right = metric is not None and value is not None and value == metric.perfect
-    asked = member.asked
-    role = "" if asked.role == "member" else f", {asked.role}"
     return Prediction(
-        run=f"{asked.stage.id}: {asked.model.name}{role}",
+        run=name,
         spans=() if has_failed else compare_text(str(given["text"] or ""), _texts(row["references"])),
         tone="good" if is_right else "bad" if value is not None else "neutral",
         score=f"{metric.label} {write_number(value, 2)}" if metric is not None and value is not None else "",

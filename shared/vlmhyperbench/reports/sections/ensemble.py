@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vlmhyperbench.analysis.calibration import Calibration
 from vlmhyperbench.analysis.ensemble_costs import CRITICAL_PATH
 from vlmhyperbench.analysis.ensembles import Oracle, Uplift
@@ -44,6 +46,19 @@ def ensemble_section(summary: RunSummary) -> Section | None:
         title="Ensemble",
         lead=_lead(found),
         blocks=tuple(block for block in blocks if block is not None),
+    )
+
+
+def ensembles_section(runs: Sequence[RunSummary]) -> Section | None:
+    """Return whether each pipeline among several runs was worth it; None where none was compared with its members."""
+    told = [(run.name, run.ensemble.verdict.text) for run in runs if run.ensemble and run.ensemble.verdict is not None]
+    if not told:
+        return None
+    return Section(
+        name="ensembles",
+        title="Ensembles",
+        lead="Each pipeline against the best of its members, on its own samples; its own report has the details.",
+        blocks=(Facts(title="", items=tuple(told)),),
     )
 
 

@@ -4662,6 +4662,7 @@ export interface components {
             quantization?: string | null;
             /** Reason */
             reason: string | null;
+            shortage?: components["schemas"]["MemoryShortage"] | null;
             /** Size Bytes */
             size_bytes?: number | null;
             /**

@@ -1,0 +1,95 @@
+"""A model that is lost is loaded again for the next question; one that only failed once is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from threading import Thread
+
+import pytest
+
+from tests.support.http_servers import QuietServer
+from vlmhyperbench.serving.plan import ServedModel
+from vlmhyperbench.serving.switching import ModelSwitch, NotLoaded
+
+pytestmark = pytest.mark.anyio
+
+
+class Gateway:
+    """A gateway that loads and unloads, and whose engine may end."""
+
+    def __init__(self) -> None:
+        self.state = "unloaded"
+        self.calls: list[str] = []
+        gateway = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.answer()
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                gateway.state = "ready" if self.path.endswith("/load") else "unloaded"
+                self.answer()
+
+            def answer(self) -> None:
+                gateway.calls.append(self.path.rpartition("/")[2])
+                body = json.dumps({"state": gateway.state}).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def model(self) -> ServedModel:
+        return ServedModel(stage="s", name="m", url=f"http://127.0.0.1:{self.server.server_port}", load={"model": "m"})
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    started = Gateway()
+    yield started
+    started.end()
+
+
+async def use(switch: ModelSwitch, model: ServedModel) -> None:
+    async with switch.using(model):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("state", "calls"), [("ready", ["load", "status"]), ("error", ["load", "status", "unload", "load"])]
+)
+async def test_a_doubted_model_is_loaded_again_unless_its_gateway_says_that_it_is_ready(
+    gateway: Gateway, state: str, calls: list[str]
+) -> None:
+    switch = ModelSwitch("key", free=lambda: 0)
+    await use(switch, gateway.model)
+    gateway.state = state
+    switch.doubt(gateway.model)
+    await use(switch, gateway.model)
+    await use(switch, gateway.model)
+    assert gateway.calls == calls
+    await switch.close()
+
+
+async def test_a_gateway_that_is_gone_is_named(gateway: Gateway) -> None:
+    switch = ModelSwitch("key", free=lambda: 0)
+    await use(switch, gateway.model)
+    switch.doubt(gateway.model)
+    gateway.end()
+    with pytest.raises(NotLoaded) as failed:
+        await use(switch, gateway.model)
+    assert gateway.model.name in str(failed.value)
+    await switch.close()
