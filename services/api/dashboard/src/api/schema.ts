@@ -1793,7 +1793,11 @@ export interface paths {
         get: operations["get_session_api_v1_session_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * End Session
+         * @description Sign this browser out: its session ends at once for everybody who has its cookie, and so do its live feeds.
+         */
+        delete: operations["end_session_api_v1_session_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -3962,7 +3966,8 @@ export interface components {
         };
         /**
          * LoadCreate
-         * @description A load: requests at a rate (`server`), or a fixed number in flight (`multi_stream`, `single_stream`).
+         * @description A load: requests at a rate (`server`), a fixed number in flight (`offline`, `multi_stream` with its own share for
+         *     each stream, `single_stream`), or conversations (`interactive`) at a rate or a fixed number at a time.
          */
         LoadCreate: {
             /** Api Key Secret */
@@ -3985,6 +3990,8 @@ export interface components {
              * @default 1
              */
             concurrency?: number;
+            /** Conversations */
+            conversations?: number | null;
             /** Cv */
             cv?: number | null;
             /** Duration S */
@@ -4040,7 +4047,7 @@ export interface components {
              * @default server
              * @enum {string}
              */
-            scenario?: "server" | "multi_stream" | "single_stream";
+            scenario?: "server" | "offline" | "multi_stream" | "single_stream" | "interactive";
             /**
              * Seed
              * @default 0
@@ -4057,6 +4064,8 @@ export interface components {
              * @default 1
              */
             speed?: number;
+            /** Think S */
+            think_s?: number | null;
             /**
              * Timeout S
              * @default 300
@@ -4069,6 +4078,8 @@ export interface components {
              * @default []
              */
             trace?: components["schemas"]["TracedRequest"][];
+            /** Turns */
+            turns?: number | null;
             /**
              * Url
              * @example http://127.0.0.1:8000/v1
@@ -7861,6 +7872,8 @@ export interface components {
             burst_size: number | null;
             /** Concurrency */
             concurrency: number;
+            /** Conversations */
+            conversations: number | null;
             /** Cv */
             cv: number | null;
             /** Duration S */
@@ -7891,12 +7904,16 @@ export interface components {
             scenario: string;
             /** Seed */
             seed: number;
+            /** Think S */
+            think_s: number | null;
             /** Timeout S */
             timeout_s: number;
             /** To Rate Per S */
             to_rate_per_s: number | null;
             /** Traced */
             traced: number;
+            /** Turns */
+            turns: number | null;
             /** Warmup */
             warmup: number;
         };
@@ -11164,6 +11181,24 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["BrowserSession"];
                 };
+            };
+        };
+    };
+    end_session_api_v1_session_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
