@@ -7229,7 +7229,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "waiting" | "done" | "failed" | "skipped";
+            state: "waiting" | "running" | "done" | "failed" | "skipped";
             /** Text */
             text?: string | null;
         };
