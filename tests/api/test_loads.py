@@ -286,3 +286,16 @@ async def test_a_sweep_of_the_requests_in_flight_has_whole_numbers(api: Served) 
 async def test_a_sweep_that_does_not_fit_its_load_is_refused(api: Served, change: dict[str, object]) -> None:
     answer = await api.http.post("/loads/sweeps", json={"load": RATE, "axis": "rate", "values": [1, 2], **change})
     assert answer.status_code == 422, answer.text
+
+
+async def test_repeats_are_an_experiment_of_loads_that_differ_in_their_seed(api: Served) -> None:
+    answer = await api.http.post("/loads/repeats", json={"load": {**RATE, "seed": 5}, "repeats": 3})
+    assert answer.status_code == 201, answer.text
+    loads = (await api.http.get("/loads")).json()["items"]
+    seeds = {(await api.http.get(f"/loads/{load['id']}")).json()["workload"]["seed"] for load in loads}
+    assert seeds == {5, 6, 7}
+    means = (await api.http.get(f"/loads/repeats/{answer.json()['id']}")).json()
+    assert means == {"repeats": 3, "ended": 0, "valid": None, "metrics": {}}
+    sweep = (await api.http.post("/loads/sweeps", json={"load": RATE, "axis": "rate", "values": [1, 2]})).json()
+    assert (await api.http.get(f"/loads/repeats/{sweep['id']}")).status_code == 422
+    assert (await api.http.get(f"/loads/repeats/{loads[0]['id']}")).status_code == 404

@@ -14,7 +14,16 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.load.presets import VLM_IMAGES, VLM_PROMPT_TOKENS, VLM_SLO
 from vlmhyperbench.registry.choices import EndpointChoice, ScenarioChoice
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
-from vlmhyperbench.wire.loads import LOAD_TASK, MAX_PROMPTS, THINK_S, TURNS, LoadCreate, LoadSweep, Workload
+from vlmhyperbench.wire.loads import (
+    LOAD_TASK,
+    MAX_PROMPTS,
+    THINK_S,
+    TURNS,
+    LoadCreate,
+    LoadRepeats,
+    LoadSweep,
+    Workload,
+)
 
 QUICK_REQUESTS = 100
 """Of a closed loop of the preset `quick`, unless others are given."""
@@ -75,6 +84,17 @@ def sweep_of(body: LoadSweep) -> ExperimentEntry:
         at = {"rate_per_s": value} if body.axis == "rate" else {"concurrency": int(value)}
         points.append({**at, "seed": load.seed + number})
     return ExperimentEntry(runs=tuple(entry_of(load.model_copy(update=point)) for point in points))
+
+
+def repeats_of(body: LoadRepeats) -> ExperimentEntry:
+    """Return the experiment of repeats; each has its own seed, so that its prompts are in no cache.
+
+    Raises:
+        InvalidInput: the load breaks a rule of its preset.
+    """
+    load = body.load
+    seeded = [load.model_copy(update={"seed": load.seed + number}) for number in range(body.repeats)]
+    return ExperimentEntry(runs=tuple(map(entry_of, seeded)))
 
 
 def workload_of(spec: RunSpec) -> Workload:

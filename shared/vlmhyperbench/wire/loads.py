@@ -176,6 +176,38 @@ class LoadSweep(Input):
         return self
 
 
+class LoadRepeats(Input):
+    """The same load several times, each with another seed: together an experiment, whose values have means."""
+
+    load: LoadCreate
+    repeats: Annotated[int, Field(ge=2, le=50)]
+
+
+class RepeatedValue(Output):
+    """Mean of a metric over the repeats, with Student's t interval at 95 %."""
+
+    n: int
+    """Repeats with a value."""
+    mean: float | None
+    sd: float | None
+    """Standard deviation between repeats."""
+    low: float | None
+    high: float | None
+    reason: str | None
+    """Why there is no mean or no interval."""
+
+
+class LoadMeans(Output):
+    """The means of the loads of an experiment that have ended."""
+
+    repeats: int
+    ended: int
+    valid: bool | None
+    """Whether every load that has ended is a valid measurement; None where a gate could not be checked."""
+    metrics: dict[str, RepeatedValue]
+    """By the names of `vlmhyperbench load --repeats --json`; percentiles with failed requests as infinite."""
+
+
 class LoadRequests(Output):
     """Requests of a load by their outcome."""
 

@@ -697,6 +697,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/loads/repeats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Repeats
+         * @description Start the same load several times, one after the other, as the runs of an experiment.
+         */
+        post: operations["start_repeats_api_v1_loads_repeats_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/loads/repeats/{experiment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Means
+         * @description Return the means over the ended loads of an experiment that differ in their seed alone.
+         */
+        get: operations["get_means_api_v1_loads_repeats__experiment_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/loads/sweeps": {
         parameters: {
             query?: never;
@@ -4139,6 +4179,22 @@ export interface components {
             workload: components["schemas"]["Workload"];
         };
         /**
+         * LoadMeans
+         * @description The means of the loads of an experiment that have ended.
+         */
+        LoadMeans: {
+            /** Ended */
+            ended: number;
+            /** Metrics */
+            metrics: {
+                [key: string]: components["schemas"]["RepeatedValue"];
+            };
+            /** Repeats */
+            repeats: number;
+            /** Valid */
+            valid: boolean | null;
+        };
+        /**
          * LoadMeasured
          * @description What a load came to, with the names of `vlmhyperbench load --json`.
          */
@@ -4164,6 +4220,15 @@ export interface components {
             requests_per_s: number | null;
             /** Valid */
             valid: boolean | null;
+        };
+        /**
+         * LoadRepeats
+         * @description The same load several times, each with another seed: together an experiment, whose values have means.
+         */
+        LoadRepeats: {
+            load: components["schemas"]["LoadCreate"];
+            /** Repeats */
+            repeats: number;
         };
         /**
          * LoadRequests
@@ -4340,6 +4405,30 @@ export interface components {
             reason?: string | null;
             /** Value */
             value: number | null;
+        };
+        /**
+         * MemberAnswer
+         * @description What a model of a pipeline answered to a sample in one of its stages.
+         */
+        MemberAnswer: {
+            /** Completion Tokens */
+            completion_tokens: number | null;
+            /** Error */
+            error: string | null;
+            /** Is Reused */
+            is_reused: boolean;
+            /** Latency Ms */
+            latency_ms: number | null;
+            /** Model */
+            model: string;
+            /** Prompt Tokens */
+            prompt_tokens: number | null;
+            /** Role */
+            role: string;
+            /** Stage */
+            stage: string;
+            /** Text */
+            text: string | null;
         };
         /**
          * MemberSpec
@@ -5748,6 +5837,24 @@ export interface components {
             requirements: string[];
         };
         /**
+         * RepeatedValue
+         * @description Mean of a metric over the repeats, with Student's t interval at 95 %.
+         */
+        RepeatedValue: {
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** Mean */
+            mean: number | null;
+            /** N */
+            n: number;
+            /** Reason */
+            reason: string | null;
+            /** Sd */
+            sd: number | null;
+        };
+        /**
          * Report
          * @description The newest report of a run or experiment: its files and its headline.
          */
@@ -6800,6 +6907,8 @@ export interface components {
              * Format: uuid
              */
             measured_by: string;
+            /** Members */
+            members?: components["schemas"]["MemberAnswer"][];
             /** Metadata */
             metadata: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -9157,6 +9266,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    start_repeats_api_v1_loads_repeats_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoadRepeats"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_means_api_v1_loads_repeats__experiment_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadMeans"];
                 };
             };
             /** @description Validation Error */

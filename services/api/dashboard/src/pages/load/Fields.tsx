@@ -266,7 +266,7 @@ export function More({ form, set }: Props) {
   const own = { form, set };
   return (
     <details>
-      <summary className="sub">Warm-up, timeout, seed and further fields</summary>
+      <summary className="sub">Warm-up, timeout, repeats, seed and further fields</summary>
       <div className="stack">
         <div className="load-fields">
           <Numeric {...own} name="warmup" label="Warm-up requests" min={0} max={10_000} />
@@ -274,6 +274,16 @@ export function More({ form, set }: Props) {
             <Numeric {...own} name="baseline" label="Requests one at a time first" min={0} max={10_000} />
           ) : null}
           <Numeric {...own} name="timeout" label="Timeout" min={1} max={3600} suffix=" s" />
+          {form.sweep.trim() === '' ? (
+            <Numeric
+              {...own}
+              name="repeats"
+              label="Repeats"
+              description="more than one: means with intervals"
+              min={1}
+              max={50}
+            />
+          ) : null}
           <Numeric {...own} name="seed" label="Seed" min={0} max={2 ** 53 - 1} />
           <Checkbox
             label="Exactly as many output tokens"

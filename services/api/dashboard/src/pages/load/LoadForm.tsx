@@ -12,11 +12,12 @@ import {
   differing,
   type Form,
   missing,
+  repeatsBodyOf,
   sweepBodyOf,
   type Traced,
   withPreset,
 } from './form';
-import { useStart, useSweep } from './queries';
+import { useRepeats, useStart, useSweep } from './queries';
 
 const PRESETS = {
   '': 'By hand',
@@ -40,6 +41,7 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
   const navigate = useNavigate({ from: '/load' });
   const start = useStart();
   const sweep = useSweep();
+  const repeat = useRepeats();
   const mayStart = useAllowed('run:write');
   const [form, setForm] = useState<Form>({ ...DEFAULTS, ...given });
   const [trace, setTrace] = useState<readonly Traced[]>([]);
@@ -52,9 +54,15 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
     set(mode === 'trace' ? { mode, preset: '', sweep: '' } : withPreset({ ...form, mode, sweep: '' }, form.preset));
   const lacks = missing(form, trace);
   const swept = sweepBodyOf(form);
-  const error = start.error ?? sweep.error;
+  const repeated = repeatsBodyOf(form, trace);
+  const count = swept?.values.length ?? repeated?.repeats ?? 1;
+  const error = start.error ?? sweep.error ?? repeat.error;
   const submit = () => {
-    if (swept === undefined) {
+    if (repeated !== undefined) {
+      repeat.mutate(repeated, {
+        onSuccess: ({ id }) => void navigate({ to: '/experiments/$id', params: { id } }),
+      });
+    } else if (swept === undefined) {
       start.mutate(bodyOf(form, trace), {
         onSuccess: ({ id }) => void navigate({ to: '/load/$id', params: { id } }),
       });
@@ -134,10 +142,10 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
         <Button
           type="submit"
           size="xs"
-          loading={start.isPending || sweep.isPending}
+          loading={start.isPending || sweep.isPending || repeat.isPending}
           disabled={lacks !== undefined || !mayStart}
         >
-          {swept === undefined ? 'Start the load' : `Start ${swept.values.length} loads`}
+          {count === 1 ? 'Start the load' : `Start ${count} loads`}
         </Button>
         <span className="sub">{mayStart ? lacks : 'Your key may not start runs.'}</span>
       </div>

@@ -1,5 +1,16 @@
 import { expect, it } from 'vitest';
-import { bodyOf, commandOf, DEFAULTS, differing, missing, readForm, readTrace, sweepBodyOf, withPreset } from './form';
+import {
+  bodyOf,
+  commandOf,
+  DEFAULTS,
+  differing,
+  missing,
+  readForm,
+  readTrace,
+  repeatsBodyOf,
+  sweepBodyOf,
+  withPreset,
+} from './form';
 
 const FILLED = { ...DEFAULTS, url: 'http://localhost:8000/v1', model: 'm' };
 
@@ -84,6 +95,13 @@ it('sweeps the rate or the requests in flight', () => {
   expect(sweepBodyOf(swept)).toMatchObject({ axis: 'concurrency', load: { scenario: 'multi_stream' } });
   expect(commandOf(swept)).toContain('--sweep concurrency=1,2 --requests 100');
   expect(sweepBodyOf({ ...FILLED, sweep: '1,two' })).toBeUndefined();
+});
+
+it('repeats a load with other seeds, but no sweep', () => {
+  expect(repeatsBodyOf(FILLED)).toBeUndefined();
+  expect(repeatsBodyOf({ ...FILLED, repeats: 3 })).toMatchObject({ repeats: 3, load: { scenario: 'server' } });
+  expect(repeatsBodyOf({ ...FILLED, repeats: 3, sweep: '1,2' })).toBeUndefined();
+  expect(commandOf({ ...FILLED, repeats: 3 })).toContain('--repeats 3');
 });
 
 it('reads a trace, and says which line is wrong', () => {

@@ -3,6 +3,7 @@ import type { Schemas } from '../../api/client';
 
 export type LoadCreate = Schemas['LoadCreate'];
 export type LoadSweep = Schemas['LoadSweep'];
+export type LoadRepeats = Schemas['LoadRepeats'];
 export type Traced = Schemas['TracedRequest'];
 export type Preset = 'quick' | 'official' | 'vlm';
 
@@ -43,6 +44,8 @@ export interface Form {
   warmup: number;
   baseline: number;
   timeout: number;
+  /** How often the load is measured, each time with another seed. */
+  repeats: number;
   seed: number;
   eos: boolean;
   extra: string;
@@ -80,6 +83,7 @@ export const DEFAULTS: Form = {
   warmup: 2,
   baseline: 0,
   timeout: 300,
+  repeats: 1,
   seed: 0,
   eos: false,
   extra: '',
@@ -307,6 +311,12 @@ export function sweepBodyOf(form: Form): LoadSweep | undefined {
   return { load: bodyOf(form), axis: isAtRate(form) ? 'rate' : 'concurrency', values };
 }
 
+/** The body that starts repeats; undefined for one measurement. A sweep measures each of its values once. */
+export function repeatsBodyOf(form: Form, trace: readonly Traced[] = []): LoadRepeats | undefined {
+  if (form.repeats < 2 || form.sweep.trim() !== '') return undefined;
+  return { load: bodyOf(form, trace), repeats: form.repeats };
+}
+
 /** Requests of a trace, from a file with one JSON object in each line; throws what is wrong with which line. */
 export function readTrace(text: string): Traced[] {
   return text.split('\n').flatMap((line, no) => {
@@ -365,6 +375,7 @@ export function commandOf(form: Form): string {
     ['warmup', form.warmup, form.warmup !== DEFAULTS.warmup],
     ['baseline', form.baseline, scenario === 'multi_stream' && !isRule],
     ['timeout', form.timeout, form.timeout !== DEFAULTS.timeout],
+    ['repeats', form.repeats, form.repeats > 1 && sweep === undefined],
     ['seed', form.seed, form.seed !== 0],
     ['extra-body', quoted(form.extra.trim()), form.extra.trim() !== ''],
   ];
