@@ -46,6 +46,9 @@ async def test_a_load_is_a_run_with_an_endpoint_and_a_data_set_of_its_own(api: S
         "concurrency": 1,
         "requests": None,
         "duration_s": 4.0,
+        "conversations": None,
+        "turns": None,
+        "think_s": None,
         "prompt": None,
         "prompt_tokens": 7,
         "output_tokens": 9,
@@ -88,6 +91,9 @@ async def test_a_closed_loop_has_requests_in_flight_and_images(api: Served) -> N
         {"requests": 5},
         {"duration_s": None},
         {"scenario": "multi_stream"},
+        {"turns": 3},
+        {"scenario": "interactive", "rate_per_s": None, "duration_s": None},
+        {"scenario": "interactive", "requests": 3},
         {"url": "file:///etc/passwd"},
         {"url": "http://user:word@host/v1"},
         {"slo": {"limits_ms": {"speed_p99": 5}}},
@@ -165,6 +171,29 @@ async def test_a_preset_sets_duration_numbers_and_content_by_its_rules(api: Serv
     assert (alone["scenario"]["requests"], alone["scenario"]["preset"]) == (64, "official")
 
 
+async def test_a_preset_sets_streams_and_requests_of_the_other_scenarios(api: Served) -> None:
+    base = {"url": RATE["url"], "model": "m"}
+    queries = await _spec(api, {**base, "scenario": "multi_stream", "preset": "official"})
+    assert (queries["scenario"]["in_flight"], queries["scenario"]["requests"]) == (8, 662 * 8)
+    batch = await _spec(api, {**base, "scenario": "offline", "concurrency": 16, "preset": "official"})
+    assert (batch["scenario"]["in_flight"], batch["scenario"]["requests"]) == (16, 24_576)
+    assert batch["dataset"]["params"]["requests"] == 24_578  # each prompt is different, and so is the warm-up
+    talks = {**base, "scenario": "interactive", "rate_per_s": 1, "turns": 5, "preset": "official"}
+    limits = {"limits_ms": {"ttft_p99": 2000, "tpot_p99": 100}}
+    arriving = (await _spec(api, {**talks, "slo": limits}))["scenario"]
+    assert (arriving["turns"], arriving["requests"] % 5, arriving["arrivals"]["rate_per_s"]) == (5, 0, 1.0)
+    assert 2700 < arriving["requests"] < 3300  # about 600 conversations within 600 s
+
+
+async def test_conversations_have_turns_about_the_same_images(api: Served) -> None:
+    body = {"url": RATE["url"], "model": "m", "scenario": "interactive", "conversations": 6, "concurrency": 2}
+    load = (await api.http.post("/loads", json={**body, "images": 1, "think_s": 0.5})).json()
+    asked = load["workload"]
+    assert [asked[name] for name in ("conversations", "turns", "think_s", "requests")] == [6, 4, 0.5, None]
+    spec = (await api.http.get(f"/runs/{load['id']}")).json()["spec"]
+    assert (spec["scenario"]["requests"], spec["dataset"]["params"]["turns"]) == (24, 4)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -174,7 +203,10 @@ async def test_a_preset_sets_duration_numbers_and_content_by_its_rules(api: Serv
         {"preset": "official", "arrivals": "constant"},
         {"preset": "vlm", "slo": {"limits_ms": {"ttft_p99": 5}}},
         {"preset": "official", "scenario": "single_stream", "rate_per_s": None, "requests": 63},
-        {"preset": "quick", "scenario": "multi_stream", "rate_per_s": None, "requests": 63},
+        {"preset": "official", "scenario": "multi_stream", "rate_per_s": None, "requests": 63},
+        {"preset": "official", "scenario": "multi_stream", "rate_per_s": None, "concurrency": 4},
+        {"preset": "quick", "scenario": "interactive", "rate_per_s": None},
+        {"preset": "quick", "scenario": "interactive", "conversations": 3},
     ],
 )
 async def test_a_load_that_breaks_a_rule_of_its_preset_is_refused(api: Served, change: dict[str, object]) -> None:
@@ -254,3 +286,16 @@ async def test_a_sweep_of_the_requests_in_flight_has_whole_numbers(api: Served) 
 async def test_a_sweep_that_does_not_fit_its_load_is_refused(api: Served, change: dict[str, object]) -> None:
     answer = await api.http.post("/loads/sweeps", json={"load": RATE, "axis": "rate", "values": [1, 2], **change})
     assert answer.status_code == 422, answer.text
+
+
+async def test_repeats_are_an_experiment_of_loads_that_differ_in_their_seed(api: Served) -> None:
+    answer = await api.http.post("/loads/repeats", json={"load": {**RATE, "seed": 5}, "repeats": 3})
+    assert answer.status_code == 201, answer.text
+    loads = (await api.http.get("/loads")).json()["items"]
+    seeds = {(await api.http.get(f"/loads/{load['id']}")).json()["workload"]["seed"] for load in loads}
+    assert seeds == {5, 6, 7}
+    means = (await api.http.get(f"/loads/repeats/{answer.json()['id']}")).json()
+    assert means == {"repeats": 3, "ended": 0, "valid": None, "metrics": {}}
+    sweep = (await api.http.post("/loads/sweeps", json={"load": RATE, "axis": "rate", "values": [1, 2]})).json()
+    assert (await api.http.get(f"/loads/repeats/{sweep['id']}")).status_code == 422
+    assert (await api.http.get(f"/loads/repeats/{loads[0]['id']}")).status_code == 404

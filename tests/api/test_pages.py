@@ -231,3 +231,18 @@ async def test_a_stored_image_is_shown_only_for_runs_that_asked_about_it(api: Se
         assert image.headers["x-content-type-options"] == "nosniff"
         assert (await browser.get(f"/reports/{run_id}/images/{strange}")).status_code == 404
         assert (await browser.get(f"/reports/{run_id}/images/..%2f..%2fx")).status_code == 404
+
+
+async def test_a_browser_that_signs_out_ends_its_session_for_everybody_who_has_the_cookie(api: Served) -> None:
+    async with _browser(api) as browser, _browser(api) as thief:
+        token = await _sign_in(browser, await _link(api))
+        thief.cookies.update(dict(browser.cookies))
+        assert (await browser.delete("/api/v1/session")).status_code == 403, "it needs the token of its page"
+        assert (await thief.get("/api/v1/session")).status_code == 200
+        ended = await browser.delete("/api/v1/session", headers={"X-CSRF-Token": token})
+        assert (ended.status_code, dict(browser.cookies)) == (204, {})
+        assert (await thief.get("/api/v1/session")).status_code == 401
+        assert (await thief.get("/api/v1/session", headers={"X-CSRF-Token": token})).status_code == 401
+        await _sign_in(thief, await _link(api))
+        assert (await thief.get("/api/v1/session")).status_code == 200, "another session of the same key goes on"
+    assert (await api.http.delete("/session")).status_code == 403, "a key has no session"

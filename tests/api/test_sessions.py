@@ -160,7 +160,10 @@ async def test_a_session_shows_what_its_models_answered_and_what_their_loads_gav
                 environment={"fallbacks": [step]},
             )
         )  # fmt: skip
-        chunk = store_chunk(api.storage, tmp_path, chunk_frame(["blue"]), run_id=asked, claim_id=shard.claim_id, no=0)
+    running = (await client.sessions.get(asked)).steps
+    assert [each.state for each in running] == ["running", "waiting", "waiting"]
+    chunk = store_chunk(api.storage, tmp_path, chunk_frame(["blue"]), run_id=asked, claim_id=shard.claim_id, no=0)
+    async with api.database.transaction() as session:
         await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=[new_fact(0)])
     found = await client.sessions.get(asked)
     assert [(each.state, each.text) for each in found.steps] == [("done", "blue"), ("waiting", None), ("waiting", None)]

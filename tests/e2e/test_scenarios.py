@@ -174,3 +174,14 @@ def test_a_turn_quotes_what_was_answered_about_the_page_that_all_are_about(stack
         assert pairs
         assert all(after[0] == before[0] + 1 for before, after in pairs)
         assert all(after[2] - before[3] == pytest.approx(200_000_000, abs=5_000_000) for before, after in pairs)
+
+
+def test_conversations_arrive_at_a_rate_whether_or_not_earlier_ones_have_ended(stack, recorder):
+    arrivals = {"process": "constant", "rate_per_s": 5}
+    scenario = {"name": "mine", "kind": "interactive", "turns": 2, "arrivals": arrivals, "warmup_requests": 0}
+    target = {"endpoint": recorder, "model_name": "recorder"}
+    run = measure(stack, {**scenario, "requests": 8}, limit=8, target=target, task="load", dataset="load")
+    rows = rows_of(stack, run, "interactive", "turn, stream, scheduled_ns, stream_end_ns")
+    assert sorted((turn, stream) for turn, stream, *_ in rows) == [(turn, talk) for turn in (0, 1) for talk in range(4)]
+    begun = sorted((stream, scheduled_ns) for turn, stream, scheduled_ns, _ in rows if turn == 0)
+    assert [later[1] - earlier[1] for earlier, later in itertools.pairwise(begun)] == [200_000_000] * 3

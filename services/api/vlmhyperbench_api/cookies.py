@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from vlmhyperbench.db import api_keys
+from vlmhyperbench.db import api_keys, ended_sessions
 from vlmhyperbench.db.views import ApiKeyView
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, SCOPES
 from vlmhyperbench.domain.tickets import Purpose, Ticket, is_signed, read_ticket, write_token
@@ -31,6 +31,7 @@ class BrowserSession:
     """A valid session."""
 
     key: ApiKeyView
+    nonce: str
     expires_at: datetime
     scopes: frozenset[str]
     can_write: bool
@@ -51,7 +52,7 @@ async def session_of(connection: HTTPConnection) -> BrowserSession:
     """Return the session of a request; all failures have the same message.
 
     Raises:
-        Unauthorised: there is no session, or it has expired, or its key is no longer valid.
+        Unauthorised: there is no session, or it has ended or expired, or its key is no longer valid.
     """
     session = read_ticket(connection.cookies.get(cookie_name(connection), ""))
     key = await key_of_ticket(connection, session, "session")
@@ -63,6 +64,7 @@ async def session_of(connection: HTTPConnection) -> BrowserSession:
     granted = frozenset(SCOPES) if ALL_SCOPES in key.scopes else frozenset(key.scopes)
     return BrowserSession(
         key=key,
+        nonce=session.nonce,
         expires_at=datetime.fromtimestamp(session.expires_at, UTC),
         scopes=granted if can_write else frozenset(scope for scope in granted if scope.endswith(":read")),
         can_write=can_write,
@@ -94,8 +96,13 @@ async def key_of_ticket(connection: HTTPConnection, ticket: Ticket | None, purpo
     runtime = runtime_of(connection)
     async with runtime.database.transaction() as session:
         key = await api_keys.valid(session, ticket.prefix)
+        has_ended = purpose == "session" and await ended_sessions.ended_among(session, [ticket.nonce])
     pepper = runtime.settings.key_pepper.get_secret_value()
-    if key is None or not is_signed(ticket, purpose, now=time.time(), pepper=pepper, key_hmac=key.hmac_sha256):
+    if (
+        key is None
+        or has_ended
+        or not is_signed(ticket, purpose, now=time.time(), pepper=pepper, key_hmac=key.hmac_sha256)
+    ):
         return None
     return key
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from vlmhyperbench.bus import Detail, ProgressMade, StreamAdvanced, detail_channel
-from vlmhyperbench.db import api_keys, runs, tallies, waits
+from vlmhyperbench.db import api_keys, ended_sessions, runs, tallies, waits
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.monitoring.recording import set_gauge
 from vlmhyperbench.runtime import Runtime
@@ -32,10 +32,13 @@ _POLL_ALWAYS_EVERY = 5
 class Follower:
     """State of one connection: the last event sent per stream, streams with possible new events, unsent progress."""
 
-    def __init__(self, *, key_prefix: str = "", ends_at: datetime | None = None) -> None:
+    def __init__(
+        self, *, key_prefix: str = "", ends_at: datetime | None = None, session_nonce: str | None = None
+    ) -> None:
         self.key_prefix = key_prefix
         self.ends_at = ends_at
         """When the browser's session ends, if the client has one."""
+        self.session_nonce = session_nonce
         self.is_refused = False
         """Whether the key or the session has ended: nothing more is sent."""
         self.sent: dict[UUID, int] = {}
@@ -164,12 +167,14 @@ class Feed:
     async def _check_keys(self) -> None:
         """End the connections whose key was revoked or has ended, and those of sessions that are over."""
         prefixes = {follower.key_prefix for follower in self._connected}
+        nonces = {follower.session_nonce for follower in self._connected if follower.session_nonce is not None}
         async with self._runtime.database.transaction() as session:
             valid = await api_keys.valid_among(session, prefixes)
+            ended = await ended_sessions.ended_among(session, nonces) if nonces else frozenset()
         now = datetime.now(UTC)
         for follower in self._connected:
             is_over = follower.ends_at is not None and follower.ends_at <= now
-            if is_over or follower.key_prefix not in valid:
+            if is_over or follower.key_prefix not in valid or follower.session_nonce in ended:
                 follower.refuse()
 
     async def _poll_events(self, streams: list[UUID]) -> None:

@@ -28,7 +28,11 @@ class Following:
     """The streams that a client follows, each by its cursor; `send` waits while the client is slow."""
 
     def __init__(self, runtime: Runtime, feed: Feed, principal: Principal, send: Send) -> None:
-        self.follower = Follower(key_prefix=principal.key_prefix, ends_at=principal.session_ends_at)
+        self.follower = Follower(
+            key_prefix=principal.key_prefix,
+            ends_at=principal.session_ends_at,
+            session_nonce=principal.session_nonce,
+        )
         self._runtime = runtime
         self._feed = feed
         self._principal = principal

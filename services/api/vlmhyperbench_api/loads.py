@@ -14,7 +14,17 @@ from vlmhyperbench.domain.filters import Condition
 from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.loads import LOAD_TASK, Load, LoadCreate, LoadDetail, LoadMeasured, LoadRequests, LoadSweep
+from vlmhyperbench.wire.loads import (
+    LOAD_TASK,
+    Load,
+    LoadCreate,
+    LoadDetail,
+    LoadMeans,
+    LoadMeasured,
+    LoadRepeats,
+    LoadRequests,
+    LoadSweep,
+)
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, Run, RunCreate, RunDetail
 from vlmhyperbench_api import experiments, runs
 from vlmhyperbench_api.bodies import StrictRoute
@@ -28,8 +38,9 @@ from vlmhyperbench_api.dependencies import (
     read_cursor,
     write_cursor,
 )
-from vlmhyperbench_api.ids import RunId
-from vlmhyperbench_api.load_entries import entry_of, sweep_of, workload_of
+from vlmhyperbench_api.ids import ExperimentId, RunId
+from vlmhyperbench_api.load_entries import entry_of, repeats_of, sweep_of, workload_of
+from vlmhyperbench_api.load_means import means_of
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.runs import IdempotencyKey
 from vlmhyperbench_api.security import Principal, requires
@@ -96,6 +107,22 @@ async def start_sweep(
     name = body.load.name or f"{body.axis} of {body.load.model}"
     sweep = ExperimentCreate(experiment=sweep_of(body), name=name)
     return await experiments.create_experiment(sweep, principal, runtime, registries, key)
+
+
+@router.post("/repeats", status_code=201)
+async def start_repeats(
+    body: LoadRepeats, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
+) -> ExperimentDetail:
+    """Start the same load several times, one after the other, as the runs of an experiment."""
+    name = body.load.name or f"{body.repeats} times the load of {body.load.model}"
+    repeats = ExperimentCreate(experiment=repeats_of(body), name=name)
+    return await experiments.create_experiment(repeats, principal, runtime, registries, key)
+
+
+@router.get("/repeats/{experiment_id}")
+async def get_means(experiment_id: ExperimentId, principal: Reader, runtime: RuntimeOf) -> LoadMeans:
+    """Return the means over the ended loads of an experiment that differ in their seed alone."""
+    return await means_of(runtime, experiment_id, project_id=principal.project_id)
 
 
 @router.get("")

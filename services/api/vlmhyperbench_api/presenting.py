@@ -122,7 +122,7 @@ def _run_fields(view: RunView, tally: Tally, wait: Wait | None) -> dict[str, obj
         "name": view.name,
         "state": view.state,
         "reason": view.reason,
-        "target": target.get("model") or target.get("model_name") or "",
+        "target": target.get("model") or target.get("model_name") or target.get("pipeline") or "",
         "task": spec.get("task", ""),
         "scenario": scenario.get("name", ""),
         "spec_digest": view.spec_digest,

@@ -28,6 +28,7 @@ from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RuntimeOf, SampleTablesOf
 from vlmhyperbench_api.ids import MaybeAgainstId, RunId
 from vlmhyperbench_api.listings import Filters, SearchText
+from vlmhyperbench_api.members import read_members
 from vlmhyperbench_api.results import Position, results_page
 from vlmhyperbench_api.sample_rows import Selection, run_of, select, selection_of, table_of
 from vlmhyperbench_api.security import Principal, requires
@@ -94,6 +95,7 @@ async def get_sample(
             "traces": traces,
             "timing": _timing(fact, result),
             "pipeline": json.loads(fact["trace"]) if fact.get("trace") else None,
+            "members": await read_members(runtime, run, result),
             "tries": fact["tries"],
             "http_status": fact["http_status"],
             "measured_by": fact["run_id"],

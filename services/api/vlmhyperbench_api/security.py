@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,8 @@ class Principal:
     """When that key ends."""
     session_ends_at: datetime | None = None
     """When the browser's session ends, if the request has one."""
+    session_nonce: str | None = None
+    """By which that session can be ended earlier."""
 
     def may(self, scope: str) -> bool:
         """Return whether the key has a scope."""
@@ -77,7 +79,8 @@ class Policy:
             return await authenticate(connection)
         session = await session_of(connection)
         check_change(connection, session)
-        return principal_of(session.key, session.scopes, session_ends_at=session.expires_at)
+        principal = principal_of(session.key, session.scopes)
+        return replace(principal, session_ends_at=session.expires_at, session_nonce=session.nonce)
 
 
 class _Public:
@@ -115,7 +118,7 @@ async def authenticate(connection: HTTPConnection) -> Principal:
     return principal_of(stored_key, frozenset(stored_key.scopes))
 
 
-def principal_of(key: ApiKeyView, scopes: frozenset[str], *, session_ends_at: datetime | None = None) -> Principal:
+def principal_of(key: ApiKeyView, scopes: frozenset[str]) -> Principal:
     """Return the owner of a key, with what this request may do."""
     return Principal(
         name=key.principal,
@@ -123,7 +126,6 @@ def principal_of(key: ApiKeyView, scopes: frozenset[str], *, session_ends_at: da
         scopes=scopes,
         key_prefix=key.prefix,
         expires_at=key.expires_at,
-        session_ends_at=session_ends_at,
     )
 
 

@@ -7,20 +7,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from vlmhyperbench.db import evidence, phases, runs
+from vlmhyperbench.db import evidence, jobs, phases, runs
 from vlmhyperbench.db.evidence import ClaimOfJob
 from vlmhyperbench.db.views import PhaseView, RunView
 from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model, asked_models
-from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.states import JobState, PhaseState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.summaries.manifest import fallbacks_of
-from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionLoad, SessionStage, SessionStep
+from vlmhyperbench.wire.sessions import Session, SessionDetail, SessionLoad, SessionStage, SessionStep, StepState
 
 Row = Mapping[str, Any]
 
@@ -38,6 +39,7 @@ async def read_session(
         run = await runs.get(session, run_id, project_id=project_id)
         own = await phases.of_run(session, run_id)
         measured = await evidence.of_run(session, run_id)
+        running = [job for job in await jobs.of_run(session, run_id) if job.state is JobState.RUNNING]
     if run is None or not run.pinned_spec().is_session:
         raise NotFound(f"There is no session {run_id}.", cure="List the sessions to see which there are.")
     pipeline = pipeline_of(run.pinned_spec())
@@ -47,6 +49,7 @@ async def read_session(
         for phase in own
         if phase.kind in {PHASE_KIND, "accuracy"} and ((key := _key(pipeline, phase)) is None or key in wanted)
     }
+    asked_now = {asked_model(pipeline, job.params).key for job in running if job.kind is StepKind.MEMBER}
     failed = {keys[phase.no] for phase in own if phase.state is PhaseState.VOID and phase.no in keys}
     facts = await read_facts(runtime.database, runtime.storage, run_id, phases=list(keys), payload=(*PAYLOAD, "trace"))
     rows: dict[object, Row] = {keys[row["phase"]]: row for row in facts.iter_rows(named=True) if row["ordinal"] == 0}
@@ -57,7 +60,7 @@ async def read_session(
         question=any_row.get("question") if any_row is not None else None,
         images=[image["sha256"] for image in images],
         steps=[
-            _step(no, asked, rows.get(asked.key), has_failed=asked.key in failed, is_over=run.state.is_terminal)
+            _step(no, asked, rows.get(asked.key), _unanswered(asked.key, run, failed=failed, running=asked_now))
             for no, asked in wanted.values()
         ],
         loads=_loads(pipeline, measured),
@@ -96,10 +99,17 @@ def _loads(pipeline: PipelineTarget, measured: Sequence[ClaimOfJob]) -> list[Ses
     ]
 
 
-def _step(no: int, asked: AskedModel, row: Row | None, *, has_failed: bool, is_over: bool) -> SessionStep:
+def _unanswered(key: Key, run: RunView, *, failed: Collection[Key | None], running: Collection[Key]) -> StepState:
+    """Return the state of a step that has no answer."""
+    if key in failed or run.state.is_terminal:
+        return "failed"
+    return "running" if key in running else "waiting"
+
+
+def _step(no: int, asked: AskedModel, row: Row | None, unanswered: StepState) -> SessionStep:
     who = {"stage": asked.stage.id, "role": asked.role, "model": asked.model.name}
     if row is None:
-        return SessionStep(no=no, **who, state="failed" if has_failed or is_over else "waiting")
+        return SessionStep(no=no, **who, state=unanswered)
     if row["error_code"] == UNREADABLE_SAMPLE:
         return SessionStep(no=no, **who, state="skipped", error=row["error"])
     is_ok = row["status"] == "ok"

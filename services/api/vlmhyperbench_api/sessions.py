@@ -11,17 +11,17 @@ import time
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from starlette.requests import HTTPConnection
 
-from vlmhyperbench.db import api_keys
+from vlmhyperbench.db import api_keys, ended_sessions
 from vlmhyperbench.db.views import ApiKeyView
 from vlmhyperbench.domain.api_keys import prefix_of
 from vlmhyperbench.domain.tickets import SESSION_S, TICKET_S, Purpose, read_ticket, write_ticket, write_token
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.wire.tickets import BrowserSession, BrowserTicket
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.cookies import CURE, has_cookie, key_of_ticket, session_of
+from vlmhyperbench_api.cookies import CURE, cookie_name, has_cookie, key_of_ticket, session_of
 from vlmhyperbench_api.dependencies import RuntimeOf, runtime_of
 from vlmhyperbench_api.errors import Forbidden, Unauthorised
 from vlmhyperbench_api.security import Policy, Principal, key_of, principal_of, requires
@@ -74,6 +74,18 @@ async def get_session(
         can_write=session is None or session.can_write,
         expires_at=session.expires_at if session is not None else None,
     )
+
+
+@router.delete("/session", status_code=204)
+async def end_session(
+    connection: HTTPConnection, response: Response, principal: Annotated[Principal, requires("run:read")]
+) -> None:
+    """Sign this browser out: its session ends at once for everybody who has its cookie, and so do its live feeds."""
+    if principal.session_nonce is None or principal.session_ends_at is None:
+        raise Forbidden("A key has no session to end.", cure="Revoke the key, which ends all sessions that it opened.")
+    async with runtime_of(connection).database.transaction() as session:
+        await ended_sessions.end(session, principal.session_nonce, expires_at=principal.session_ends_at)
+    response.delete_cookie(cookie_name(connection), httponly=True, samesite="lax")
 
 
 async def open_session(connection: HTTPConnection, text: str) -> tuple[str, str]:

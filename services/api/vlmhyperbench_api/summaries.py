@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 async def with_summary(storage: Storage, run: RunDetail, files: Sequence[ArtifactView]) -> RunDetail:
     """Add quality and performance to a run; without a readable summary of the current version it gets neither."""
-    summary = await _stored(storage, files)
+    summary = await stored_summary(storage, files)
     if summary is None:
         return run
     return run.model_copy(
@@ -33,7 +33,8 @@ async def with_summary(storage: Storage, run: RunDetail, files: Sequence[Artifac
     )
 
 
-async def _stored(storage: Storage, files: Sequence[ArtifactView]) -> RunSummary | None:
+async def stored_summary(storage: Storage, files: Sequence[ArtifactView]) -> RunSummary | None:
+    """Return a run's summary; None where there is none that can be read."""
     file = next((file for file in files if file.kind == "summary"), None)
     if file is None:
         return None

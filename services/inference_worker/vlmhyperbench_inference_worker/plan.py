@@ -31,7 +31,7 @@ class Phases:
     requests: list[PlannedRequest]
     """Of all phases; each names its own."""
     schedules: dict[int, Instants] = field(default_factory=dict)
-    """Phase → when its requests are sent, of open loops."""
+    """Phase → when its requests are sent, of open loops; of conversations, when each begins."""
 
     @property
     def measured(self) -> int:
@@ -124,9 +124,11 @@ async def fill(load: Load, work: Work, storage: Storage) -> None:
 
 def _own(work: Work) -> _Part:
     """Return the phase that the job is about."""
-    scenario = work.spec.scenario
+    scenario, instants = work.spec.scenario, work.instants
     params: JsonObject = {"in_flight": min(work.streams, len(work.missing))}
-    if scenario.arrivals is not None:
+    if scenario.kind == "interactive" and instants is not None:
+        params = {"in_flight": int(instants.size)}  # each conversation has a stream, in which it waits for its instant
+    elif scenario.arrivals is not None:
         params = {**params, "arrivals": scenario.arrivals.process}
     return _Part(
         kind=scenario.kind if work.is_timed else work.facts_phase,

@@ -40,7 +40,12 @@ def write_tables(
     ]
     places = cut_marks(folder / BODIES, offsets, requests) if turns else []
     table = _table(offsets, plan, requests, think_ns)
-    write_plan(folder, plan=plan, requests=table, schedules=schedules, turns=turns, places=places)
+    for no in [phase.no for phase in plan.phases if phase.kind == "interactive"]:
+        if (instants := schedules.get(no)) is not None:
+            _begin_at(table, requests, no, instants)
+    timed = {phase.no for phase in plan.phases if "arrivals" in phase.params}
+    own = {no: instants for no, instants in schedules.items() if no in timed}
+    write_plan(folder, plan=plan, requests=table, schedules=own, turns=turns, places=places)
 
 
 def _table(offsets: np.ndarray, plan: LoadPlan, requests: Sequence[PlannedRequest], think_ns: int) -> RequestTable:
@@ -54,3 +59,12 @@ def _table(offsets: np.ndarray, plan: LoadPlan, requests: Sequence[PlannedReques
             own = table["phase"] == phase.no
             table["stream"][own] = np.arange(np.count_nonzero(own)) % int(str(phase.params["in_flight"]))
     return table
+
+
+def _begin_at(table: RequestTable, requests: Sequence[PlannedRequest], phase: int, instants: Instants) -> None:
+    """Give each conversation of a phase a stream of its own, whose first turn waits until its instant."""
+    own = table["phase"] == phase
+    numbers = [request.conversation or 0 for request in requests if request.phase == phase]
+    conversations = np.array(numbers, dtype=np.int64)
+    table["stream"][own] = conversations
+    table["think_ns"][own] = np.where(table["turn"][own] > 0, table["think_ns"][own], instants[conversations])

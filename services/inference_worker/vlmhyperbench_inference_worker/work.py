@@ -151,12 +151,16 @@ class Work:
     def instants(self) -> Instants | None:
         """When the requests that count are sent; None where each waits for an answer, or nothing can be asked.
 
+        Of conversations it is when each begins.
+
         Raises:
             InvalidInput: the instants of the scenario cannot be drawn.
         """
         arrivals, count = self.spec.scenario.arrivals, len(self.readable)
         if arrivals is None or not count:
             return None
+        if self.spec.scenario.kind == "interactive":
+            count = len({request.conversation for request in self.measured})
         return instants_of(arrivals, count=count, seed=self.spec.scenario.seed)
 
     @property

@@ -17,6 +17,7 @@ from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_o
 from vlmhyperbench.analysis.interference import Interference, median_ratio
 from vlmhyperbench.analysis.load_design import Grouping
 from vlmhyperbench.analysis.percentiles import percentiles_of
+from vlmhyperbench.analysis.queries import query_latencies
 from vlmhyperbench.analysis.results import CERTAINTY, Distribution, Goodput, LimitVerdict, Percentile
 from vlmhyperbench.analysis.slo import LimitedTimes, check_limits, meets_all
 from vlmhyperbench.analysis.steady import RULE, Rate, first_idle_ns, goodput_of, rate_within, steady_window
@@ -101,7 +102,13 @@ def describe_phase(
         )
     }
     if grouping.samples_per_query:
-        percentiles["query_latency_ms"] = _queries(rows, is_answered, times, scheduled, grouping.samples_per_query)
+        percentiles["query_latency_ms"] = query_latencies(
+            rows["ordinal"].to_numpy(),
+            is_answered,
+            times.latency,
+            scheduled=scheduled,
+            samples=grouping.samples_per_query,
+        )
     return Statistics(
         percentiles=percentiles,
         goodput=(
@@ -133,19 +140,6 @@ def interference_of(times: Times, baseline: Times) -> Interference:
 def _limited(times: Times) -> LimitedTimes:
     """Return the times that limits of an SLO can bound."""
     return {"ttft": times.ttft_user, "tpot": times.tpot, "latency": times.latency, "itl": times.longest_itl}
-
-
-def _queries(
-    rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], times: Times, scheduled: int, samples: int
-) -> tuple[Percentile, ...]:
-    """Describe the latencies of queries: a query lasts as long as its longest sample, and fails if a sample fails."""
-    count = scheduled // samples
-    query = rows["ordinal"].to_numpy() // samples
-    answered = np.bincount(query[is_answered], minlength=count)[:count]
-    longest = np.zeros(max(count, int(query.max(initial=-1)) + 1))
-    np.maximum.at(longest, query[is_answered], times.latency[is_answered])
-    whole = answered == samples
-    return percentiles_of(_milliseconds(longest[:count][whole]), failed=int(count - whole.sum()))
 
 
 def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int, *, is_open_loop: bool) -> Steady:

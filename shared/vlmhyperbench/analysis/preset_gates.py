@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.results import Gate, LimitVerdict, Percentile
 from vlmhyperbench.analysis.validity import at_least
-from vlmhyperbench.domain.presets import MIN_QUERIES, MIN_SINGLE_STREAM, Preset, min_seconds
+from vlmhyperbench.domain.presets import MIN_REQUESTS, Preset, min_seconds
+from vlmhyperbench.domain.scenarios import ScenarioKind
+
+_CERTIFIED: Mapping[str, tuple[str, float]] = {"single_stream": ("latency", 90), "multi_stream": ("query_latency", 99)}
+"""Scenario → the time and its percentile that so many requests have to certify."""
 
 
 def certified_gate(name: str, percentile: Percentile) -> Gate:
@@ -28,28 +32,30 @@ def limit_gates(limits: Sequence[LimitVerdict]) -> list[Gate]:
 def gates_of_preset(
     preset: Preset,
     *,
-    is_open_loop: bool,
+    scenario: ScenarioKind,
     duration_s: float | None,
     sent: int,
-    latency: Sequence[Percentile],
+    percentiles: Mapping[str, Sequence[Percentile]],
     limits: Sequence[LimitVerdict],
 ) -> tuple[Gate, ...]:
     """Check the rules of a preset on a run; `quick` has none.
 
     Args:
         preset: The preset of the run's scenario.
-        is_open_loop: Whether requests were sent by a schedule; else one after the other.
+        scenario: The kind of the scenario.
         duration_s: Time that the requests took together.
         sent: Number of requests that were sent.
-        latency: p50, p90 and p99 of the latency.
+        percentiles: Name of a time → its p50, p90 and p99; of `multi_stream` also `query_latency_ms`.
         limits: Verdicts on the limits of the SLO.
     """
     if preset == "quick":
         return ()
     gates = [
         at_least("duration_s", duration_s, min_seconds(preset)),
-        at_least("min_requests", float(sent), float(MIN_QUERIES if is_open_loop else MIN_SINGLE_STREAM)),
+        at_least("min_requests", float(sent), float(MIN_REQUESTS[scenario])),
     ]
-    if is_open_loop:
+    if scenario in ("server", "interactive"):
         return (*gates, *limit_gates(limits))
-    return (*gates, *(certified_gate("latency", percentile) for percentile in latency if percentile.percent == 90))
+    name, percent = _CERTIFIED.get(scenario, ("", 0.0))
+    certified = [percentile for percentile in percentiles.get(f"{name}_ms", ()) if percentile.percent == percent]
+    return (*gates, *(certified_gate(name, percentile) for percentile in certified))

@@ -188,7 +188,7 @@ def _ends_a_step(message: Live) -> bool:
 def _print_steps(session: SessionDetail, shown: set[int]) -> None:
     """Print what was not shown yet, and add it to what was."""
     for step in session.steps:
-        if step.no in shown or step.state == "waiting":
+        if step.no in shown or step.state in ("waiting", "running"):
             continue
         shown.add(step.no)
         if step.state == "skipped":

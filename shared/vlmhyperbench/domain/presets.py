@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 Preset = Literal["quick", "official", "vlm"]
@@ -13,6 +14,16 @@ MIN_SINGLE_STREAM: Final = 64
 MIN_QUERIES: Final = 662
 MIN_OFFLINE: Final = 24_576
 """Below 64 requests, MLPerf's early stopping certifies no p90, and below 662 no p99; minimum samples of offline."""
+
+
+MIN_REQUESTS: Final[Mapping[str, int]] = {
+    "single_stream": MIN_SINGLE_STREAM,
+    "multi_stream": MIN_QUERIES * SAMPLES_PER_QUERY,
+    "offline": MIN_OFFLINE,
+    "server": MIN_QUERIES,
+    "interactive": MIN_QUERIES,
+}
+"""Scenario → requests that a load of a preset other than `quick` has at least."""
 
 
 def min_seconds(preset: Preset) -> float:

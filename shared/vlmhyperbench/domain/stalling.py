@@ -41,7 +41,8 @@ def stall_limit_s(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]
     limits, scenario = spec.limits, spec.scenario
     tries = 1 if scenario.is_timed else limits.tries
     asking_s = tries * limits.request_timeout_s + (tries - 1) * MAX_DELAY_S
-    gap_s = _largest_gap_s(scenario.arrivals, requests, scenario.seed) if scenario.arrivals else 0.0
+    arriving = -(-requests // scenario.turns)
+    gap_s = _largest_gap_s(scenario.arrivals, arriving, scenario.seed) if scenario.arrivals else 0.0
     return _SLACK * (asking_s + max(scenario.think_s, gap_s))
 
 

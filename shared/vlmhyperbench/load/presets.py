@@ -15,14 +15,7 @@ from collections.abc import Mapping
 from vlmhyperbench.analysis.load_result import LoadResult, PresetUsed
 from vlmhyperbench.analysis.preset_gates import certified_gate, limit_gates
 from vlmhyperbench.analysis.results import Gate
-from vlmhyperbench.domain.presets import (
-    MIN_OFFLINE,
-    MIN_QUERIES,
-    MIN_SINGLE_STREAM,
-    SAMPLES_PER_QUERY,
-    Preset,
-    min_seconds,
-)
+from vlmhyperbench.domain.presets import MIN_REQUESTS, SAMPLES_PER_QUERY, Preset, min_seconds
 from vlmhyperbench.domain.slo import slo_metric, slo_percent
 from vlmhyperbench.load.bodies import Images, RequestContent
 from vlmhyperbench.load.workload import Workload
@@ -105,23 +98,17 @@ def _with_images(content: RequestContent) -> RequestContent:
 
 
 def _min_requests(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
-    match workload.scenario:
-        case "single_stream":
-            return MIN_SINGLE_STREAM
-        case "multi_stream":
-            if workload.streams != SAMPLES_PER_QUERY:
-                raise InvalidInput(
-                    f"--preset {preset} sends queries of {SAMPLES_PER_QUERY} samples, not {workload.streams}.",
-                    cure=f"Give --concurrency {SAMPLES_PER_QUERY}, or leave it out.",
-                )
-            return MIN_QUERIES * SAMPLES_PER_QUERY
-        case "offline":
-            return MIN_OFFLINE
-        case _:
-            return _min_requests_of_server(workload, preset, limits)
+    if workload.scenario == "multi_stream" and workload.streams != SAMPLES_PER_QUERY:
+        raise InvalidInput(
+            f"--preset {preset} sends queries of {SAMPLES_PER_QUERY} samples, not {workload.streams}.",
+            cure=f"Give --concurrency {SAMPLES_PER_QUERY}, or leave it out.",
+        )
+    if workload.scenario in ("server", "interactive"):
+        _check_server(workload, preset, limits)
+    return MIN_REQUESTS[workload.scenario]
 
 
-def _min_requests_of_server(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
+def _check_server(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> None:
     if workload.arrivals is not None and workload.arrivals.process != "poisson":
         raise InvalidInput(
             f"--preset {preset} needs Poisson arrivals, not {workload.arrivals.process}.",
@@ -135,4 +122,3 @@ def _min_requests_of_server(workload: Workload, preset: Preset, limits: Mapping[
             f"--preset {preset} of server needs a limit on the p99 of {' and '.join(missing)}.",
             cure=f"Give --slo '{','.join(f'{metric}_p99<MILLISECONDS' for metric in required)}'.",
         )
-    return MIN_QUERIES

@@ -13,15 +13,13 @@ from vlmhyperbench.domain.arrivals import (
     draw_arrivals,
     trace_instants,
 )
+from vlmhyperbench.domain.scenarios import MAX_CONVERSATIONS
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.load.bodies import RequestContent
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
 
 Scenario = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
-
-MAX_CONVERSATIONS = 4096
-"""Maximum number of conversations that arrive at a rate, because each has a stream of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

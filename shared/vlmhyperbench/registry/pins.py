@@ -119,7 +119,7 @@ def pin_stop(
     if label is None:
         cure = did_you_mean(wanted, labels)
         references.say((*path, "metric"), f"{wanted!r} is not one of the run's metrics.", cure)
-    if scenario is not None and scenario.kind != "offline":
+    if scenario is not None and scenario.is_timed:
         message = f"a run of the scenario {scenario.name!r} cannot stop early: its requests are timed as a whole."
         references.say(path, message, "Choose a scenario of the kind offline, or leave out stop.")
     rule, problems = validate(StopRule, {**choice.model_dump(mode="json"), "metric": label or wanted or "none"})

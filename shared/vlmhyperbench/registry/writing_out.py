@@ -19,7 +19,7 @@ from vlmhyperbench.registry.validation import validate
 _OF_DATASET: Final = ("split", "params", "seed", "doc_classes", "question_types", "where", "sampling", "preprocess")
 _OF_SCENARIO: Final = (
     *("kind", "in_flight", "warmup_requests", "requests", "duration_s", "arrivals", "baseline_requests"),
-    *("turns", "think_s", "seed", "slo"),
+    *("turns", "think_s", "preset", "seed", "slo"),
 )
 _PLAIN: Final = ("group_by", "on_model_failure", "on_invalid", "response_format", "limits", "secrets", "shares_device")
 

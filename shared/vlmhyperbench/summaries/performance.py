@@ -9,8 +9,10 @@ import polars
 from vlmhyperbench.analysis.distributions import BUCKET_RATIO, Ordered, ordered
 from vlmhyperbench.analysis.percentiles import percentiles_of
 from vlmhyperbench.analysis.preset_gates import gates_of_preset
-from vlmhyperbench.analysis.times import sum_counts
+from vlmhyperbench.analysis.queries import query_latencies
+from vlmhyperbench.analysis.times import floats_of, sum_counts
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.presets import SAMPLES_PER_QUERY
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.summaries.costs import cost_of_run
@@ -80,7 +82,15 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
         name: percentiles_of(ordered_times.values.tolist(), failed=0 if name in OF_THE_CLIENT else infinite)
         for name, ordered_times in values.items()
     }
-    preset = run.spec.scenario.preset
+    scenario, preset = run.spec.scenario, run.spec.scenario.preset
+    if scenario.kind == "multi_stream" and preset not in (None, "quick"):
+        percentiles["query_latency_ms"] = query_latencies(
+            everything["ordinal"].to_numpy(),
+            everything.select(ANSWERED).to_series().fill_null(value=False).to_numpy(),
+            floats_of(everything["latency_ns"]),
+            scheduled=everything.height + missing,
+            samples=SAMPLES_PER_QUERY,
+        )
     return Performance(
         times=times,
         percentiles=percentiles,
@@ -111,10 +121,10 @@ def performance_of(run: RunEvidence, *, missing: int) -> Performance:
             cv=arrivals.cv if arrivals is not None else 1.0,
             rules=gates_of_preset(
                 preset,
-                is_open_loop=arrivals is not None,
+                scenario=scenario.kind,
                 duration_s=window,
                 sent=asked["sent_ns"].count(),
-                latency=percentiles.get("latency_ms", ()),
+                percentiles=percentiles,
                 limits=verdicts,
             )
             if preset is not None

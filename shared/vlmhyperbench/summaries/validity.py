@@ -74,7 +74,9 @@ def validity_of(
         lag = nearest_rank((sent["sent_ns"] - sent["scheduled_ns"]).sort().to_list(), 99)
         gates += check_open_lag(None if lag is None else lag / NS_PER_MS, ttft_p50_ms)
         if sent["claim_id"].n_unique() == 1:
-            scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
+            # The schedule of a conversation is that of its first turn.
+            arrived = asked.filter(polars.col("turn") == 0)
+            scheduled, instants = (arrived[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
             gates += check_sends(process, scheduled, instants, cv=cv).gates
     gates += rules
     return Validity(state=_state(gates), gates=tuple(gates), disturbers=tuple(map(_describe, disturbers or ())))

@@ -20,11 +20,14 @@ from vlmhyperbench.wire.summaries import SpeedGate, Spread
 
 LOAD_TASK = "load"
 """The registered task of loads."""
-MAX_PROMPTS = 20_000
+MAX_PROMPTS = 25_000
 """Prompts that are made; a longer load asks them again."""
 MAX_STREAMS = 4096
 
-LoadScenario = Literal["server", "multi_stream", "single_stream"]
+TURNS, THINK_S = 4, 1.0
+"""Of conversations, unless others are given."""
+
+LoadScenario = Literal["server", "offline", "multi_stream", "single_stream", "interactive"]
 Process = Literal["constant", "poisson", "gamma", "burst", "ramp"]
 IMAGE_SIZES = r"^[0-9]{1,4}x[0-9]{1,4}(, ?[0-9]{1,4}x[0-9]{1,4}){0,19}$"
 
@@ -39,7 +42,9 @@ class TracedRequest(Input):
 
 
 class LoadCreate(Input):
-    """A load: requests at a rate (`server`), or a fixed number in flight (`multi_stream`, `single_stream`)."""
+    """A load: requests at a rate (`server`), a fixed number in flight (`offline`, `multi_stream` with its own share for
+    each stream, `single_stream`), or conversations (`interactive`) at a rate or a fixed number at a time.
+    """
 
     url: Annotated[str, Field(min_length=1, max_length=2000, examples=["http://127.0.0.1:8000/v1"])]
     """Base URL of an OpenAI-compatible API."""
@@ -47,9 +52,9 @@ class LoadCreate(Input):
     name: Label | None = None
     scenario: LoadScenario = "server"
     preset: Preset | None = None
-    """Duration, numbers and limits by rule, as `vlmhyperbench load --preset`; for `server` and `single_stream`."""
+    """Duration, numbers and limits by rule, as `vlmhyperbench load --preset`; `interactive` then needs a rate."""
     rate_per_s: Annotated[float, Field(ge=1e-3, le=100_000)] | None = None
-    """Requests per second; only for `server`."""
+    """Requests per second of `server`; conversations per second of `interactive`."""
     arrivals: Process = "poisson"
     cv: Annotated[float, Field(ge=0.01, le=100)] | None = None
     """Only for `gamma`: coefficient of variation of the gaps between requests."""
@@ -62,10 +67,17 @@ class LoadCreate(Input):
     speed: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
     """Factor by which the trace is replayed faster."""
     concurrency: Annotated[int, Field(ge=1, le=MAX_STREAMS)] = 1
-    """Requests in flight; for `server`, connections that are opened beforehand."""
+    """Requests in flight, or conversations at a time; for `server`, connections that are opened beforehand."""
     requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Not for `interactive`, which has `conversations`."""
     duration_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
-    """Instead of `requests`; only for `server`."""
+    """Instead of `requests` or `conversations`; only with a rate."""
+    conversations: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Only for `interactive`: number of conversations."""
+    turns: Annotated[int, Field(ge=2, le=100)] | None = None
+    """Only for `interactive`: questions of each conversation, 4 unless given."""
+    think_s: Annotated[float, Field(ge=0, le=3600)] | None = None
+    """Only for `interactive`: seconds between an answer and the next question, 1 unless given."""
     prompt: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
     """Text of every prompt, in place of random words: a server with a prompt cache answers from it."""
     prompt_tokens: Annotated[int, Field(ge=1, le=200_000)] = 128
@@ -92,20 +104,32 @@ class LoadCreate(Input):
 
     @model_validator(mode="after")
     def _is_one_load(self) -> LoadCreate:
-        is_server = self.scenario == "server"
+        is_server, is_interactive = self.scenario == "server", self.scenario == "interactive"
         if self.trace:
             if not is_server or self.rate_per_s is not None or self.requests is not None or self.duration_s is not None:
                 message = "a trace is the scenario server, and has its own times and number of requests"
                 raise Refused(message, cure="Leave out rate_per_s, requests and duration_s.")
-        elif (self.rate_per_s is not None) != is_server:
+        elif (self.rate_per_s is not None) != is_server and not is_interactive:
             cure = "Add rate_per_s or trace." if is_server else "Leave it out, or choose the scenario server."
-            raise Refused("requests at a rate are the scenario server, and only that one has a rate", cure=cure)
-        if self.duration_s is not None and not is_server:
-            raise Refused("only the scenario server has duration_s", cure="Give requests in its place.")
-        if self.preset is None and not self.trace and (self.requests is None) == (self.duration_s is None):
-            raise Refused("a load has either requests or duration_s", cure="Give exactly one of them.")
+            raise Refused("requests at a rate are the scenario server, which always has one", cure=cure)
+        if self.duration_s is not None and self.rate_per_s is None:
+            raise Refused("only a load with a rate has duration_s", cure="Give the number of requests in its place.")
+        count = self.conversations if is_interactive else self.requests
+        if self.preset is None and not self.trace and (count is None) == (self.duration_s is None):
+            name = "conversations" if is_interactive else "requests"
+            raise Refused(f"a load has either {name} or duration_s", cure="Give exactly one of them.")
         if self.baseline and self.scenario != "multi_stream":
             raise Refused("only the scenario multi_stream has a baseline", cure="Leave it out, or choose multi_stream.")
+        return self
+
+    @model_validator(mode="after")
+    def _has_conversations(self) -> LoadCreate:
+        is_interactive = self.scenario == "interactive"
+        if is_interactive and self.requests is not None:
+            raise Refused("interactive consists of conversations", cure="Give conversations in place of requests.")
+        for name in ("conversations", "turns", "think_s"):
+            if getattr(self, name) is not None and not is_interactive:
+                raise Refused(f"only the scenario interactive has {name}", cure="Leave it out, or choose interactive.")
         return self
 
     @model_validator(mode="after")
@@ -137,17 +161,51 @@ class LoadSweep(Input):
         load = self.load
         if self.axis == "rate" and (load.rate_per_s is None or load.arrivals == "ramp"):
             raise Refused(
-                "a sweep of the rate needs a load at a constant mean rate", cure="Choose server, without a ramp."
+                "a sweep of the rate needs a load at a constant mean rate",
+                cure="Choose server or interactive with a rate, without a ramp.",
             )
         if self.axis == "concurrency":
-            if load.scenario != "multi_stream":
-                raise Refused("a sweep of the concurrency needs the scenario multi_stream", cure="Choose it.")
+            if load.scenario == "single_stream" or load.rate_per_s is not None or load.trace:
+                message = "a sweep of the concurrency needs a number of requests or conversations in flight"
+                raise Refused(message, cure="Choose multi_stream or offline, or interactive without a rate.")
             if any(value != int(value) or value > MAX_STREAMS for value in self.values):
                 cure = f"Give whole numbers up to {MAX_STREAMS}."
                 raise Refused("a concurrency is a whole number of requests in flight", cure=cure)
         if len(set(self.values)) < len(self.values):
             raise Refused("a value comes twice", cure="Give each once.")
         return self
+
+
+class LoadRepeats(Input):
+    """The same load several times, each with another seed: together an experiment, whose values have means."""
+
+    load: LoadCreate
+    repeats: Annotated[int, Field(ge=2, le=50)]
+
+
+class RepeatedValue(Output):
+    """Mean of a metric over the repeats, with Student's t interval at 95 %."""
+
+    n: int
+    """Repeats with a value."""
+    mean: float | None
+    sd: float | None
+    """Standard deviation between repeats."""
+    low: float | None
+    high: float | None
+    reason: str | None
+    """Why there is no mean or no interval."""
+
+
+class LoadMeans(Output):
+    """The means of the loads of an experiment that have ended."""
+
+    repeats: int
+    ended: int
+    valid: bool | None
+    """Whether every load that has ended is a valid measurement; None where a gate could not be checked."""
+    metrics: dict[str, RepeatedValue]
+    """By the names of `vlmhyperbench load --repeats --json`; percentiles with failed requests as infinite."""
 
 
 class LoadRequests(Output):
@@ -208,7 +266,11 @@ class Workload(Output):
     """Requests of the trace; 0 without one."""
     concurrency: int
     requests: int | None
+    """None of conversations, and of a load that is bounded by time."""
     duration_s: float | None
+    conversations: int | None
+    turns: int | None
+    think_s: float | None
     prompt: str | None
     prompt_tokens: int | None
     """None where each prompt of a trace has its own length."""

@@ -135,6 +135,21 @@ class ShownExample(Output):
     answer: str
 
 
+class MemberAnswer(Output):
+    """What a model of a pipeline answered to a sample in one of its stages."""
+
+    stage: str
+    role: str
+    model: str
+    text: str | None
+    """None where it was not asked, or gave no answer."""
+    error: str | None
+    latency_ms: float | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    is_reused: bool
+
+
 class SampleDetail(Output):
     """One request of a run with everything that was recorded about it."""
 
@@ -151,6 +166,8 @@ class SampleDetail(Output):
     timing: RequestTiming
     pipeline: dict[str, JsonValue] | None = None
     """How a pipeline came to the answer: its stages with votes, members, times and tokens."""
+    members: list[MemberAnswer] = Field(default_factory=list)
+    """What each model of the pipeline answered to this sample, in the order of its steps."""
     tries: int
     """How often it was sent."""
     http_status: int | None

@@ -12,7 +12,7 @@ from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Input, Label, Output
 
-StepState = Literal["waiting", "done", "failed", "skipped"]
+StepState = Literal["waiting", "running", "done", "failed", "skipped"]
 """`skipped`: there was nothing to ask, such as a repair of a valid answer."""
 
 

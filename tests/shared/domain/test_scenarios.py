@@ -34,7 +34,6 @@ def test_a_time_that_is_not_measured_cannot_be_bounded(name: str) -> None:
         {"kind": "single_stream", "baseline_requests": 3},
         {"kind": "interactive"},
         {"kind": "offline", "think_s": 1},
-        {"kind": "offline", "requests": 3},
         {"kind": "multi_stream", "duration_s": 3},
         {"kind": "server", "arrivals": {"rate_per_s": 1}, "requests": 3, "duration_s": 3},
         {"kind": "server", "arrivals": {"rate_per_s": 1000}, "duration_s": 5000},
@@ -45,7 +44,10 @@ def test_a_time_that_is_not_measured_cannot_be_bounded(name: str) -> None:
         {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0, 2, 1]}},
         {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0], "output_tokens": [1, 2]}},
         {"kind": "server", "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0]}, "requests": 3},
-        {"kind": "multi_stream", "preset": "official"},
+        {"kind": "offline", "preset": "official"},
+        {"kind": "multi_stream", "preset": "official", "in_flight": 4},
+        {"kind": "interactive", "turns": 2, "arrivals": {"rate_per_s": 1, "process": "trace", "times_s": [0]}},
+        {"kind": "interactive", "turns": 2, "arrivals": {"rate_per_s": 100}, "duration_s": 60},
     ],
 )
 def test_fields_that_exclude_each_other_are_refused(fields: dict[str, object], wording: Wording) -> None:
@@ -60,6 +62,18 @@ def test_a_ramp_is_bounded_at_its_mean_rate_and_names_both_ends(wording: Wording
     scenario = ScenarioSpec(kind="server", arrivals=ramp, duration_s=60)
     assert (ramp.mean_rate_per_s, scenario.bound) == (3, 180)
     wording(scenario.in_words)
+
+
+def test_an_offline_scenario_with_requests_is_timed_as_a_whole() -> None:
+    assert not ScenarioSpec(kind="offline").is_timed
+    assert ScenarioSpec(kind="offline", requests=24_576, preset="official").is_timed
+
+
+def test_conversations_that_arrive_have_all_their_turns_in_the_bound(wording: Wording) -> None:
+    arrivals = ArrivalSpec(rate_per_s=2)
+    talks = ScenarioSpec(kind="interactive", turns=3, think_s=1, arrivals=arrivals, duration_s=10)
+    assert talks.bound == 60
+    wording(talks.in_words)
 
 
 def test_a_trace_has_its_own_number_of_requests_and_instants(wording: Wording) -> None:

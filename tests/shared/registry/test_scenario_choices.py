@@ -54,7 +54,7 @@ def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None
         {"name": "x", "kind": "offline", "baseline_requests": 3},
         {"name": "x", "kind": "interactive"},
         {"name": "single", "think_s": 1},
-        {"name": "x", "kind": "offline", "requests": 3},
+        {"name": "x", "kind": "offline", "preset": "vlm"},
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path: Path, scenario: object, wording: Wording) -> None:

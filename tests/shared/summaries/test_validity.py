@@ -114,3 +114,11 @@ def test_one_request_at_a_time_has_a_certified_p90_by_a_preset() -> None:
     assert (rules["min_requests"], rules["certified_latency_p90_ms"]) == ((True, 64.0), (True, 50.0))
     few = _rules(timed(10, spec=scenario(kind="single_stream", preset="official")))
     assert (few["min_requests"], few["certified_latency_p90_ms"]) == ((False, 10.0), (False, None))
+
+
+def test_eight_streams_have_certified_queries_by_a_preset() -> None:
+    spec = scenario(kind="multi_stream", in_flight=8, preset="official")
+    rules = _rules(timed(8 * 662, spec=spec))
+    assert (rules["min_requests"], rules["certified_query_latency_p99_ms"]) == ((True, 5296.0), (True, 50.0))
+    few = _rules(timed(8 * 600, spec=spec))
+    assert (few["min_requests"], few["certified_query_latency_p99_ms"]) == ((False, 4800.0), (False, None))

@@ -50,6 +50,11 @@ def test_images_have_random_sizes_of_a_list_and_are_reused_by_their_share() -> N
     assert len({images for _, images in _samples(requests=5, images=2, image_reuse=1)}) == 1
 
 
+def test_the_prompts_of_a_conversation_have_its_images() -> None:
+    drawn = [images for _, images in _samples(requests=6, images=2, turns=3)]
+    assert drawn[0] == drawn[2] != drawn[3] == drawn[5]
+
+
 @pytest.mark.parametrize(
     ("params", "name"),
     [
@@ -65,6 +70,7 @@ def test_images_have_random_sizes_of_a_list_and_are_reused_by_their_share() -> N
         ({"prompt_tokens": [1, 0, 2]}, "prompt_tokens"),
         ({"requests": 20_000, "images": 16}, "images"),
         ({"tokens": 3}, "tokens"),
+        ({"turns": 0}, "turns"),
     ],
 )
 def test_wrong_params_are_named(params: dict[str, object], name: str) -> None:

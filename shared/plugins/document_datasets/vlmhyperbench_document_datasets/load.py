@@ -14,12 +14,13 @@ from vlmhyperbench_document_datasets.params import integer, refuse, unknown_para
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonObject, JsonValue, Sample
 
-PARAMS: Final = ("requests", "prompt", "prompt_tokens", "images", "image_size", "image_reuse")
-MAX_REQUESTS: Final = 20_000
+PARAMS: Final = ("requests", "prompt", "prompt_tokens", "images", "image_size", "image_reuse", "turns")
+MAX_REQUESTS: Final = 25_000
 MAX_PROMPT_TOKENS: Final = 200_000
 MAX_IMAGES: Final = 16
 MAX_SIDE: Final = 4096
 MAX_SIZES: Final = 20
+MAX_TURNS: Final = 100
 MAX_PROMPT_CHARACTERS: Final = 1_000_000
 MAX_PIXELS: Final = 2_000_000_000
 """Pixels of all images together: they are stored, because requests are made of them on any machine."""
@@ -40,6 +41,7 @@ class SyntheticLoad:
         images: images of each prompt.
         image_size: their size, as `512x512`; of several sizes, `512x512,768x768`, each image has a random one.
         image_reuse: share of images, from 0 to 1, that repeat an image of an earlier prompt.
+        turns: consecutive prompts with the same images, the questions of a conversation (default 1).
 
     A sample depends only on the seed and its number. There are no references: metrics leave the answers unscored.
     """
@@ -53,26 +55,29 @@ class SyntheticLoad:
         self._images, many = integer(params, "images", default=0, min_value=0, max_value=MAX_IMAGES)
         self._sizes, bad_size = _sizes(params.get("image_size", "512x512"))
         self._reuse, bad_reuse = _share(params.get("image_reuse", 0.0))
-        problems = [*unknown_params(params, PARAMS), *few, *no_text, *long, *many, *bad_size, *bad_reuse]
+        self._turns, no_turns = integer(params, "turns", default=1, min_value=1, max_value=MAX_TURNS)
+        problems = [*unknown_params(params, PARAMS), *few, *no_text, *long, *many, *bad_size, *bad_reuse, *no_turns]
         problems += [
             f"{name}: this dataset is made of a seed, and has none."
             for name in ("revision", "split", "path")
             if getattr(source, name) is not None
         ]
         pixels = sum(width * height for width, height in self._sizes) / len(self._sizes)
-        if not problems and self._requests * self._images * pixels > MAX_PIXELS:
+        if not problems and self._requests / self._turns * self._images * pixels > MAX_PIXELS:
             problems.append(f"images: all of them have more than {MAX_PIXELS:,} pixels; ask for fewer or smaller ones.")
         refuse("synthetic_load", problems)
 
     def __iter__(self) -> Iterator[Sample]:
-        drawn = self._drawn()
+        drawn, images = self._drawn(), tuple[Image, ...]()
         for number in range(self._requests):
+            if number % self._turns == 0:
+                images = tuple(next(drawn) for _ in range(self._images))
             words = random.Random(f"{self._seed}/{number}")  # noqa: S311 - prompts, not secrets
             length = self._lengths[number % len(self._lengths)]
             yield Sample(
                 key=f"{self._seed}/{number:06d}",
                 question=self._prompt or " ".join(words.choices(_WORDS, k=length)),
-                images=tuple(next(drawn) for _ in range(self._images)),
+                images=images,
                 references=(),
                 metadata={},
             )

@@ -7,7 +7,7 @@ of nanoseconds.
 
 from sqlmodel import SQLModel
 
-from vlmhyperbench.db.tables.access import JoinTokenRow
+from vlmhyperbench.db.tables.access import EndedSessionRow, JoinTokenRow
 from vlmhyperbench.db.tables.exports import ExportRow
 from vlmhyperbench.db.tables.facts import ChunkRow, FactRow, MeasureManifestRow, ReusedFactRow, ReusedPhaseRow
 from vlmhyperbench.db.tables.jobs import ClaimRow, DeviceRow, JobRow, ReservationRow, WorkerRow
@@ -35,6 +35,7 @@ __all__ = [
     "ClaimRow",
     "DeviceRow",
     "DrainRow",
+    "EndedSessionRow",
     "EventRow",
     "ExperimentRow",
     "ExportRow",

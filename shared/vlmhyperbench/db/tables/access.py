@@ -1,4 +1,4 @@
-"""Who may join: the tokens of workers on other machines."""
+"""Who may join, and who may no longer: tokens of workers on other machines, sessions of browsers that were ended."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ class JoinTokenRow(SQLModel, table=True):
     """Account of the workers that have joined with it: `own`, until it is `ended`, or `shared`; None: none has."""
     redis_sha256: str | None = None
     """Hash of the password of its user in Redis, which may lose its users."""
+
+
+class EndedSessionRow(SQLModel, table=True):
+    """A browser's session that was ended before it expired; it is kept until then."""
+
+    __tablename__ = "ended_session"
+
+    nonce: str = Field(primary_key=True)
+    expires_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))

@@ -22,6 +22,7 @@ RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
     "claim": _WRITE,
     "device": _WRITE,
     "drain": _READ,
+    "ended_session": (),
     "event": _APPEND,
     "experiment": _CHANGE,
     "export": (),

@@ -1,7 +1,7 @@
 /** The typed client of the REST API: the page's token on every request, and one kind of error. */
 import createClient, { type Middleware } from 'openapi-fetch';
 import type { components, paths } from './schema';
-import { setEnded, token } from './session';
+import { dropToken, setEnded, token } from './session';
 
 export type Schemas = components['schemas'];
 
@@ -67,11 +67,23 @@ export async function body<Data>(asking: Promise<Answer<Data>>): Promise<Data> {
     answer = await asking;
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === 'AbortError') throw cause;
-    const cure = 'Check that the stack runs: vlmhyperbench status. This page tries again by itself.';
-    throw new ApiError('The API does not answer.', { status: 0, code: 'unreachable', cure });
+    return unreachable();
   }
   if (answer.response.ok && answer.data !== undefined) return answer.data;
   throw problemOf(answer.response.status, answer.error);
+}
+
+/** End the session of this browser; 401 says that it has ended already. */
+export async function signOut(): Promise<void> {
+  const { response, error } = await api.DELETE('/api/v1/session').catch(unreachable);
+  if (!response.ok && response.status !== 401) throw problemOf(response.status, error);
+  dropToken();
+  setEnded(true);
+}
+
+function unreachable(): never {
+  const cure = 'Check that the stack runs: vlmhyperbench status. This page tries again by itself.';
+  throw new ApiError('The API does not answer.', { status: 0, code: 'unreachable', cure });
 }
 
 function problemOf(status: number, error: unknown): ApiError {

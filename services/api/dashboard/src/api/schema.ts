@@ -697,6 +697,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/loads/repeats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Repeats
+         * @description Start the same load several times, one after the other, as the runs of an experiment.
+         */
+        post: operations["start_repeats_api_v1_loads_repeats_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/loads/repeats/{experiment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Means
+         * @description Return the means over the ended loads of an experiment that differ in their seed alone.
+         */
+        get: operations["get_means_api_v1_loads_repeats__experiment_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/loads/sweeps": {
         parameters: {
             query?: never;
@@ -1793,7 +1833,11 @@ export interface paths {
         get: operations["get_session_api_v1_session_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * End Session
+         * @description Sign this browser out: its session ends at once for everybody who has its cookie, and so do its live feeds.
+         */
+        delete: operations["end_session_api_v1_session_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -3971,7 +4015,8 @@ export interface components {
         };
         /**
          * LoadCreate
-         * @description A load: requests at a rate (`server`), or a fixed number in flight (`multi_stream`, `single_stream`).
+         * @description A load: requests at a rate (`server`), a fixed number in flight (`offline`, `multi_stream` with its own share for
+         *     each stream, `single_stream`), or conversations (`interactive`) at a rate or a fixed number at a time.
          */
         LoadCreate: {
             /** Api Key Secret */
@@ -3994,6 +4039,8 @@ export interface components {
              * @default 1
              */
             concurrency?: number;
+            /** Conversations */
+            conversations?: number | null;
             /** Cv */
             cv?: number | null;
             /** Duration S */
@@ -4049,7 +4096,7 @@ export interface components {
              * @default server
              * @enum {string}
              */
-            scenario?: "server" | "multi_stream" | "single_stream";
+            scenario?: "server" | "offline" | "multi_stream" | "single_stream" | "interactive";
             /**
              * Seed
              * @default 0
@@ -4066,6 +4113,8 @@ export interface components {
              * @default 1
              */
             speed?: number;
+            /** Think S */
+            think_s?: number | null;
             /**
              * Timeout S
              * @default 300
@@ -4078,6 +4127,8 @@ export interface components {
              * @default []
              */
             trace?: components["schemas"]["TracedRequest"][];
+            /** Turns */
+            turns?: number | null;
             /**
              * Url
              * @example http://127.0.0.1:8000/v1
@@ -4137,6 +4188,22 @@ export interface components {
             workload: components["schemas"]["Workload"];
         };
         /**
+         * LoadMeans
+         * @description The means of the loads of an experiment that have ended.
+         */
+        LoadMeans: {
+            /** Ended */
+            ended: number;
+            /** Metrics */
+            metrics: {
+                [key: string]: components["schemas"]["RepeatedValue"];
+            };
+            /** Repeats */
+            repeats: number;
+            /** Valid */
+            valid: boolean | null;
+        };
+        /**
          * LoadMeasured
          * @description What a load came to, with the names of `vlmhyperbench load --json`.
          */
@@ -4162,6 +4229,15 @@ export interface components {
             requests_per_s: number | null;
             /** Valid */
             valid: boolean | null;
+        };
+        /**
+         * LoadRepeats
+         * @description The same load several times, each with another seed: together an experiment, whose values have means.
+         */
+        LoadRepeats: {
+            load: components["schemas"]["LoadCreate"];
+            /** Repeats */
+            repeats: number;
         };
         /**
          * LoadRequests
@@ -4338,6 +4414,30 @@ export interface components {
             reason?: string | null;
             /** Value */
             value: number | null;
+        };
+        /**
+         * MemberAnswer
+         * @description What a model of a pipeline answered to a sample in one of its stages.
+         */
+        MemberAnswer: {
+            /** Completion Tokens */
+            completion_tokens: number | null;
+            /** Error */
+            error: string | null;
+            /** Is Reused */
+            is_reused: boolean;
+            /** Latency Ms */
+            latency_ms: number | null;
+            /** Model */
+            model: string;
+            /** Prompt Tokens */
+            prompt_tokens: number | null;
+            /** Role */
+            role: string;
+            /** Stage */
+            stage: string;
+            /** Text */
+            text: string | null;
         };
         /**
          * MemberSpec
@@ -5762,6 +5862,24 @@ export interface components {
             requirements: string[];
         };
         /**
+         * RepeatedValue
+         * @description Mean of a metric over the repeats, with Student's t interval at 95 %.
+         */
+        RepeatedValue: {
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** Mean */
+            mean: number | null;
+            /** N */
+            n: number;
+            /** Reason */
+            reason: string | null;
+            /** Sd */
+            sd: number | null;
+        };
+        /**
          * Report
          * @description The newest report of a run or experiment: its files and its headline.
          */
@@ -6818,6 +6936,8 @@ export interface components {
              * Format: uuid
              */
             measured_by: string;
+            /** Members */
+            members?: components["schemas"]["MemberAnswer"][];
             /** Metadata */
             metadata: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -7247,7 +7367,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "waiting" | "done" | "failed" | "skipped";
+            state: "waiting" | "running" | "done" | "failed" | "skipped";
             /** Text */
             text?: string | null;
         };
@@ -7904,6 +8024,8 @@ export interface components {
             burst_size: number | null;
             /** Concurrency */
             concurrency: number;
+            /** Conversations */
+            conversations: number | null;
             /** Cv */
             cv: number | null;
             /** Duration S */
@@ -7934,12 +8056,16 @@ export interface components {
             scenario: string;
             /** Seed */
             seed: number;
+            /** Think S */
+            think_s: number | null;
             /** Timeout S */
             timeout_s: number;
             /** To Rate Per S */
             to_rate_per_s: number | null;
             /** Traced */
             traced: number;
+            /** Turns */
+            turns: number | null;
             /** Warmup */
             warmup: number;
         };
@@ -9183,6 +9309,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoadDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    start_repeats_api_v1_loads_repeats_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same body answers the same run; with another body 409. */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoadRepeats"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    get_means_api_v1_loads_repeats__experiment_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadMeans"];
                 };
             };
             /** @description Validation Error */
@@ -11207,6 +11400,24 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["BrowserSession"];
                 };
+            };
+        };
+    };
+    end_session_api_v1_session_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

@@ -22,16 +22,23 @@ export function token(): string {
   return window.localStorage.getItem(TOKEN) ?? '';
 }
 
+/** Forget the token of a session that was ended, in every tab. */
+export function dropToken(): void {
+  window.localStorage.removeItem(TOKEN);
+}
+
 export function setEnded(ended: boolean): void {
   if (hasEnded === ended) return;
   hasEnded = ended;
   emit();
 }
 
-/** Call back when another tab has signed in. */
+/** Call back when another tab has signed in; one that has signed out ends the session here too. */
 export function onSignIn(callback: () => void): () => void {
   const heard = (event: StorageEvent) => {
-    if (event.key === TOKEN && event.newValue !== null) callback();
+    if (event.key !== TOKEN) return;
+    if (event.newValue === null) setEnded(true);
+    else callback();
   };
   window.addEventListener('storage', heard);
   return () => window.removeEventListener('storage', heard);

@@ -12,6 +12,7 @@ import { useGoKeys } from './keys';
 import { NAVIGATION } from './navigation';
 import { openPalette, Palette } from './Palette';
 import { SignedOut } from './SignedOut';
+import { SignOut } from './SignOut';
 
 const NEXT_SCHEME = { auto: 'light', light: 'dark', dark: 'auto' } as const;
 const SCHEME_ICON = { auto: Monitor, light: Sun, dark: Moon } as const;
@@ -70,6 +71,7 @@ export function Shell() {
             {label}
           </Link>
         ))}
+        {hasEnded ? null : <SignOut />}
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
         {hasEnded ? <SignedOut /> : <Outlet />}

@@ -13,7 +13,8 @@ export function SignedOut() {
     <div className="note" role="alert">
       <h1>Sign in with a new link</h1>
       <p className="note-text">
-        This browser has no session, or its session has ended; one lasts twelve hours. On the machine of the stack, run
+        This browser has no session, or its session has ended: you signed out, or its twelve hours are over. On the
+        machine of the stack, run
       </p>
       <pre className="fault">vlmhyperbench open</pre>
       <p className="note-text">

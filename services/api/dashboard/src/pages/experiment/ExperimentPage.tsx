@@ -19,6 +19,7 @@ import { listedOf } from '../runs/listed';
 import { RunsTable } from '../runs/RunsTable';
 import { Figures } from './Figures';
 import { HeatMap } from './HeatMap';
+import { areRepeats, Means } from './Means';
 import { experiment as route } from './route';
 import './style.css';
 
@@ -41,6 +42,7 @@ export function ExperimentPage() {
               <Empty title="The experiment has no run" />
             ) : (
               <>
+                {areRepeats(experiment.runs) ? <Means experiment={experiment} /> : null}
                 <HeatMap runs={experiment.runs} />
                 <Figures id={experiment.id} />
                 <section className="card" aria-label="Runs">

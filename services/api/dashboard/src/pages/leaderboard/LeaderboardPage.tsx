@@ -83,11 +83,12 @@ function Board({ tasks }: { tasks: Readonly<Record<string, number>> }) {
         <NativeSelect
           size="xs"
           aria-label="Metric"
+          disabled={metrics.length === 0}
           value={search.metric ?? query.data?.metric ?? ''}
           onChange={(event) => go({ metric: event.currentTarget.value })}
-          data={[...new Set([...metrics, ...(search.metric ? [search.metric] : [])])].map((name) => ({
+          data={[...new Set([...metrics, search.metric ?? query.data?.metric ?? ''])].map((name) => ({
             value: name,
-            label: words(name),
+            label: words(name) || 'metric …',
           }))}
         />
       </div>

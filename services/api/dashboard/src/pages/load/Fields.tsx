@@ -2,7 +2,7 @@
 import { Checkbox, FileInput, NativeSelect, NumberInput, Textarea, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { count } from '../../ui/format';
-import { ARRIVALS, type Form, isByRule, readTrace, type Traced } from './form';
+import { ARRIVALS, type Form, isAtRate, isByRule, leastOf, readTrace, type Traced } from './form';
 
 const PROCESSES: Record<(typeof ARRIVALS)[number], string> = {
   poisson: 'at random (Poisson)',
@@ -25,7 +25,7 @@ interface Bounds {
   max: number;
   suffix?: string;
   step?: number;
-  description?: string;
+  description?: string | undefined;
 }
 
 function Numeric({ form, set, name, label, ...more }: Props & Bounds & { name: NumberName; label: string }) {
@@ -47,31 +47,97 @@ interface TraceProps {
 
 export function Schedule({ form, set, ...trace }: Props & TraceProps) {
   const own = { form, set };
-  const isFree = !isByRule(form);
-  const sweep = (
-    <TextInput
-      label="Sweep"
-      placeholder={form.mode === 'rate' ? '1, 2, 4, 8 per second' : '1, 2, 4, 8 in flight'}
-      title="Several values, separated by commas: one load each, one after the other"
-      value={form.sweep}
-      onChange={(event) => set({ sweep: event.currentTarget.value })}
-      size="xs"
-    />
-  );
   if (form.mode === 'trace') return <Trace {...own} {...trace} />;
-  if (form.mode === 'concurrency') {
-    return (
-      <div className="load-fields">
-        {isFree ? <Numeric {...own} name="concurrency" label="In flight" min={1} max={4096} /> : null}
-        {isFree ? <Numeric {...own} name="requests" label="Requests" min={1} max={1_000_000} /> : null}
-        {isFree ? sweep : <p className="sub">One request at a time.</p>}
-      </div>
-    );
-  }
   return (
     <div className="load-fields">
-      <Numeric {...own} name="rate" label="Requests per second" min={0.001} max={100_000} />
-      {isFree ? (
+      {form.mode === 'talks' ? <Talks {...own} /> : null}
+      {isAtRate(form) ? <Arrivals {...own} /> : <Streams {...own} />}
+      {form.arrivals === 'ramp' || isByQueries(form) ? null : (
+        <TextInput
+          label="Sweep"
+          placeholder={isAtRate(form) ? '1, 2, 4, 8 per second' : '1, 2, 4, 8 in flight'}
+          title="Several values, separated by commas: one load each, one after the other"
+          value={form.sweep}
+          onChange={(event) => set({ sweep: event.currentTarget.value })}
+          size="xs"
+        />
+      )}
+    </div>
+  );
+}
+
+/** Whether the streams are those of one request, or of the queries of a preset: nothing to sweep. */
+function isByQueries({ mode, preset }: Form): boolean {
+  return mode === 'concurrency' && (preset === 'official' || preset === 'vlm');
+}
+
+function Talks({ form, set }: Props) {
+  const own = { form, set };
+  return (
+    <>
+      {isByRule(form) ? null : (
+        <>
+          <NativeSelect
+            label="They begin"
+            size="xs"
+            value={form.arriving ? 'rate' : 'number'}
+            onChange={(event) => set({ arriving: event.currentTarget.value === 'rate' })}
+            data={[
+              { value: 'number', label: 'when another has ended' },
+              { value: 'rate', label: 'at a rate' },
+            ]}
+          />
+          <Numeric {...own} name="conversations" label="Conversations" min={1} max={100_000} />
+        </>
+      )}
+      <Numeric {...own} name="turns" label="Questions of each" min={2} max={100} />
+      <Numeric {...own} name="think" label="Pause before the next" min={0} max={3600} step={0.5} suffix=" s" />
+    </>
+  );
+}
+
+function Streams({ form, set }: Props) {
+  const own = { form, set };
+  const least = leastOf(form);
+  if (form.mode === 'talks') return <Numeric {...own} name="concurrency" label="At a time" min={1} max={4096} />;
+  return (
+    <>
+      {isByQueries(form) ? (
+        <NativeSelect
+          label="In flight"
+          size="xs"
+          value={form.concurrency}
+          onChange={(event) => {
+            const concurrency = Number(event.currentTarget.value);
+            set({ concurrency, requests: leastOf({ ...form, concurrency }) });
+          }}
+          data={[
+            { value: '1', label: '1: single stream' },
+            { value: '8', label: '8: a query in eight streams' },
+          ]}
+        />
+      ) : (
+        <Numeric {...own} name="concurrency" label="In flight" min={1} max={4096} />
+      )}
+      <Numeric
+        {...own}
+        name="requests"
+        label="Requests"
+        description={least > 1 ? `at least ${count(least)}, and as many as last 600 s` : undefined}
+        min={least}
+        max={1_000_000}
+      />
+    </>
+  );
+}
+
+function Arrivals({ form, set }: Props) {
+  const own = { form, set };
+  const what = form.mode === 'talks' ? 'Conversations per second' : 'Requests per second';
+  return (
+    <>
+      <Numeric {...own} name="rate" label={what} min={0.001} max={100_000} />
+      {isByRule(form) ? null : (
         <>
           <NativeSelect
             label="Arrivals"
@@ -89,11 +155,12 @@ export function Schedule({ form, set, ...trace }: Props & TraceProps) {
           {form.arrivals === 'ramp' ? (
             <Numeric {...own} name="to" label="Up to, per second" min={0.001} max={100_000} />
           ) : null}
-          <Numeric {...own} name="duration" label="Duration" min={1} max={86_400} suffix=" s" />
+          {form.mode === 'rate' ? (
+            <Numeric {...own} name="duration" label="Duration" min={1} max={86_400} suffix=" s" />
+          ) : null}
         </>
-      ) : null}
-      {form.arrivals === 'ramp' ? null : sweep}
-    </div>
+      )}
+    </>
   );
 }
 
@@ -199,7 +266,7 @@ export function More({ form, set }: Props) {
   const own = { form, set };
   return (
     <details>
-      <summary className="sub">Warm-up, timeout, seed and further fields</summary>
+      <summary className="sub">Warm-up, timeout, repeats, seed and further fields</summary>
       <div className="stack">
         <div className="load-fields">
           <Numeric {...own} name="warmup" label="Warm-up requests" min={0} max={10_000} />
@@ -207,6 +274,16 @@ export function More({ form, set }: Props) {
             <Numeric {...own} name="baseline" label="Requests one at a time first" min={0} max={10_000} />
           ) : null}
           <Numeric {...own} name="timeout" label="Timeout" min={1} max={3600} suffix=" s" />
+          {form.sweep.trim() === '' ? (
+            <Numeric
+              {...own}
+              name="repeats"
+              label="Repeats"
+              description="more than one: means with intervals"
+              min={1}
+              max={50}
+            />
+          ) : null}
           <Numeric {...own} name="seed" label="Seed" min={0} max={2 ** 53 - 1} />
           <Checkbox
             label="Exactly as many output tokens"

@@ -14,6 +14,9 @@ const WORKLOAD: Schemas['Workload'] = {
   concurrency: 8,
   requests: 50,
   duration_s: null,
+  conversations: null,
+  turns: null,
+  think_s: null,
   prompt: null,
   prompt_tokens: 16,
   output_tokens: 32,
@@ -53,4 +56,19 @@ it('fills the form with the values of a load, which starts the same load again',
     ttft: 9,
   });
   expect(bodyOf(form)).toMatchObject({ scenario: 'multi_stream', concurrency: 8, requests: 50, images: 1 });
+});
+
+it('fills the form with conversations that began at a rate', () => {
+  const workload = {
+    ...WORKLOAD,
+    scenario: 'interactive',
+    rate_per_s: 0.5,
+    requests: null,
+    conversations: 9,
+    turns: 3,
+    think_s: 2,
+  };
+  const form = formOf({ url: 'u', model: 'm', workload, slo_ms: {} } as unknown as Schemas['LoadDetail']);
+  const again = { scenario: 'interactive', rate_per_s: 0.5, conversations: 9, turns: 3, think_s: 2 };
+  expect(bodyOf(form)).toMatchObject(again);
 });

@@ -1,5 +1,16 @@
 import { expect, it } from 'vitest';
-import { bodyOf, commandOf, DEFAULTS, differing, missing, readForm, readTrace, sweepBodyOf, withPreset } from './form';
+import {
+  bodyOf,
+  commandOf,
+  DEFAULTS,
+  differing,
+  missing,
+  readForm,
+  readTrace,
+  repeatsBodyOf,
+  sweepBodyOf,
+  withPreset,
+} from './form';
 
 const FILLED = { ...DEFAULTS, url: 'http://localhost:8000/v1', model: 'm' };
 
@@ -53,9 +64,28 @@ it('leaves to the API what a preset sets', () => {
   for (const name of ['duration_s', 'requests', 'arrivals']) expect(bodyOf(official)).not.toHaveProperty(name);
   const vlm = bodyOf(withPreset(FILLED, 'vlm'));
   for (const name of ['images', 'prompt_tokens', 'slo']) expect(vlm).not.toHaveProperty(name);
-  const alone = withPreset({ ...FILLED, mode: 'concurrency' }, 'official');
-  expect(bodyOf(alone)).toMatchObject({ scenario: 'single_stream', preset: 'official' });
+  const alone = withPreset({ ...FILLED, mode: 'concurrency', concurrency: 1 }, 'official');
+  expect(bodyOf(alone)).toMatchObject({ scenario: 'single_stream', preset: 'official', requests: 100 });
   expect(commandOf(alone)).toContain('--scenario single_stream --preset official --prompt-tokens 128');
+});
+
+it('has streams, requests and conversations as the rules of a preset ask for', () => {
+  const queries = bodyOf(withPreset({ ...FILLED, mode: 'concurrency' }, 'official'));
+  expect(queries).toMatchObject({ scenario: 'multi_stream', concurrency: 8, requests: 5296 });
+  const batch = bodyOf(withPreset({ ...FILLED, mode: 'batch', concurrency: 16 }, 'official'));
+  expect(batch).toMatchObject({ scenario: 'offline', concurrency: 16, requests: 24_576 });
+  const talks = withPreset({ ...FILLED, mode: 'talks' }, 'official');
+  expect(bodyOf(talks)).toMatchObject({ scenario: 'interactive', rate_per_s: 2, turns: 4, think_s: 1 });
+  for (const name of ['conversations', 'concurrency', 'arrivals']) expect(bodyOf(talks)).not.toHaveProperty(name);
+});
+
+it('holds conversations a number at a time, or lets them arrive', () => {
+  const talks = { ...FILLED, mode: 'talks' as const, turns: 3 };
+  expect(bodyOf(talks)).toMatchObject({ scenario: 'interactive', concurrency: 4, conversations: 20, turns: 3 });
+  expect(bodyOf(talks)).not.toHaveProperty('rate_per_s');
+  expect(sweepBodyOf({ ...talks, sweep: '1,2' })?.axis).toBe('concurrency');
+  expect(sweepBodyOf({ ...talks, arriving: true, sweep: '1,2' })?.axis).toBe('rate');
+  expect(commandOf(talks)).toContain('--scenario interactive --concurrency 4 --conversations 20 --turns 3 --think 1');
 });
 
 it('sweeps the rate or the requests in flight', () => {
@@ -65,6 +95,13 @@ it('sweeps the rate or the requests in flight', () => {
   expect(sweepBodyOf(swept)).toMatchObject({ axis: 'concurrency', load: { scenario: 'multi_stream' } });
   expect(commandOf(swept)).toContain('--sweep concurrency=1,2 --requests 100');
   expect(sweepBodyOf({ ...FILLED, sweep: '1,two' })).toBeUndefined();
+});
+
+it('repeats a load with other seeds, but no sweep', () => {
+  expect(repeatsBodyOf(FILLED)).toBeUndefined();
+  expect(repeatsBodyOf({ ...FILLED, repeats: 3 })).toMatchObject({ repeats: 3, load: { scenario: 'server' } });
+  expect(repeatsBodyOf({ ...FILLED, repeats: 3, sweep: '1,2' })).toBeUndefined();
+  expect(commandOf({ ...FILLED, repeats: 3 })).toContain('--repeats 3');
 });
 
 it('reads a trace, and says which line is wrong', () => {

@@ -3,10 +3,11 @@ import type { Schemas } from '../../api/client';
 
 export type LoadCreate = Schemas['LoadCreate'];
 export type LoadSweep = Schemas['LoadSweep'];
+export type LoadRepeats = Schemas['LoadRepeats'];
 export type Traced = Schemas['TracedRequest'];
 export type Preset = 'quick' | 'official' | 'vlm';
 
-const MODES = ['rate', 'concurrency', 'trace'] as const;
+const MODES = ['rate', 'concurrency', 'batch', 'talks', 'trace'] as const;
 export const ARRIVALS = ['poisson', 'constant', 'gamma', 'burst', 'ramp'] as const;
 const PRESETS = ['', 'quick', 'official', 'vlm'] as const;
 
@@ -24,6 +25,11 @@ export interface Form {
   concurrency: number;
   requests: number;
   duration: number;
+  conversations: number;
+  turns: number;
+  think: number;
+  /** Whether conversations begin at a rate, not a number at a time. */
+  arriving: boolean;
   /** Values of a sweep of the rate or of the requests in flight, separated by commas. */
   sweep: string;
   text: string;
@@ -38,6 +44,8 @@ export interface Form {
   warmup: number;
   baseline: number;
   timeout: number;
+  /** How often the load is measured, each time with another seed. */
+  repeats: number;
   seed: number;
   eos: boolean;
   extra: string;
@@ -58,6 +66,10 @@ export const DEFAULTS: Form = {
   concurrency: 4,
   requests: 100,
   duration: 30,
+  conversations: 20,
+  turns: 4,
+  think: 1,
+  arriving: false,
   sweep: '',
   text: '',
   prompt: 128,
@@ -71,6 +83,7 @@ export const DEFAULTS: Form = {
   warmup: 2,
   baseline: 0,
   timeout: 300,
+  repeats: 1,
   seed: 0,
   eos: false,
   extra: '',
@@ -110,7 +123,7 @@ export function formOf(load: Schemas['LoadDetail']): Form {
     url: load.url,
     model: load.model,
     preset: workload.preset ?? '',
-    mode: workload.traced > 0 ? 'trace' : workload.rate_per_s === null ? 'concurrency' : 'rate',
+    mode: workload.traced > 0 ? 'trace' : modeOf(workload.scenario),
     rate: workload.rate_per_s ?? DEFAULTS.rate,
     arrivals: ARRIVALS.find((name) => name === workload.arrivals) ?? DEFAULTS.arrivals,
     cv: workload.cv ?? DEFAULTS.cv,
@@ -119,6 +132,10 @@ export function formOf(load: Schemas['LoadDetail']): Form {
     concurrency: workload.concurrency,
     requests: workload.requests ?? DEFAULTS.requests,
     duration: workload.duration_s ?? DEFAULTS.duration,
+    conversations: workload.conversations ?? DEFAULTS.conversations,
+    turns: workload.turns ?? DEFAULTS.turns,
+    think: workload.think_s ?? DEFAULTS.think,
+    arriving: workload.scenario === 'interactive' && workload.rate_per_s !== null,
     text: workload.prompt ?? '',
     prompt: workload.prompt_tokens ?? DEFAULTS.prompt,
     output: workload.output_tokens,
@@ -138,6 +155,12 @@ export function formOf(load: Schemas['LoadDetail']): Form {
   };
 }
 
+function modeOf(scenario: string): Form['mode'] {
+  if (scenario === 'server') return 'rate';
+  if (scenario === 'offline') return 'batch';
+  return scenario === 'interactive' ? 'talks' : 'concurrency';
+}
+
 /** What is missing or cannot be before a load can be started. */
 export function missing(form: Form, trace: readonly Traced[]): string | undefined {
   if (form.url.trim() === '') return 'Give the URL of the endpoint.';
@@ -150,7 +173,7 @@ export function missing(form: Form, trace: readonly Traced[]): string | undefine
     ['ttft', 'TTFT'],
     ['tpot', 'TPOT'],
   ].filter(([name]) => form[name as 'ttft' | 'tpot'] === 0);
-  if (form.preset === 'official' && form.mode === 'rate' && lacks.length > 0)
+  if (form.preset === 'official' && isAtRate(form) && lacks.length > 0)
     return `The preset official needs a limit of ${lacks.map(([, name]) => `${name} p99`).join(' and of ')}.`;
   return undefined;
 }
@@ -176,25 +199,45 @@ function limitsOf({ ttft, tpot, latency }: Form): [string, number][] {
   return limits.filter(([, limit]) => limit > 0);
 }
 
+/** Whether requests or conversations arrive at a rate, whether or not earlier ones are answered. */
+export function isAtRate({ mode, arriving }: Form): boolean {
+  return mode === 'rate' || (mode === 'talks' && arriving);
+}
+
 /** Whether a preset sets duration, arrivals and number of requests, so that the form does not ask for them. */
 export function isByRule({ preset, mode }: Form): boolean {
   return preset !== '' && mode !== 'trace';
 }
 
-/** The form with a preset; presets are for a rate, or for one request at a time. */
-export function withPreset(form: Form, preset: Form['preset']): Form {
-  if (preset === '') return { ...form, preset };
-  const alone = form.mode === 'concurrency';
-  return {
-    ...form,
-    preset,
-    mode: alone ? 'concurrency' : 'rate',
-    concurrency: alone ? 1 : form.concurrency,
-    arrivals: 'poisson',
-  };
+const SAMPLES_PER_QUERY = 8;
+
+/** The fewest requests of a closed loop by the rules of its preset. */
+export function leastOf({ preset, mode, concurrency }: Form): number {
+  if (preset === '' || preset === 'quick') return 1;
+  if (mode === 'batch') return 24_576;
+  return concurrency === 1 ? 64 : 662 * SAMPLES_PER_QUERY;
 }
 
-function scenarioOf({ mode, concurrency, sweep }: Form): 'server' | 'single_stream' | 'multi_stream' {
+/** The form with a preset: conversations then arrive at a rate, and streams are one, or the eight of a query. */
+export function withPreset(form: Form, preset: Form['preset']): Form {
+  if (preset === '') return { ...form, preset, requests: Math.min(form.requests, DEFAULTS.requests) };
+  const mode = form.mode === 'trace' ? 'rate' : form.mode;
+  const isByQueries = mode === 'concurrency' && preset !== 'quick' && form.concurrency > 1;
+  const chosen: Form = {
+    ...form,
+    preset,
+    mode,
+    arriving: mode === 'talks' || form.arriving,
+    concurrency: isByQueries ? SAMPLES_PER_QUERY : form.concurrency,
+    arrivals: 'poisson',
+    sweep: isByQueries ? '' : form.sweep,
+  };
+  return { ...chosen, requests: Math.max(chosen.requests, leastOf(chosen)) };
+}
+
+function scenarioOf({ mode, concurrency, sweep }: Form): NonNullable<LoadCreate['scenario']> {
+  if (mode === 'batch') return 'offline';
+  if (mode === 'talks') return 'interactive';
   if (mode !== 'concurrency') return 'server';
   return concurrency === 1 && sweep.trim() === '' ? 'single_stream' : 'multi_stream';
 }
@@ -211,13 +254,17 @@ export function bodyOf(form: Form, trace: readonly Traced[] = []): LoadCreate {
     scenario,
     ...(isByRule(form) && { preset: form.preset as Preset }),
     ...(form.mode === 'trace' && { trace: [...trace], ...(form.speed !== 1 && { speed: form.speed }) }),
-    ...(form.mode === 'rate' && {
-      rate_per_s: form.rate,
-      ...(!isByRule(form) && { ...arrivalsOf(form), duration_s: form.duration }),
+    ...(isAtRate(form) && { rate_per_s: form.rate, ...(!isByRule(form) && arrivalsOf(form)) }),
+    ...(form.mode === 'rate' && !isByRule(form) && { duration_s: form.duration }),
+    ...(form.mode === 'talks' && {
+      turns: form.turns,
+      think_s: form.think,
+      ...(!isByRule(form) && { conversations: form.conversations }),
+      ...(!form.arriving && { concurrency: form.concurrency }),
     }),
-    ...(form.mode === 'concurrency' && {
+    ...((form.mode === 'concurrency' || form.mode === 'batch') && {
       concurrency: form.concurrency,
-      ...(!isByRule(form) && { requests: form.requests }),
+      requests: form.requests,
     }),
     ...(form.text.trim()
       ? { prompt: form.text }
@@ -261,7 +308,13 @@ function sweepOf(form: Form): number[] | undefined {
 export function sweepBodyOf(form: Form): LoadSweep | undefined {
   const values = sweepOf(form);
   if (form.mode === 'trace' || form.sweep.trim() === '' || values === undefined) return undefined;
-  return { load: bodyOf(form), axis: form.mode, values };
+  return { load: bodyOf(form), axis: isAtRate(form) ? 'rate' : 'concurrency', values };
+}
+
+/** The body that starts repeats; undefined for one measurement. A sweep measures each of its values once. */
+export function repeatsBodyOf(form: Form, trace: readonly Traced[] = []): LoadRepeats | undefined {
+  if (form.repeats < 2 || form.sweep.trim() !== '') return undefined;
+  return { load: bodyOf(form, trace), repeats: form.repeats };
 }
 
 /** Requests of a trace, from a file with one JSON object in each line; throws what is wrong with which line. */
@@ -279,6 +332,10 @@ export function readTrace(text: string): Traced[] {
   });
 }
 
+function hasStreams(form: Form): boolean {
+  return form.mode === 'batch' || scenarioOf(form) === 'multi_stream' || (form.mode === 'talks' && !form.arriving);
+}
+
 /** The command that makes the same load from this machine, without a stack. */
 export function commandOf(form: Form): string {
   const quoted = (text: string) => (/^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -293,14 +350,17 @@ export function commandOf(form: Form): string {
     ['trace', 'trace.jsonl', form.mode === 'trace'],
     ['speed', form.speed, form.mode === 'trace' && form.speed !== 1],
     ['sweep', `${sweep?.axis}=${sweep?.values.join(',')}`, sweep !== undefined],
-    ['rate', form.rate, form.mode === 'rate' && sweep === undefined],
-    ['arrivals', form.arrivals, form.mode === 'rate' && !isRule],
-    ['cv', form.cv, form.mode === 'rate' && !isRule && form.arrivals === 'gamma'],
-    ['burst-size', form.burst, form.mode === 'rate' && !isRule && form.arrivals === 'burst'],
-    ['to-rate', form.to, form.mode === 'rate' && !isRule && form.arrivals === 'ramp'],
+    ['rate', form.rate, isAtRate(form) && sweep === undefined],
+    ['arrivals', form.arrivals, isAtRate(form) && !isRule],
+    ['cv', form.cv, isAtRate(form) && !isRule && form.arrivals === 'gamma'],
+    ['burst-size', form.burst, isAtRate(form) && !isRule && form.arrivals === 'burst'],
+    ['to-rate', form.to, isAtRate(form) && !isRule && form.arrivals === 'ramp'],
     ['duration', form.duration, form.mode === 'rate' && !isRule],
-    ['concurrency', form.concurrency, scenario === 'multi_stream' && sweep === undefined],
-    ['requests', form.requests, form.mode === 'concurrency' && !isRule],
+    ['concurrency', form.concurrency, hasStreams(form) && sweep === undefined],
+    ['requests', form.requests, (form.mode === 'concurrency' || form.mode === 'batch') && !isRule],
+    ['conversations', form.conversations, form.mode === 'talks' && !isRule],
+    ['turns', form.turns, form.mode === 'talks'],
+    ['think', form.think, form.mode === 'talks'],
     ['prompt', quoted(form.text), form.text.trim() !== ''],
     [
       'prompt-tokens',
@@ -315,6 +375,7 @@ export function commandOf(form: Form): string {
     ['warmup', form.warmup, form.warmup !== DEFAULTS.warmup],
     ['baseline', form.baseline, scenario === 'multi_stream' && !isRule],
     ['timeout', form.timeout, form.timeout !== DEFAULTS.timeout],
+    ['repeats', form.repeats, form.repeats > 1 && sweep === undefined],
     ['seed', form.seed, form.seed !== 0],
     ['extra-body', quoted(form.extra.trim()), form.extra.trim() !== ''],
   ];

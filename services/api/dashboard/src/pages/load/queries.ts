@@ -2,7 +2,7 @@
 import { notifications } from '@mantine/notifications';
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query';
 import { api, body, type Schemas } from '../../api/client';
-import type { LoadCreate, LoadSweep } from './form';
+import type { LoadCreate, LoadRepeats, LoadSweep } from './form';
 
 export type Load = Schemas['Load'];
 export type LoadDetail = Schemas['LoadDetail'];
@@ -45,6 +45,14 @@ export function useSweep() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (sweep: LoadSweep) => body(api.POST('/api/v1/loads/sweeps', { body: sweep })),
+    onSettled: () => Promise.all(['runs', 'experiments'].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+  });
+}
+
+export function useRepeats() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (repeats: LoadRepeats) => body(api.POST('/api/v1/loads/repeats', { body: repeats })),
     onSettled: () => Promise.all(['runs', 'experiments'].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }

@@ -5,6 +5,7 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import { Loaded } from '../../ui/Loaded';
 import { Empty, WithCode } from '../../ui/Notes';
 import { Ask } from './Ask';
+import { GraphPicture } from './GraphPicture';
 import { type Pipeline, pipelinesQuery } from './queries';
 import { pipelines as route } from './route';
 import { SessionCard } from './SessionCard';
@@ -99,6 +100,14 @@ function Present({ pipeline }: { pipeline: Pipeline }) {
           {pipeline.description ? <p>{pipeline.description}</p> : null}
           <Reasons title="It is blocked:" reasons={blocked} tone="reason" />
           <Reasons title="It goes on without these optional models:" reasons={warnings} tone="sub" />
+          <GraphPicture
+            stages={stages.map(({ id, input_from, models, aggregation }) => ({
+              id,
+              inputs: input_from,
+              models,
+              ...(aggregation && { aggregation }),
+            }))}
+          />
           <StageList stages={stages} />
         </div>
       </section>

@@ -1,10 +1,10 @@
 /** The registered models, to drag into a stage; each stage has a field that does the same by keyboard. */
 import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { Search } from 'lucide-react';
+import { GripVertical, Search } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import { Loaded } from '../../ui/Loaded';
-import { drag, MODEL } from './dragging';
+import { drag, MODEL, touchDrag } from './dragging';
 import { modelNamesQuery, modelsQuery } from './queries';
 
 export function ModelShelf() {
@@ -49,6 +49,9 @@ export function ModelShelf() {
                       title={item.description}
                       onDragStart={(event) => drag(event, MODEL, item.name)}
                     >
+                      <span className="touch-grip" aria-hidden="true" {...touchDrag(MODEL, item.name)}>
+                        <GripVertical size={14} />
+                      </span>
                       <bdi>{item.name}</bdi>
                       <span className="sub"> {known.get(item.name)?.replaceAll('_', ' ') ?? ''}</span>
                     </li>

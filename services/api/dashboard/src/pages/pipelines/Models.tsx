@@ -3,6 +3,7 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
+import { Ago } from '../../ui/Ago';
 import { useAllowed } from '../../ui/allowed';
 import { columnsOf, DataTable } from '../../ui/DataTable';
 import { bytes, count } from '../../ui/format';
@@ -45,7 +46,12 @@ export function Models() {
         <header>
           <h2>GGUF models</h2>
           <span className="sub">
-            by the headers of their files on the machine of the API, read again every few seconds
+            by the headers of their files on the machine of the API
+            {query.dataUpdatedAt > 0 ? (
+              <>
+                , read <Ago at={new Date(query.dataUpdatedAt).toISOString()} />
+              </>
+            ) : null}
           </span>
         </header>
         <Loaded query={query} what="models">

@@ -7,7 +7,7 @@ import { useFollow, useProgress } from '../../api/live';
 import { isOpen } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { useAllowed } from '../../ui/allowed';
-import { count, fixed, seconds, shortId } from '../../ui/format';
+import { bytes, count, fixed, perSecond, seconds, shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { StateBadge } from '../../ui/StateBadge';
 import { LongText } from '../sample/LongText';
@@ -124,7 +124,7 @@ function Stages({ session }: { session: SessionDetail }) {
           </div>
           <ul className="session-steps">
             {steps.map((step) => (
-              <StepRow key={stepKey(step)} step={step} isOver={!isOpen(session)} />
+              <StepRow key={stepKey(step)} id={session.id} step={step} isOver={!isOpen(session)} />
             ))}
           </ul>
           {came && steps.length > 1 && came.value ? (
@@ -169,12 +169,22 @@ function Rerun({ session, stage }: { session: SessionDetail; stage: string }) {
 
 const STEP_BADGES = {
   waiting: ['', '○ waiting'],
+  running: ['busy', '● running'],
   done: ['good', '✓ done'],
   failed: ['bad', '✕ failed'],
   skipped: ['', '– not needed'],
 } as const;
 
-function StepRow({ step, isOver }: { step: Step; isOver: boolean }) {
+/** What a step does while it runs: its model is made ready, then asked. */
+function Running({ id }: { id: string }) {
+  const progress = useProgress(id);
+  const [stage, speed] = [progress?.stage, progress?.speeds?.output_tokens_per_s];
+  if (!stage) return 'has begun';
+  const part = progress?.unit === 'bytes' ? ` ${bytes(progress.done)} of ${bytes(progress.total)}` : '';
+  return `${stage.toLowerCase().replaceAll('_', ' ')}${part}${speed ? ` · ${perSecond(speed, 'tokens')}` : ''}`;
+}
+
+function StepRow({ id, step, isOver }: { id: string; step: Step; isOver: boolean }) {
   const [tone, word] = STEP_BADGES[step.state];
   return (
     <li aria-label={`Step ${step.stage}: ${step.model}`}>
@@ -188,7 +198,8 @@ function StepRow({ step, isOver }: { step: Step; isOver: boolean }) {
             ? `${count(step.prompt_tokens)} → ${count(step.completion_tokens)} tokens · ${took(step.latency_s)}`
             : isOver
               ? 'was not asked'
-              : ''}
+              : null}
+          {step.state === 'running' ? <Running id={id} /> : null}
         </span>
       </div>
       {step.text !== null && step.text !== undefined ? (

@@ -5,7 +5,7 @@ import { type DragEvent, type KeyboardEvent, useState } from 'react';
 import { WithCode } from '../../ui/Notes';
 import { AggregationFields } from './AggregationFields';
 import type { Stage, StageType } from './draft';
-import { drag, kindOf, MODEL, OUTPUT, STAGE } from './dragging';
+import { drag, type Kind, kindOf, MODEL, OUTPUT, STAGE, touchDrag, useTouchDrop } from './dragging';
 import { Members } from './Members';
 import type { Check } from './queries';
 import { Sampling } from './Sampling';
@@ -30,11 +30,14 @@ export function StageCard({ stage, at, stages, problems, change, connect, addMod
     setOver('');
     if (kind === undefined) return;
     event.preventDefault();
-    const value = event.dataTransfer.getData(kind);
+    take(kind, event.dataTransfer.getData(kind));
+  };
+  const take = (kind: Kind, value: string) => {
     if (kind === STAGE) move(Number(value), at);
     else if (kind === OUTPUT) connect(value, true);
     else addModel(value);
   };
+  const target = useTouchDrop<HTMLLIElement>(take);
   const moveByKey = (event: KeyboardEvent) => {
     const by = event.key === 'ArrowUp' ? -1 : event.key === 'ArrowDown' ? 1 : 0;
     if (by === 0) return;
@@ -43,6 +46,8 @@ export function StageCard({ stage, at, stages, problems, change, connect, addMod
   };
   return (
     <li
+      ref={target}
+      data-takes-drops
       className={`card stage-card ${over ? 'over' : ''} ${problems.length > 0 ? 'wrong-stage' : ''}`}
       aria-label={`Stage ${name}`}
       onDragOver={(event) => {
@@ -60,6 +65,7 @@ export function StageCard({ stage, at, stages, problems, change, connect, addMod
           className="grip"
           draggable
           onDragStart={(event) => drag(event, STAGE, `${at}`)}
+          {...touchDrag(STAGE, `${at}`)}
           onKeyDown={moveByKey}
           aria-label={`Move ${name}: drag it, or press arrow up or down`}
         >
@@ -68,6 +74,7 @@ export function StageCard({ stage, at, stages, problems, change, connect, addMod
         <span className="badge">{at + 1}</span>
         <TextInput
           size="xs"
+          id={`id-${stage.key}`}
           aria-label={`Id of stage ${at + 1}`}
           value={stage.id}
           onChange={(event) => change({ id: event.currentTarget.value })}
@@ -88,7 +95,9 @@ export function StageCard({ stage, at, stages, problems, change, connect, addMod
           <ActionIcon
             variant="default"
             draggable
+            className="grip"
             onDragStart={(event) => drag(event, OUTPUT, stage.id)}
+            {...touchDrag(OUTPUT, stage.id)}
             onClick={() => {
               const next = stages[at + 1];
               if (next) document.getElementById(`inputs-${next.key}`)?.querySelector('input')?.focus();

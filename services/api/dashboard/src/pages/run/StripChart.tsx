@@ -48,7 +48,7 @@ export function StripChart({ strip, seconds: width }: { strip: Strip; seconds: n
         hovermode: 'x',
         showlegend: true,
         legend: { orientation: 'h', x: 1, xanchor: 'right', y: 1.25 },
-        xaxis: { range: [0, width], fixedrange: true },
+        xaxis: { range: [0, width], fixedrange: true, ticksuffix: ' s' },
         yaxis: { rangemode: 'tozero', title: { text: strip.unit }, fixedrange: true, nticks: 4 },
       },
     }),

@@ -2,7 +2,9 @@
 import type { RunDetail } from '../../api/queries';
 import { count, milliseconds, score, words } from '../../ui/format';
 
-type Told = Pick<RunDetail, 'state' | 'target' | 'task' | 'done' | 'total' | 'failed' | 'headline' | 'reason'>;
+type Told = Pick<RunDetail, 'state' | 'target' | 'task' | 'done' | 'total' | 'failed' | 'headline' | 'reason'> & {
+  stopping?: RunDetail['stopping'];
+};
 
 export function verdictOf(run: Told): string {
   const first = run.headline?.scores?.[0];
@@ -21,7 +23,7 @@ export function verdictOf(run: Told): string {
       : `${run.target} reaches ${words(first.metric)} ${score(first.value)}${range} on ${of} of ${run.task}.`;
   const left =
     run.total !== null && run.done < run.total
-      ? ` Only ${count(run.done)} of ${count(run.total)} samples are done.`
+      ? (stopped(run) ?? ` Only ${count(run.done)} of ${count(run.total)} samples are done.`)
       : '';
   const failed = run.failed > 0 ? ` ${count(run.failed)} of its requests failed.` : '';
   const speed =
@@ -29,4 +31,12 @@ export function verdictOf(run: Told): string {
       ? ` Half of the answers take at most ${milliseconds(run.headline.latency_p50_ms)}.`
       : '';
   return value + left + failed + speed;
+}
+
+/** That its stop rule has ended it, and what the rule has shown; undefined for other runs. */
+function stopped({ stopping, done, total }: Told): string | undefined {
+  const { rule, state, baseline_name: baseline } = stopping ?? {};
+  if (typeof rule !== 'string' || typeof state !== 'string') return undefined;
+  const than = typeof baseline === 'string' ? ` against ${baseline}` : '';
+  return ` Its stop rule ended it after ${count(done)} of ${count(total)} samples: ${rule}${than} is ${words(state)}.`;
 }

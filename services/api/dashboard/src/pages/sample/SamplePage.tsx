@@ -14,6 +14,7 @@ import { FlipBadge } from '../run/FlipBadge';
 import type { SampleSearch } from '../run/selection';
 import { boxesOf } from './boxes';
 import { LongText } from './LongText';
+import { Members } from './Members';
 import { Metrics } from './Metrics';
 import { PageImage } from './PageImage';
 import { sample as route } from './route';
@@ -152,6 +153,11 @@ function Content({ sample, run, search }: Props) {
         ) : null}
         <Answer sample={sample} />
         <Baseline sample={sample} search={search} />
+        {sample.pipeline || (sample.members ?? []).length > 0 ? (
+          <Card title="Pipeline" note="what each of its models answered">
+            <Members pipeline={sample.pipeline} members={sample.members ?? []} />
+          </Card>
+        ) : null}
         <section className="card" aria-label="Metrics">
           <header>
             <h2>Metrics</h2>

@@ -3,6 +3,7 @@ import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import type { ReactNode } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
 import { LongText } from './LongText';
+import { Members } from './Members';
 import { Difference, Metrics } from './Metrics';
 import { PageImage } from './PageImage';
 import { spansOf, Waterfall } from './Waterfall';
@@ -102,6 +103,32 @@ describe('the times of a request', () => {
     const nothing = { queue_ms: null, ttft_ms: null, latency_ms: null, stream_end_ms: null, tpot_ms: null };
     show(<Waterfall timing={{ ...nothing, events_ms: [], event_tokens: [] }} tries={1} />);
     expect(screen.getByText(/Nothing was timed/)).toBeTruthy();
+  });
+});
+
+describe('a pipeline', () => {
+  it('shows what each of its models answered, which said otherwise, and what its vote came to', () => {
+    const member = {
+      stage: 'read',
+      role: 'member',
+      latency_ms: 5,
+      prompt_tokens: 1,
+      completion_tokens: 2,
+      is_reused: false,
+    };
+    const members = [
+      { ...member, model: 'first', text: 'blue', error: null },
+      { ...member, model: 'second', text: null, error: 'http_400' },
+    ];
+    const pipeline = {
+      stages: [{ id: 'read', status: 'ok', n_valid: 1, confidence: 0.5, tie: false, dissent: ['first'] }],
+    };
+    show(<Members pipeline={pipeline} members={members} />);
+    const [first, second] = ['first in read', 'second in read'].map((name) => screen.getByLabelText(name).textContent);
+    expect(first).toContain('blue');
+    expect(first).toContain('said otherwise');
+    expect(second).toContain('http_400');
+    expect(screen.getByRole('heading', { level: 3 }).textContent).toMatch(/read 1 usable · confidence 0.50/);
   });
 });
 

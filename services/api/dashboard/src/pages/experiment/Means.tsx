@@ -1,0 +1,93 @@
+/** The means over the loads of an experiment that differ in their seed alone, with Student's t intervals. */
+import { useQuery } from '@tanstack/react-query';
+import { api, body, type Schemas } from '../../api/client';
+import { count, milliseconds, perSecond } from '../../ui/format';
+import { Scroll } from '../../ui/Scroll';
+import type { ExperimentDetail } from '../experiments/queries';
+
+const POLL_MS = 5_000;
+
+/** Whether the runs are repeats of one load: the same task, target and scenario, more than once. */
+export function areRepeats(runs: ExperimentDetail['runs']): boolean {
+  return runs.length > 1 && runs.every((run) => run.task === 'load' && run.name === runs[0]?.name);
+}
+
+export function Means({ experiment }: { experiment: ExperimentDetail }) {
+  const isOpen = experiment.state === 'OPEN';
+  const { data } = useQuery({
+    queryKey: ['experiments', experiment.id, 'means', experiment.state],
+    queryFn: ({ signal }) => {
+      const params = { path: { experiment_id: experiment.id } };
+      return body(api.GET('/api/v1/loads/repeats/{experiment_id}', { params, signal }));
+    },
+    retry: false,
+    refetchInterval: (query) => (query.state.error || !isOpen ? false : POLL_MS),
+  });
+  // The loads of a sweep are refused: they have no means.
+  return data ? <MeansTable means={data} /> : null;
+}
+
+export function MeansTable({ means }: { means: Schemas['LoadMeans'] }) {
+  const rows = Object.entries(means.metrics);
+  return (
+    <section className="card" aria-label="Means of the repeats">
+      <header>
+        <h2>Means of the repeats</h2>
+        <span className="sub">
+          {count(means.ended)} of {count(means.repeats)} have ended; Student’s t interval at 95 %
+        </span>
+      </header>
+      {means.valid === false ? (
+        <p className="stale">A condition of a measurement did not hold in one of them: its load says which.</p>
+      ) : null}
+      {rows.length === 0 ? (
+        <p className="body sub">They are here as soon as the first load has its report.</p>
+      ) : (
+        <Scroll label="Table of means">
+          <table className="data">
+            <thead>
+              <tr>
+                <th scope="col">Metric</th>
+                {['Mean', 'From', 'To', 'Deviation', 'Loads'].map((name) => (
+                  <th key={name} scope="col" className="num">
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map(([name, value]) => (
+                <tr key={name}>
+                  <th scope="row">{named(name)}</th>
+                  {[value.mean, value.low, value.high, value.sd].map((number, no) => (
+                    // biome-ignore lint/suspicious/noArrayIndexKey: the columns never move
+                    <td key={no} className="num">
+                      {shown(name, number)}
+                    </td>
+                  ))}
+                  <td className="num">
+                    {count(value.n)}
+                    {value.reason ? <small className="sub"> {value.reason}</small> : null}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </section>
+  );
+}
+
+const NAMES: Readonly<Record<string, string>> = { ttft: 'TTFT', tpot: 'TPOT', latency: 'Latency' };
+
+function named(name: string): string {
+  const [time = '', percentile] = name.split('_');
+  if (NAMES[time]) return `${NAMES[time]} ${percentile}`;
+  return name === 'goodput_per_s' ? 'Goodput' : name === 'requests_per_s' ? 'Requests' : 'Output';
+}
+
+function shown(name: string, value: number | null): string {
+  if (!name.endsWith('_per_s')) return milliseconds(value);
+  return perSecond(value, name === 'output_tokens_per_s' ? 'tokens' : undefined);
+}
