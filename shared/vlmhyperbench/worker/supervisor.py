@@ -40,7 +40,7 @@ from vlmhyperbench.worker.ground import ground
 from vlmhyperbench.worker.listening import open_ring_socket, run_doorbell
 from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.presence import hold_presence
-from vlmhyperbench.worker.reachability import warn_of_clock
+from vlmhyperbench.worker.reachability import refuse_unusable, warn_of_clock
 from vlmhyperbench.worker.signals import open_stop
 
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
@@ -68,7 +68,8 @@ async def run_worker(
 
     Raises:
         Conflict: another worker holds one of the devices (code `device_in_use`).
-        Denied: the database refuses the account of a worker that has joined (code `account_refused`).
+        Denied: the database refuses the account of a worker that has joined (code `account_refused`), or S3 its keys.
+        InvalidInput: there is no such bucket.
         NotReady: no stack is known.
         Unavailable: the storage cannot be used, or the database refuses the account of the settings.
     """
@@ -78,6 +79,7 @@ async def run_worker(
     for pid in kill_orphans(own_label):
         _LOG.warning("worker.orphan_killed", pid=pid)
     async with open_runtime(settings, name=f"{kind}-worker") as runtime, open_stop() as stop:
+        await refuse_unusable(runtime.storage)
         locks = await lock_devices(settings.home, settings.worker_name, devices)
         context = WorkerContext(
             worker_id=uuid4(),
