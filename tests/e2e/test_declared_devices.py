@@ -99,7 +99,7 @@ def test_what_ran_on_a_declared_device_says_so_in_status_manifest_and_report(sta
     [shown] = json.loads(vlmhyperbench(stack, "status", "--json").stdout)["data"]["workers"]
     assert (shown["name"], shown["is_declared"]) == ("inference", True)
     assert f"{H100} (declared)" in vlmhyperbench(stack, "status").stdout
-    assert "(declared)" in vlmhyperbench(stack, "ls", "workers").stdout
+    assert "(declared)" in vlmhyperbench(stack, "workers", "list").stdout
     files = {item.name: item.id for item in stack.client.report(run.id).files}
     report = stack.client.artifact_content(files["report.md"]).decode()
     assert DECLARED.format(names=H100)[1:] in report

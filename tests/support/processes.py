@@ -104,12 +104,14 @@ class Services:
         }
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, module: str, *arguments: str, name: str = "worker", devices: str = "") -> subprocess.Popen[bytes]:
+    def start(
+        self, module: str, *arguments: str, name: str = "worker", devices: str = "", variables: Mapping[str, str] = {}
+    ) -> subprocess.Popen[bytes]:
         """Start `python -m module`; its stderr goes to the home's log."""
         with (self._home / "services.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
-                env={**self._environment, "VLMHB_WORKER_NAME": name, "VLMHB_DEVICES": devices},
+                env={**self._environment, "VLMHB_WORKER_NAME": name, "VLMHB_DEVICES": devices, **variables},
                 cwd=self._home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

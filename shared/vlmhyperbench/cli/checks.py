@@ -1,4 +1,4 @@
-"""Checks of the stack that this machine uses, unless that is its own and down; and how checks are printed."""
+"""Checks of the stack that this machine uses, and how checks are printed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
+from vlmhyperbench.addresses import S3
 from vlmhyperbench.cli.output import say
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
@@ -15,13 +16,18 @@ from vlmhyperbench.worker.checks import Check
 
 
 def stack_checks(settings: Settings, home: Home) -> Iterator[Check]:
-    """Ask each part of the stack that this machine uses; of an own stack that is down, nothing is asked."""
+    """Ask each part of the stack that this machine uses; of one that is down or not there yet, only its bucket."""
     has_none = not settings.database_url.get_secret_value() or not settings.redis_url.get_secret_value()
     is_up = control.is_up(home)
     is_own_and_down = stored_path(settings.home).exists() and not settings.server_url and not is_up
-    if has_none or is_own_and_down or importlib.util.find_spec("sqlalchemy") is None:
+    if importlib.util.find_spec("sqlalchemy") is None:
         return
-    yield from asyncio.run(_asked(settings, has_fleet=is_up))
+    if not has_none and not is_own_and_down:
+        yield from asyncio.run(_asked(settings, has_fleet=is_up))
+    elif settings.storage_url.startswith(S3):
+        from vlmhyperbench.worker.diagnosis import storage_check
+
+        yield asyncio.run(storage_check(settings))
 
 
 def print_checks(checks: Iterable[Check]) -> None:

@@ -14,6 +14,8 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.local.firewall import Tool, doors, parse_networks, rules
 from vlmhyperbench.local.listening import DEFAULT_PORT
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.services import metrics_of
 from vlmhyperbench.settings import Settings
 
 
@@ -23,7 +25,7 @@ def firewall(
     clients: Annotated[tuple[str, ...], Parameter(group=STACK, consume_multiple=True)] = (),
     monitoring: Annotated[tuple[str, ...], Parameter(group=STACK, consume_multiple=True)] = (),
     port: Annotated[int | None, Parameter(group=STACK)] = None,
-    metrics_port: Annotated[int, Parameter(group=STACK)] = 9464,
+    metrics_port: Annotated[int | None, Parameter(group=STACK)] = None,
     tool: Annotated[Tool, Parameter(group=STACK)] = "nft",
     output: OutputFlags = TEXT,
 ) -> int:
@@ -38,12 +40,14 @@ def firewall(
         monitoring: Networks of Prometheus, which reads the metrics of the services.
         port: Port of the API for other machines; Postgres and Redis have the next two. By default that of this stack,
             or 8770.
-        metrics_port: Port at which the services serve their metrics.
+        metrics_port: Port at which the services serve their metrics; by default the ports of this stack, or 9464.
         tool: Whose language the rules are in.
         output: How the output is printed.
     """
-    first = port if port is not None else _port_of_stack()
-    for name, number, last in (("--port", first, 65533), ("--metrics-port", metrics_port, 65535)):
+    settings = Settings.load()
+    first = port if port is not None else _port_of_stack(settings)
+    metrics = range(metrics_port, metrics_port + 1) if metrics_port is not None else metrics_of(Home(settings.home))
+    for name, number, last in (("--port", first, 65533), ("--metrics-port", metrics[0], 65535)):
         if not 1 <= number <= last:
             raise InvalidInput(f"{name} {number} is no port.", cure=f"Give one from 1 to {last}.", code="usage")
     passages = doors(
@@ -51,7 +55,7 @@ def firewall(
         workers=parse_networks(workers, "--workers"),
         clients=parse_networks(clients, "--clients"),
         monitoring=parse_networks(monitoring, "--monitoring"),
-        metrics_port=metrics_port,
+        metrics=metrics,
     )
     written = rules(tool, passages)
     if output.json:
@@ -61,8 +65,8 @@ def firewall(
     return exits.OK
 
 
-def _port_of_stack() -> int:
+def _port_of_stack(settings: Settings) -> int:
     """Return the port at which workers reach the API of the stack of this machine."""
-    url = Settings.load().worker_database_url.get_secret_value()
+    url = settings.worker_database_url.get_secret_value()
     port = urlsplit(url).port
     return port - 1 if port else DEFAULT_PORT

@@ -1,4 +1,4 @@
-"""`ls`: list runs, experiments, workers or artifacts, page by page."""
+"""`ls`: list runs, experiments, sessions or artifacts, page by page."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import Experiment, Run
 from vlmhyperbench.wire.sessions import Session
-from vlmhyperbench.wire.workers import Worker
 
-Item = TypeVar("Item", Run, Experiment, Session, Worker, Artifact)
+Item = TypeVar("Item", Run, Experiment, Session, Artifact)
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Columns and rows."""
 
 
 def ls(
-    what: Literal["runs", "experiments", "sessions", "workers", "artifacts"] = "runs",
+    what: Literal["runs", "experiments", "sessions", "artifacts"] = "runs",
     /,
     *,
     state: Annotated[str | None, Parameter(group=SELECTION)] = None,
@@ -38,7 +37,7 @@ def ls(
     cursor: Annotated[str | None, Parameter(group=SELECTION)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
-    """List runs, experiments, sessions, workers or artifacts, newest first.
+    """List runs, experiments, sessions or artifacts, newest first.
 
     A session is a question to a pipeline (`vlmhyperbench pipeline ask`); the list of runs has none.
 
@@ -62,9 +61,6 @@ def ls(
             case "sessions":
                 sessions = client.sessions.list(pipeline=of, state=state, limit=limit, cursor=cursor)
                 _print(what, sessions, session_table, output)
-            case "workers":
-                columns = ["name", "kind", "state", "host", "slots", "seen"]
-                _print(what, client.workers(), _rows(columns, _worker), output)
             case "artifacts":
                 files = client.artifacts(run_id=of, limit=limit, cursor=cursor)
                 _print(what, files, _rows(["id", "name", "kind", "bytes", "created"], _artifact), output)
@@ -134,12 +130,6 @@ def _experiment(experiment: Experiment) -> Sequence[object]:
     state = "paused" if experiment.is_paused else experiment.state.lower()
     created = f"{experiment.created_at:%Y-%m-%d %H:%M:%S}"
     return short(experiment.id), experiment.name, state, sum(experiment.run_states.values()), created
-
-
-def _worker(worker: Worker) -> Sequence[object]:
-    state = "stale" if worker.is_stale else worker.state.lower()
-    state += " (declared)" if worker.is_declared else ""
-    return worker.name, worker.kind, state, worker.host, worker.slots, f"{worker.last_seen_at:%H:%M:%S}"
 
 
 def _artifact(file: Artifact) -> Sequence[object]:

@@ -34,7 +34,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "cancel": ("steering:cancel", "Cancel a run or an experiment; finished requests are kept."),
     },
     "Inspect": {
-        "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),
+        "ls": ("ls:ls", "List runs, experiments, sessions or artifacts."),
         "show": ("show:show", "Show the state, scores and errors of a run or an experiment."),
         "report": ("report:report", "Print the results of a run or an experiment, and download its report."),
         "export": ("export:export", "Write a finished run in the format of another tool, or as a table."),

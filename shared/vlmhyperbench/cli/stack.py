@@ -18,6 +18,7 @@ from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.storing import check_storage
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.placement import Drain
 from vlmhyperbench.wire.workers import Worker
@@ -262,6 +263,8 @@ def _serve(home: Home, settings: Settings, services: Sequence[str], listen: str 
                 note(f"  {other}", output)
 
     listening = Listening.parse(listen) if listen is not None else None
+    if not control.is_up(home):
+        check_storage(home)
     result = serve(
         home,
         host=settings.api_host,

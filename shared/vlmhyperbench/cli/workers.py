@@ -184,7 +184,7 @@ def _rows(worker: Worker) -> list[tuple[object, ...]]:
     return [
         (
             *start,
-            f"{device.no} {device.name} {device.uuid}",
+            f"{device.no} {device.name}{' (declared)' if worker.is_declared else ''} {device.uuid}",
             in_gib(device.memory_bytes),
             in_gib(device.reserved_bytes) if device.jobs else "",
             device.jobs,

@@ -24,7 +24,7 @@ _NAME: Final = "vlmhyperbench"
 class Door:
     """Ports and the networks from which they may be reached; everybody else is turned away."""
 
-    ports: tuple[int, ...]
+    ports: range
     networks: tuple[Network, ...]
 
 
@@ -34,7 +34,7 @@ def doors(
     workers: Sequence[Network] = (),
     clients: Sequence[Network] = (),
     monitoring: Sequence[Network] = (),
-    metrics_port: int,
+    metrics: range,
 ) -> list[Door]:
     """Return the doors of a stack: workers reach API, Postgres and Redis, clients the API, Prometheus the metrics.
 
@@ -43,12 +43,12 @@ def doors(
         workers: networks of the machines whose workers join.
         clients: networks of the people who use the API.
         monitoring: networks of Prometheus.
-        metrics_port: port at which services serve their metrics.
+        metrics: ports at which services serve their metrics.
     """
     return [
-        Door(ports=(port,), networks=(*workers, *clients)),
-        Door(ports=(port + 1, port + 2), networks=tuple(workers)),
-        Door(ports=(metrics_port,), networks=tuple(monitoring)),
+        Door(ports=range(port, port + 1), networks=(*workers, *clients)),
+        Door(ports=range(port + 1, port + 3), networks=tuple(workers)),
+        Door(ports=metrics, networks=tuple(monitoring)),
     ]
 
 
@@ -74,13 +74,17 @@ def rules(tool: Tool, passages: Sequence[Door]) -> str:
     return "\n".join(_WRITERS[tool](passages)) + "\n"
 
 
+def _span(ports: range, to: str) -> str:
+    return str(ports[0]) if len(ports) == 1 else f"{ports[0]}{to}{ports[-1]}"
+
+
 def _nft(passages: Sequence[Door]) -> list[str]:
     body = [
         "    type filter hook prerouting priority mangle; policy accept;",
         '    iifname "lo" accept',
     ]
     for door in passages:
-        ports = f"tcp dport {{ {', '.join(map(str, door.ports))} }}"
+        ports = f"tcp dport {_span(door.ports, '-')}"
         for family, version in (("ip", 4), ("ip6", 6)):
             own = [str(network) for network in door.networks if network.version == version]
             if own:
@@ -95,7 +99,7 @@ def _iptables(passages: Sequence[Door], version: Literal[4, 6]) -> list[str]:
     chain = _NAME.upper()
     lines = ["*raw", f":{chain} - [0:0]", f"-A {chain} -i lo -j RETURN"]
     for door in passages:
-        ports = f"-p tcp -m multiport --dports {','.join(map(str, door.ports))}"
+        ports = f"-p tcp --dport {_span(door.ports, ':')}"
         own = [network for network in door.networks if network.version == version]
         lines += [f"-A {chain} -s {network} {ports} -j RETURN" for network in own]
         lines.append(f"-A {chain} {ports} -j DROP")
@@ -105,7 +109,7 @@ def _iptables(passages: Sequence[Door], version: Literal[4, 6]) -> list[str]:
 def _ufw(passages: Sequence[Door]) -> list[str]:
     lines = []
     for door in passages:
-        ports = f"port {','.join(map(str, door.ports))} proto tcp"
+        ports = f"port {_span(door.ports, ':')} proto tcp"
         lines += [f"ufw allow from {network} to any {ports}" for network in door.networks]
         lines.append(f"ufw deny from any to any {ports}")
     return lines

@@ -13,7 +13,7 @@ from vlmhyperbench.addresses import S3Access, split_bucket
 from vlmhyperbench.errors import Conflict, Denied, InvalidInput, Unavailable
 from vlmhyperbench.logs import hide
 from vlmhyperbench.storage.hashing import content_hash
-from vlmhyperbench.storage.s3_client import TRIES, Failure, answer_of, connect, failure_of
+from vlmhyperbench.storage.s3_client import TRIES, Failure, answer_of, are_keys_refused, connect, failure_of
 from vlmhyperbench.storage.stores import Listed, Stored
 
 PART_BYTES: Final = 16 * 1024**2
@@ -189,7 +189,8 @@ class S3Store:
                 cure = "Create it, or correct VLMHB_STORAGE_URL or the endpoint: is the bucket on another server?"
                 return InvalidInput(message, cure=cure, code="s3_no_bucket")
             case Failure.DENIED:
-                message = f"S3 refuses {self._url}: its keys {lacking} {key} ({answer})."
+                why = "it does not accept the keys" if are_keys_refused(error) else f"its keys {lacking} {key}"
+                message = f"S3 refuses {self._url}: {why} ({answer})."
                 cure = (
                     "Set VLMHB_STORAGE_S3__ACCESS_KEY_ID and VLMHB_STORAGE_S3__SECRET_ACCESS_KEY to keys that may "
                     "s3:GetObject, s3:PutObject and s3:ListBucket there."

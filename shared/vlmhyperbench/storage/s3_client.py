@@ -128,6 +128,11 @@ def failure_of(error: Exception) -> Failure | None:
     return None
 
 
+def are_keys_refused(error: Exception) -> bool:
+    """Return whether the keys themselves are refused: no such key, or another secret than that of the key."""
+    return any(code in answer_of(error) for code in ("InvalidAccessKeyId", "SignatureDoesNotMatch"))
+
+
 def answer_of(error: Exception) -> str:
     """Describe a failed request in a few words, which contain neither an endpoint nor a key."""
     from botocore import exceptions

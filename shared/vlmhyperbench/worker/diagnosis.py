@@ -35,6 +35,11 @@ async def part_checks(settings: Settings) -> list[Check]:
     return checks
 
 
+async def storage_check(settings: Settings) -> Check:
+    """Check the storage alone."""
+    return await _asked("storage", PARTS["storage"](settings), "answers")
+
+
 async def fleet_checks(database: Database, settings: Settings, *, version: str) -> list[Check]:
     """Check that one scheduler leads, and that all kinds of workers are present, alive and of one version.
 

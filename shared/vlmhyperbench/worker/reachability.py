@@ -18,7 +18,7 @@ from vlmhyperbench.errors import Conflict, Damaged, Denied, Unavailable
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import storage_location
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.storage import open_storage
+from vlmhyperbench.storage import Storage, open_storage
 
 _LOG = get_logger(__name__)
 _ANSWER_S = 10.0
@@ -76,6 +76,20 @@ async def check_storage(settings: Settings) -> None:
     """
     storage = await asyncio.to_thread(open_storage, storage_location(settings))
     await asyncio.to_thread(storage.check)
+
+
+async def refuse_unusable(storage: Storage) -> None:
+    """Check the storage before a worker registers: with keys that are refused it would only fail the jobs it takes.
+
+    A storage that does not answer may answer again, so that is only logged.
+
+    Raises:
+        Denied, InvalidInput: see `Storage.check`.
+    """
+    try:
+        await asyncio.to_thread(storage.check)
+    except Unavailable as error:
+        _LOG.warning("worker.storage_away", message=str(error))
 
 
 async def check_clock(settings: Settings) -> None:

@@ -14,41 +14,38 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import distributions, version
+from importlib.metadata import distributions
 from typing import Literal, TypeAlias
 from uuid import UUID, uuid4
 
-from vlmhyperbench.db import claims, finishing, traces, workers
+from vlmhyperbench.db import claims, traces, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
-from vlmhyperbench.db.engine import DATABASE_REFUSED
 from vlmhyperbench.db.refusals import is_refused, refusal
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import bind, get_logger
 from vlmhyperbench.monitoring.recording import count, set_gauge
-from vlmhyperbench.monitoring.tracing import record
 from vlmhyperbench.queues.contracts import queue_of
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.boots import Boot
 from vlmhyperbench.worker.children import CpuChildren, forget_credentials
 from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerContext
 from vlmhyperbench.worker.device_locks import DeviceLocks, lock_devices
-from vlmhyperbench.worker.device_watch import DeviceWatch, offered
+from vlmhyperbench.worker.device_watch import DeviceWatch
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import ground
 from vlmhyperbench.worker.listening import open_ring_socket, run_doorbell
 from vlmhyperbench.worker.orphans import kill_orphans, label
-from vlmhyperbench.worker.presence import has_died, hold_presence, remove_presence
-from vlmhyperbench.worker.reachability import warn_of_clock
+from vlmhyperbench.worker.presence import hold_presence
+from vlmhyperbench.worker.reachability import refuse_unusable, warn_of_clock
 from vlmhyperbench.worker.signals import open_stop
 
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 
 _LOG = get_logger(__name__)
-WORKER_DIED = "worker_died"
-"""Code of the failure of a claim whose worker process had died when its successor started."""
 _FIRST_POLL_S, _STARTING_POLL_S = 0.05, 0.5
 """Polling interval until the doorbell listens, which takes seconds: the first one, which doubles, and the longest."""
 
@@ -71,7 +68,8 @@ async def run_worker(
 
     Raises:
         Conflict: another worker holds one of the devices (code `device_in_use`).
-        Denied: the database refuses the account of a worker that has joined (code `account_refused`).
+        Denied: the database refuses the account of a worker that has joined (code `account_refused`), or S3 its keys.
+        InvalidInput: there is no such bucket.
         NotReady: no stack is known.
         Unavailable: the storage cannot be used, or the database refuses the account of the settings.
     """
@@ -81,6 +79,7 @@ async def run_worker(
     for pid in kill_orphans(own_label):
         _LOG.warning("worker.orphan_killed", pid=pid)
     async with open_runtime(settings, name=f"{kind}-worker") as runtime, open_stop() as stop:
+        await refuse_unusable(runtime.storage)
         locks = await lock_devices(settings.home, settings.worker_name, devices)
         context = WorkerContext(
             worker_id=uuid4(),
@@ -128,7 +127,6 @@ class Worker:
         self._kind = kind
         self._queue = queue_of(kind, context.name)
         self._handlers = handlers
-        self._devices = devices
         self._locks = locks
         self._slots = slots
         self._cpu = CpuChildren(max_running=children, limit_s=self._timers.compute_s)
@@ -150,6 +148,7 @@ class Worker:
             packages={item.name: item.version for item in distributions()},
             ground=ground(devices),
         )
+        self._boot = Boot(context=context, claimant=self._claimant, kind=kind, devices=devices, slots=slots)
         self._watch = DeviceWatch(context, devices, self._lose_device)
 
     async def register(self, stop: asyncio.Event) -> bool:
@@ -159,7 +158,7 @@ class Worker:
             Denied: the database refuses the account of a worker that has joined.
             Unavailable: it refuses the account that the settings name.
         """
-        while not await self._try_register():
+        while not await self._boot.register():
             await self._ask_for_refusal()
             self.check_access()
             with suppress(TimeoutError):
@@ -170,61 +169,10 @@ class Worker:
         _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
         await self._wake()  # at once: the scheduler assigns while this worker goes on
         with suppress(Unavailable):  # otherwise these claims end when their leases expire
-            await self._end_claims_of_dead_boots()
+            await self._boot.end_claims_of_the_dead()
         with suppress(Unavailable):  # it is only a warning
             await warn_of_clock(self._runtime.database)
         return True
-
-    async def _try_register(self) -> bool:
-        try:
-            async with self._runtime.database.transaction() as session:
-                await workers.register(
-                    session,
-                    worker_id=self._context.worker_id,
-                    name=self._context.name,
-                    kind=self._kind,
-                    queue=self._queue,
-                    host=self._claimant.host,
-                    boot_id=self._context.boot_id,
-                    pid=os.getpid(),
-                    slots=self._slots,
-                    version=version("vlmhyperbench"),
-                    devices=offered(self._devices),
-                    ground=self._claimant.ground,
-                    is_declared=any(device.is_declared for device in self._devices),
-                )
-        except Unavailable as error:
-            if error.code == DATABASE_REFUSED and not self._context.settings.server_url:
-                raise
-            _LOG.warning("worker.waits_for_database", reason=error.message)
-            return False
-        return True
-
-    async def _end_claims_of_dead_boots(self) -> None:
-        """End the claims of earlier boots of this worker that have died for certain, before their leases expire."""
-        home = self._context.settings.home
-        async with self._runtime.database.transaction() as session:
-            earlier = await workers.earlier_boots(session, self._context.worker_id)
-            running = await claims.running(session, earlier)
-        dead = [worker_id for worker_id in earlier if has_died(home, worker_id)]
-        for claim in (claim for claim in running if claim.worker_id in dead):
-            async with self._runtime.database.transaction() as session:
-                lost = await traces.open_claim(session, claim.job_id)
-                finished = await finishing.finish(
-                    session,
-                    job_id=claim.job_id,
-                    claim_id=claim.claim_id,
-                    outcome=Failed(code=WORKER_DIED, message="The worker that held the job died."),
-                    draw=random.random(),  # noqa: S311 - spreads retries only
-                )
-            if finished is not None:
-                if lost is not None:
-                    record(f"job {lost.kind}", lost.context, start_ns=lost.start_ns, error=WORKER_DIED)
-                _LOG.warning("worker.ended_claim_of_the_dead", job_id=str(claim.job_id), worker_id=str(claim.worker_id))
-                await self._runtime.bus.publish(*finished.mark)
-        for worker_id in dead:
-            remove_presence(home, worker_id)
-        await self._wake()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and run jobs until `stop` is set and the last one has ended."""

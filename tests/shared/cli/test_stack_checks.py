@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy.engine import make_url
 
+from tests.support.bucket import SECRET, serve_bucket
 from vlmhyperbench.accounts import redis_users
 from vlmhyperbench.addresses import with_account
 from vlmhyperbench.cli.checks import stack_checks
@@ -34,6 +35,15 @@ def test_a_stack_that_answers_and_may_make_accounts_is_fine(settings: Settings) 
     assert [(check.name, check.is_ok) for check in checked(settings)] == [(name, True) for name in names]
     assert all(check.is_ok for check in checked(settings, worker_accounts="shared"))
     assert not checked(settings, database_url=SecretStr(""))
+
+
+def test_the_bucket_of_a_stack_that_is_not_there_yet_is_checked(settings: Settings, tmp_path: Path) -> None:
+    with serve_bucket(tmp_path / "s3") as bucket:
+        bucket.put("store", {})
+        for secret, is_ok in ((SECRET, True), ("another-secret-key-of-nobody", False)):
+            changed = {"storage_url": "s3://store/x", "storage_s3": bucket.access(secret_access_key=secret)}
+            [check] = checked(settings, database_url=SecretStr(""), **changed)
+            assert (check.name, check.is_ok, "SECRET_ACCESS_KEY" in check.cure) == ("storage", is_ok, not is_ok)
 
 
 def test_a_replica_that_is_none_is_named(settings: Settings) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,18 @@ from tests.support.needs import skip_or_fail
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.local.firewall import TOOLS, Door, Tool, doors, parse_networks, rules
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.services import (
+    inference_service,
+    metrics_of,
+    metrics_ports,
+    stages_of,
+    write_targets,
+)
 
 WORKERS = parse_networks(["10.0.0.0/24", "fd00::/64"], "--workers")
 CLIENTS = parse_networks(["10.1.0.0/16"], "--clients")
-SITE = doors(8770, workers=WORKERS, clients=CLIENTS, metrics_port=9464)
+SITE = doors(8770, workers=WORKERS, clients=CLIENTS, metrics=range(9464, 9467))
 LOADERS = {
     "nft": ["nft", "-c", "-f", "-"],
     "iptables": ["iptables-restore", "--test", "--noflush"],
@@ -28,10 +37,19 @@ LOADERS = {
 
 def test_each_port_is_open_to_those_who_need_it_only() -> None:
     api, stores, metrics = SITE
-    assert (api.ports, stores.ports, metrics.ports) == ((8770,), (8771, 8772), (9464,))
+    assert (api.ports, stores.ports, metrics.ports) == (range(8770, 8771), range(8771, 8773), range(9464, 9467))
     assert set(api.networks) == {*WORKERS, *CLIENTS}
     assert set(stores.networks) == set(WORKERS)
     assert metrics.networks == ()
+
+
+def test_the_metrics_of_a_stack_have_a_port_for_each_service(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.prepare()
+    assert metrics_of(home) == range(9464, 9465)
+    stages = stages_of((), [inference_service("inference-1", {}), inference_service("inference-2", {})])
+    write_targets(home, "127.0.0.1:8760", metrics_ports(stages, "9500"))
+    assert metrics_of(home) == range(9500, 9506)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -83,7 +101,7 @@ def test_rules_that_are_loaded_let_the_right_machine_in_and_no_other(tool: Tool,
                 assert process.stdout.readline() == "listening\n"
 
                 def load(network: str) -> None:
-                    written = rules(tool, [Door(ports=(8770, 8771), networks=(ip_network(network),))])
+                    written = rules(tool, [Door(ports=range(8770, 8772), networks=(ip_network(network),))])
                     subprocess.run(machine.argv(loader), input=written, text=True, check=True)
 
                 load("10.0.0.0/24")

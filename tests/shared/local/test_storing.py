@@ -1,4 +1,4 @@
-"""A stack stays where its database says its files are, until its user names another place."""
+"""A stack stays where its database says its files are, until its user names another place that can be used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from vlmhyperbench.errors import Conflict
+from tests.support.bucket import KEY, SECRET, serve_bucket
+from vlmhyperbench.errors import Conflict, VlmHyperBenchError
+from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.storing import check_own, chosen_storage
 from vlmhyperbench.settings import store
@@ -44,3 +46,30 @@ def test_a_home_that_has_joined_another_stack_gets_none_of_its_own(tmp_path: Pat
     with pytest.raises(Conflict) as refused:
         check_own(Home(tmp_path))
     assert refused.value.code == "joined_elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("url", "secret", "code"),
+    [
+        ("s3://store/x", "another-secret-key-of-nobody", "s3_denied"),
+        ("s3://absent/x", SECRET, "s3_no_bucket"),
+        ("s3://", SECRET, "s3_url"),
+    ],
+)
+def test_a_stack_with_a_bucket_that_it_cannot_use_starts_nothing_and_stays_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, secret: str, code: str
+) -> None:
+    home, settings = Home(tmp_path / "home"), {"storage_url": str(tmp_path / "home" / "storage")}
+    store(home.root, settings)
+    with serve_bucket(tmp_path / "s3") as bucket:
+        bucket.put("store", {})
+        access = {"endpoint_url": bucket.url, "region": "us-east-1", "access_key_id": KEY, "secret_access_key": secret}
+        monkeypatch.setenv("VLMHB_STORAGE_URL", url)
+        for name, value in access.items():
+            monkeypatch.setenv(f"VLMHB_STORAGE_S3__{name.upper()}", value)
+        with pytest.raises(VlmHyperBenchError) as refused:
+            control.up(home, host="127.0.0.1", port=0)
+    assert (refused.value.code, secret in str(refused.value)) == (code, False)
+    monkeypatch.delenv("VLMHB_STORAGE_URL")
+    assert chosen_storage(home)["storage_url"] == settings["storage_url"]
+    assert not list(home.logs.iterdir())

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.bucket import serve_bucket
 from tests.support.engine_room import EngineRoom
 from tests.support.needs import skip_or_fail
 from tests.support.processes import PATIENCE_S, SHORT_TIMERS, Services, eventually
@@ -64,6 +65,22 @@ async def test_a_worker_whose_account_the_database_refuses_ends_and_says_so(
         assert "VLMHB_DATABASE_URL" in services.log()
         assert "wrong-one" not in services.log()
         assert "Traceback" not in services.log()
+
+
+async def test_a_worker_whose_keys_s3_refuses_ends_before_it_registers(
+    room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    with serve_bucket(tmp_path / "s3") as bucket:
+        bucket.put("store", {})
+        access = bucket.access(secret_access_key="another-secret-key-of-nobody").revealed()
+        variables = {f"VLMHB_STORAGE_S3__{name.upper()}": value for name, value in access.items()}
+        async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url) as services:
+            worker = services.start(EVALUATION, variables={"VLMHB_STORAGE_URL": "s3://store/x", **variables})
+            assert await asyncio.to_thread(worker.wait, PATIENCE_S) == CANNOT_START
+            assert "VLMHB_STORAGE_S3__SECRET_ACCESS_KEY" in services.log()
+            assert "another-secret-key-of-nobody" not in services.log()
+            assert "Traceback" not in services.log()
+    assert await room.scalar("SELECT count(*) FROM worker") == 0
 
 
 async def test_a_worker_that_waits_for_its_database_can_be_stopped(tmp_path: Path, redis_url: str) -> None:

@@ -22,6 +22,7 @@ from vlmhyperbench.local.server import open_log
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import holder
 from vlmhyperbench.local.supervisor.services import check_names
+from vlmhyperbench.local.supervisor.storing import check_storage
 from vlmhyperbench.processes import tied
 
 STOP_S = 90.0
@@ -74,7 +75,8 @@ def up(
 
     Raises:
         Unavailable: it does not start.
-        InvalidInput: there is no such service, or the address is none.
+        InvalidInput: there is no such service, the address is none, or no such bucket.
+        Denied: S3 refuses the keys of the storage.
     """
     check_names(services)
     if listen is not None:
@@ -83,6 +85,7 @@ def up(
     if is_up(home):
         _await_other(home)
         return False
+    check_storage(home)
     reading, writing = os.pipe()
     argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor", "--host", host, "--port", str(port)]
     argv += ["--report-fd", str(writing), "--services", ",".join(services)]

@@ -1,4 +1,4 @@
-"""Migrate the database, check the storage and register the stack's own keys, in a short-lived child process."""
+"""Migrate the database and register the stack's own keys, in a short-lived child process."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import asyncio
 import sys
 from pathlib import Path
 
-from vlmhyperbench.addresses import S3
 from vlmhyperbench.db import api_keys, migrations, worker_accounts
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.runtime import storage_location
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.storage import open_storage
 
 PRINCIPAL = "local"
 MONITOR = "monitor"
@@ -28,8 +25,6 @@ def main() -> int:
         worker_accounts.prepare(
             settings.database_url.get_secret_value(), settings.worker_database_url.get_secret_value()
         )
-        if settings.storage_url.startswith(S3):
-            open_storage(storage_location(settings)).check()
         asyncio.run(_register(settings))
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)

@@ -21,6 +21,8 @@ _OURS_BEGIN = "VLMHB_STORAGE_S3__"
 
 
 METRICS_PORT = "VLMHB_METRICS_PORT"
+CONTAINER_METRICS_PORT = 9464
+"""Port of the metrics of every service that has an address of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,16 @@ def write_targets(home: Home, api: str, ports: Mapping[str, Mapping[str, str]]) 
     ]
     for name, targets in (("api", [{"targets": [api]}]), ("processes", processes)):
         write_whole(home.run / f"metrics-{name}.json", json.dumps(targets).encode(), mode=0o600)
+
+
+def metrics_of(home: Home) -> range:
+    """Return the ports of the metrics that the last stack of this home served, or that of containers."""
+    try:
+        processes = json.loads((home.run / "metrics-processes.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        processes = []
+    ports = [int(target.rpartition(":")[2]) for process in processes for target in process["targets"]]
+    return range(min(ports), max(ports) + 1) if ports else range(CONTAINER_METRICS_PORT, CONTAINER_METRICS_PORT + 1)
 
 
 def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:

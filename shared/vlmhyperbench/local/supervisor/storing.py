@@ -1,12 +1,14 @@
-"""What a start of an embedded stack takes over from the last one: where it stores; and whose home it is."""
+"""What is known before an embedded stack starts: where it stores, that it can, and whose home it is."""
 
 from __future__ import annotations
 
 import json
 import os
 
+from vlmhyperbench.addresses import S3, S3Access
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.storage.s3 import S3Store
 from vlmhyperbench_sdk.types import JsonValue
 
 _URL = "VLMHB_STORAGE_URL"
@@ -26,6 +28,20 @@ def chosen_storage(home: Home) -> dict[str, JsonValue]:
     known = last.get("storage_s3")
     chosen: dict[str, JsonValue] = {**(known if isinstance(known, dict) else {}), **s3}
     return {"storage_url": url, **({"storage_s3": chosen} if chosen else {})}
+
+
+def check_storage(home: Home) -> None:
+    """Check the bucket that a stack would store in, while nothing of the stack is started or written.
+
+    Raises:
+        InvalidInput: it is no bucket, or there is none of this name.
+        Denied: its keys are refused, or lack a permission.
+        Unavailable: S3 does not answer, or boto3 is not installed.
+    """
+    chosen = chosen_storage(home)
+    url = str(chosen["storage_url"])
+    if url.startswith(S3):
+        S3Store(url, S3Access.model_validate(chosen.get("storage_s3", {}))).check()
 
 
 def check_own(home: Home) -> None:
