@@ -89,9 +89,7 @@ def draw_examples(
     left_out: dict[str, str] = {}
     while True:
         try:
-            drawn = enumerate_samples(
-                dataset, limits, storage, host, addresses=addresses, without=frozenset(left_out)
-            )
+            drawn = enumerate_samples(dataset, limits, storage, host, addresses=addresses, without=frozenset(left_out))
         except InvalidInput as error:
             if not left_out:
                 raise
