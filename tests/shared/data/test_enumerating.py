@@ -238,7 +238,7 @@ def test_a_pair_of_filters_that_matches_nothing_names_the_nearest_pair(
         _sample("b", doc_class="id", question_type="name"),
     ]
     for classes, types, cure in (
-        (["recipt"], [], "doc_class: Did you mean receipt?"),
+        (["receit"], [], "doc_class: Did you mean receipt?"),
         (["receipt"], ["name"], "Did you mean receipt with total"),
     ):
         with pytest.raises(InvalidInput) as caught:
