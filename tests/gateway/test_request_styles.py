@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ TRANSLATING = (
     "{{ names[source_lang_code] }} to {{ names[target_lang_code] }}: {{ c.text }}{% endfor %}"
 )
 """Takes its languages from the parts of a message and looks them up, as that of TranslateGemma."""
-KEY = b"tokenizer.chat_template"
+WEIGHTS = path("tiny-doc-vlm-f16.gguf")
 
 
 def body(style: RequestStyle, **changes: Any) -> dict[str, JsonValue]:
@@ -43,10 +42,11 @@ def body(style: RequestStyle, **changes: Any) -> dict[str, JsonValue]:
 
 
 @contextmanager
-def loaded(weights: Path) -> Iterator[tuple[GatewayProcess, str]]:
-    """Yield a gateway that has loaded a tiny model, and the URL of its engine."""
+def loaded(template: Path | None = None) -> Iterator[tuple[GatewayProcess, str]]:
+    """Yield a gateway that has loaded a tiny model, by its own chat template or another, and its engine's URL."""
     params: dict[str, JsonValue] = {"n_ctx": 512, "threads": 1}
-    request = LoadRequest(model="tiny", backend_class="llamacpp", files={"weights": str(weights)}, engine_params=params)
+    files = {"weights": str(WEIGHTS), **({"chat_template": str(template)} if template is not None else {})}
+    request = LoadRequest(model="tiny", backend_class="llamacpp", files=files, engine_params=params)
     with GatewayProcess() as gateway:
         answer = gateway.load(request)
         assert answer.status == 200, answer.body
@@ -62,19 +62,6 @@ def rendered(engine_url: str, request: dict[str, JsonValue]) -> str:
         return prompt
 
 
-def with_template(weights: Path, template: str, folder: Path) -> Path:
-    """Copy a model with another chat template, filled up to the length of its own by a comment."""
-    content = weights.read_bytes()
-    start = content.index(KEY) + len(KEY) + 4
-    (size,) = struct.unpack_from("<Q", content, start)
-    own = template.encode()
-    filled = own + b"{#" + b" " * (size - len(own) - 4) + b"#}"
-    assert len(filled) == size
-    copied = folder / "translating.gguf"
-    copied.write_bytes(content[: start + 8] + filled + content[start + 8 + size :])
-    return copied
-
-
 @pytest.mark.parametrize(
     ("style", "prompt"),
     [("openai_chat", "System: Be exact.<end_of_utterance>\nUser: Which?"), ("instruct", "User: Be exact.\n\nWhich?")],
@@ -83,13 +70,15 @@ def test_a_system_prompt_stands_before_the_question_for_a_model_without_a_system
     style: RequestStyle, prompt: str
 ) -> None:
     request = body(style)
-    with loaded(path("tiny-doc-vlm-f16.gguf")) as (gateway, engine_url):
+    with loaded() as (gateway, engine_url):
         assert f"{prompt}<end_of_utterance>" in rendered(engine_url, request)
         assert gateway.chat({**request, "stream": False, "stream_options": None}).status == 200
 
 
 def test_a_model_that_translates_is_told_the_codes_of_the_languages_by_its_template(tmp_path: Path) -> None:
     request = body("translategemma", languages=Languages(source="cs", target="de-AT"))
-    with loaded(with_template(path("tiny-doc-vlm-f16.gguf"), TRANSLATING, tmp_path)) as (gateway, engine_url):
+    template = tmp_path / "translating.jinja"
+    template.write_text(TRANSLATING)
+    with loaded(template) as (gateway, engine_url):
         assert rendered(engine_url, request) == "Czech to German: Which?"
         assert gateway.chat({**request, "stream": False, "stream_options": None}).status == 200

@@ -306,6 +306,8 @@ class RunSpec(Spec):
         """Environments of plugins by what runs there: metrics by their labels, `dataset NAME` and `prompt NAME`."""
         prompt = self.prompt.environment if isinstance(self.prompt, PromptStrategySpec) else None
         every = {f"dataset {self.dataset.name}": self.dataset.environment, f"prompt {self.prompt.name}": prompt}
+        if (few_shot := self.prompt.few_shot) is not None:
+            every |= {f"dataset {few_shot.dataset.name}": few_shot.dataset.environment}
         every |= {metric.label: metric.environment for metric in self.metrics}
         return {name: environment for name, environment in every.items() if environment is not None}
 

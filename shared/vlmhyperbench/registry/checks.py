@@ -19,10 +19,11 @@ from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.packages import check_adapter
 from vlmhyperbench.registry.pipeline_checks import check_pipeline
 from vlmhyperbench.registry.plugins import Plugins
+from vlmhyperbench.registry.prompt_collections import DEFAULT
 from vlmhyperbench.registry.prompt_pins import templates_of
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
-from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, MetricEntry, ModelEntry, RunEntry
+from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, MetricEntry, ModelEntry, PromptEntry, RunEntry
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
 from vlmhyperbench.registry.targets import adapter_of
 from vlmhyperbench_sdk.discovery import normalise
@@ -175,8 +176,18 @@ def _prompt(references: References, name: str) -> None:
         references.say(("collection",), error.message, error.cure)
         return
     for path, message in check_templates(templates):
-        field = ("collection", *path[1:]) if entry.collection is not None and path[0] == "type_mapping" else path
-        references.say(field, f"{message}.", "Correct the template; docs/prompts.md lists what a template may use.")
+        references.say(
+            _written_in(entry, path),
+            f"{message}.",
+            "Correct the template; docs/prompts.md lists what a template may use.",
+        )
+
+
+def _written_in(entry: PromptEntry, path: Path) -> Path:
+    """Return the path of a template in its entry: below `collection` for one of its file."""
+    if entry.collection is None or path[0] in entry.model_fields_set:
+        return path
+    return ("collection", *path[1:]) if path[0] == "type_mapping" else ("collection", DEFAULT, *path)
 
 
 def _metric(references: References, name: str) -> None:

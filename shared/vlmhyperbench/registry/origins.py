@@ -114,6 +114,15 @@ def locations_of(document: Document) -> dict[str, str]:
     return {name_of(path): f"{location.file}:{location.line}" for path, location in document.locations.items() if path}
 
 
+_OF_DRAW: Final[Mapping[str | int, str]] = {
+    "size": "count",
+    "seed": "seed",
+    "by": "stratify",
+    "allocation": "allocation",
+}
+"""Field of a draw of examples → its key in `few_shot`."""
+
+
 class _Layers:
     """The entries from which a spec was resolved."""
 
@@ -144,7 +153,7 @@ class _Layers:
             yield from (self._run((part, "name")), self._run((part,)))
             yield self._entry("tasks", task, (part if part == "prompt" else "scenarios",))
         elif part == "prompt":
-            yield self._entry("prompts", self._spec.prompt.name, rest)
+            yield from self._of_prompt(rest)
         elif part == "scenario":
             yield self._run(path)
             yield self._entry("scenarios", self._spec.scenario.name, rest)
@@ -185,6 +194,30 @@ class _Layers:
                 yield self._run(path)
             yield self._run(("dataset", *path))
             yield self._entry("datasets", self._spec.dataset.name, path)
+
+    def _of_prompt(self, path: Path) -> Iterator[str | None]:
+        name = self._spec.prompt.name
+        if path[:2] == ("few_shot", "dataset"):
+            yield from self._of_examples(path[2:])
+            return
+        yield self._entry("prompts", name, path[:1] if path[0] == "collection" else path)
+        if path[0] in {"type_mapping", "user_prompt", "system_prompt"}:
+            yield self._entry("prompts", name, ("collection",))
+
+    def _of_examples(self, path: Path) -> Iterator[str | None]:
+        """Yield where a value of the examples' dataset may have been written: in `few_shot`, or in a dataset."""
+        few_shot, name = self._spec.prompt.few_shot, self._spec.prompt.name
+        written = _OF_DRAW.get(path[-1]) if path[0] == "sampling" else str(path[0])
+        if path[0] in {"sampling", "split", "where"}:
+            yield self._entry("prompts", name, ("few_shot", str(written)))
+        if path[0] == "name":
+            yield self._entry("prompts", name, ("few_shot", "dataset"))
+        if path[0] in {"sampling", "limit", "required_fields"} or few_shot is None:
+            return
+        if few_shot.dataset.name == self._spec.dataset.name:
+            yield from self._of_dataset(path)
+        else:
+            yield self._entry("datasets", few_shot.dataset.name, path)
 
     def _of_metric(self, path: Path) -> Iterator[str | None]:
         no, rest = path[0], path[1:]

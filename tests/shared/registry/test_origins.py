@@ -83,3 +83,19 @@ def test_the_runs_of_a_matrix_are_located_in_it(tmp_path: Path) -> None:
     submitted = ExperimentEntry.model_validate(entry.model_dump(exclude_unset=True) | {"name": ""})
     [origins] = origins_of_experiment(catalogue, submitted, specs, None, {"defaults.limit": "mine.yaml:7"})
     assert (origins["dataset.limit"], origins["target.model"]) == ("mine.yaml:7", "submission")
+
+
+def test_examples_and_collections_are_located_in_the_prompt_or_the_dataset_that_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "a.csv").write_text("prompt;doc_class_question_type\nRead;a b\n")
+    few_shot = "few_shot:\n  split: train\n  count: 2\n  stratify: [doc_class]\n"
+    origins = _origins(load(tmp_path, {**MORE, "prompts/p.yaml": f"collection: prompts/a.csv\n{few_shot}"}))
+    assert origins["prompt.collection.sha256"] == "prompts/p.yaml:1"
+    assert origins["prompt.type_mapping.a b.user_prompt"] == "prompts/p.yaml:1"
+    drawn = "prompt.few_shot.dataset"
+    assert [origins[f"{drawn}.{name}"] for name in ("split", "sampling.size", "sampling.by", "sampling.seed")] == [
+        *("prompts/p.yaml:3", "prompts/p.yaml:4", "prompts/p.yaml:5"),
+        "default",
+    ]
+    assert (origins[f"{drawn}.name"], origins[f"{drawn}.type"]) == ("tasks/t.yaml:1", "datasets/d.yaml:1")
+    assert origins[f"{drawn}.limit"] == "default"

@@ -102,6 +102,11 @@ def test_a_run_pins_the_templates_with_the_hash_of_their_file(tmp_path: Path) ->
         ("collection: prompts/lists/a.csv\nuser_prompt: x\n", WRITTEN["comma.csv"], "collection"),
         ("collection: prompts/lists/a.csv\ntype_mapping: {a: {user_prompt: x}}\n", WRITTEN["comma.csv"], ""),
         ("collection: prompts/lists/a.csv\n", b"prompt,doc_class_question_type\n{% for a in b %},a\n", "collection.a"),
+        (
+            "collection: prompts/lists/a.csv\n",
+            b"prompt,doc_class_question_type\n{{ a }},default\n",
+            "collection.default",
+        ),
     ],
 )
 def test_an_entry_whose_collection_is_wrong_is_refused(tmp_path: Path, entry: str, csv: bytes, field: str) -> None:

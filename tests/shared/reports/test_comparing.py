@@ -24,11 +24,11 @@ from tests.shared.reports.builders import (
 from tests.support.wording import Wording
 from vlmhyperbench.analysis.gate_policy import GatePolicy
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.reports.comparing import Comparison, compare, rows, sections, tables, to_junit, verdict
+from vlmhyperbench.reports.comparing import Comparison, adjust, compare, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.document import Table
 from vlmhyperbench.reports.samples import Samples, read_samples
 from vlmhyperbench.reports.sections import cases
-from vlmhyperbench.reports.sections.differences import Paired, pair_runs
+from vlmhyperbench.reports.sections.differences import Paired, pair_all, pair_runs
 from vlmhyperbench.reports.writers.markdown import sections_to_markdown
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.scoring.reported import reported_metric
@@ -374,3 +374,11 @@ def test_speeds_that_a_gate_voids_are_invalid_in_a_comparison_too(wording: Wordi
     speeds = table_of(compare(samples(BASELINE), samples(run("b", ["yes"] * 6))), "speeds")
     assert speeds.title == "Speed: INVALID"
     wording(speeds.note)
+
+
+def test_several_runs_are_adjusted_together_in_files_and_in_the_report_alike() -> None:
+    others = [BETTER, run("other", ["no"] * 6)]
+    compared = adjust([compare(samples(BASELINE), samples(other)) for other in others])
+    paired = pair_all([reported(side) for side in (BASELINE, *others)])
+    assert [list(comparison.deltas.values()) for comparison in compared] == [pair.deltas for pair in paired]
+    assert {delta.tested for pair in paired for delta in pair.deltas} == {4}

@@ -22,6 +22,8 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHIM = Path(__file__).with_name("shim.py")
 
+ROLES = ("weights", "mmproj", "chat_template")
+
 TRIED = ("2026.10",)
 """Versions of xllamacpp with which the tests of this adapter were run."""
 
@@ -75,7 +77,10 @@ NEUTRAL: JsonObject = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.
 
 
 class LlamaCpp:
-    """GGUF weights (role `weights`) and an optional image projector (role `mmproj`)."""
+    """GGUF weights (role `weights`), and optionally an image projector (`mmproj`) and a Jinja file (`chat_template`).
+
+    The file stands in place of the chat template in the header of the weights.
+    """
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
@@ -90,12 +95,14 @@ class LlamaCpp:
         """
         params = _effective(load.engine_params)
         for role in load.files:
-            if role not in {"weights", "mmproj"}:
-                raise InvalidInput(f"llama.cpp takes no file in the role {role!r}.", cure="Give weights and mmproj.")
+            if role not in ROLES:
+                raise InvalidInput(f"llama.cpp takes no file in the role {role!r}.", cure=f"Give {', '.join(ROLES)}.")
         argv = [python, "-I", str(SHIM), "--host", host, "--port", str(port), "--alias", load.model]
         argv += ["--model", str(_file(load, "weights"))]
         if "mmproj" in load.files:
             argv += ["--mmproj", str(_file(load, "mmproj"))]
+        if "chat_template" in load.files:
+            argv += ["--chat-template", str(_file(load, "chat_template"))]
         for name, value in params.items():
             argv += [f"--{name.replace('_', '-')}", str(value)]
         return EngineLaunch(

@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import xllamacpp
 
@@ -26,7 +27,8 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         server = xllamacpp.Server(_params(args))
-    except (RuntimeError, ValueError, AttributeError) as error:  # the last: another version has other parameters
+    # An AttributeError says that another version has other parameters.
+    except (OSError, RuntimeError, ValueError, AttributeError) as error:
         print(f"llama.cpp cannot load {args.model}: {error}", file=sys.stderr, flush=True)
         return 1
     print(json.dumps({"event": "listening", "url": server.listening_address}), flush=True)
@@ -41,6 +43,7 @@ def _parse() -> argparse.Namespace:
     for name in ("port", "n-ctx", "parallel", "threads", "n-batch", "n-ubatch", "n-gpu-layers", "image-max-tokens"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--mmproj")
+    parser.add_argument("--chat-template", help="file that stands in place of the template in the weights")
     parser.add_argument("--dry-run", action="store_true", help="print what a load would take; the caller ends it then")
     return parser.parse_args()
 
@@ -54,6 +57,8 @@ def _params(args: argparse.Namespace) -> xllamacpp.CommonParams:
         params.mmproj_use_gpu = args.n_gpu_layers != 0 and args.mmproj_offload == "on"
         if args.image_max_tokens:
             params.image_max_tokens = args.image_max_tokens
+    if args.chat_template:
+        params.chat_template = Path(args.chat_template).read_text(encoding="utf-8")
     params.hostnames = [args.host]
     params.port = args.port
 
