@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from email import message_from_bytes
 from pathlib import Path
 
+from own_data import check_own_data
+
 ROOT = Path(__file__).parents[2]
 MAIN = {
     "vlmhyperbench_api": "vlmhyperbench_api.main",
@@ -143,23 +145,22 @@ def check_own_wheels(bench: Bench, programs: Path) -> None:
 
 
 def check_whole(bench: Bench, wheel: Path) -> None:
-    """Do the product's work from wheels, as the page on what is one's own does: a task, a CSV, a GGUF, a report."""
+    """Do the product's work from wheels, in a project of one's own: a task, a GGUF, a report, own data and plugins."""
     programs = bench.install("whole", f"vlmhyperbench[embedded] @ {wheel.as_uri()}")
     check_own_wheels(bench, programs)
     command = str(programs / "vlmhyperbench")
     folder = bench.run([str(programs / "python"), "-c", FOLDER_OF_WEIGHTS]).strip()
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as home:
-        env = {"VLMHB_HOME": home, "VLMHB_API_PORT": "0"}
-        questions = Path(home, "own.csv")
-        questions.write_text("question,answer\nWhat is one and one?,two\n", encoding="utf-8")
+        index = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_CERT_"))}
+        env = {**index, "VLMHB_HOME": home, "VLMHB_API_PORT": "0"}  # packages from git are built with what an index has
         weights = shutil.copy(Path(folder, "tiny-doc-vlm-q8_0.gguf"), Path(home, "own.gguf"))
         images = ["--mmproj", str(Path(folder, "tiny-doc-vlm-mmproj-f16.gguf"))]
+        bench.run([command, "init", home], env=env)
         assert json.loads(bench.run([command, "registry", "ls", "models", "--json"], env=env))["data"]
         bench.run([command, "up", "--json"], env=env)
         try:
             for chosen in (
                 ["--model", "tiny-doc-vlm", "--task", "document-qa", "--limit", "8"],
-                ["--model", "tiny-doc-vlm", "--data", str(questions), "--metric", "anls"],
                 ["--model", str(weights), *images, "--task", "document-kind", "--limit", "4"],
             ):
                 lines = bench.run([command, "run", *chosen, "--json"], env=env).splitlines()
@@ -168,6 +169,7 @@ def check_whole(bench: Bench, wheel: Path) -> None:
                 assert done["headline"]["scores"], done
             bench.run([command, "report", done["id"][:8], "--out", str(bench.folder / "report")], env=env)
             assert list((bench.folder / "report").rglob("*.html"))
+            check_own_data(bench.run, programs, Path(home), env)
         finally:
             bench.run([command, "down"], env=env)
 

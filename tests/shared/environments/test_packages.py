@@ -1,39 +1,24 @@
 """Packages of others by real git and uv: pinned by commit or content, built once, never with a credential in sight."""
 
-import asyncio
-import base64
 import json
-import os
-import shutil
-import ssl
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.support.environments import workshop_in
-from tests.support.http_servers import QuietServer
 from tests.support.processes import eventually
 from tests.support.repositories import commit, git, write_project
 from tests.support.wheels import make_wheel
 from vlmhyperbench.domain.environments import VirtualenvSpec
 from vlmhyperbench.domain.packages import GitPackage, LocalPackage
-from vlmhyperbench.environments.git import Repository
-from vlmhyperbench.environments.pinning import pin_source
 from vlmhyperbench.environments.preparing import prepared
-from vlmhyperbench.environments.wheels import Workshop
-from vlmhyperbench.errors import Conflict, Denied, InvalidInput, NotFound, Unavailable
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.folders import content_sha256
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
-from vlmhyperbench.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("index")]
-CERTIFICATE = Path(__file__).parents[2] / "loadgen" / "loopback.pem"
-TOKEN = "a-very-hidden-token"
 NOBODY = "https://127.0.0.1:9/x.git"
 BACKENDS = {"theirs": "theirs:Adapter"}
 
@@ -70,34 +55,6 @@ pathlib.Path({begun!r}).touch()
 while os.getppid() == parent and not pathlib.Path({may_end!r}).exists():
     time.sleep(0.01)
 """
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
-def project(tmp_path):
-    """A package in a folder that is no repository yet."""
-    return write_project(tmp_path / "project", {"theirs": "VERSION = 1\n"}, backends=BACKENDS)
-
-
-@pytest.fixture
-def workshop(tmp_path):
-    (tmp_path / "secrets").mkdir()
-    return Workshop.of(Settings(home=tmp_path))
-
-
-@pytest.fixture
-def pin(workshop, tmp_path):
-    async def pin(source, name="my-bench", extras=()):
-        async def tell(step, packages):
-            pass
-
-        return await pin_source(name, source, tmp_path, workshop, tell=tell, extras=extras)
-
-    return pin
 
 
 def source_of(folder, ref="main", **more):
@@ -320,110 +277,3 @@ async def test_a_wheel_of_the_platform_stays_while_another_process_builds_with_i
     assert printed(str(store.python_of(key)), "import theirs, vlmhyperbench_sdk; print(theirs.VERSION)") == "1"
     await store.remove(key)
     assert not wheel.exists()
-
-
-class PrivateServer(BaseHTTPRequestHandler):
-    """The git repositories of a folder, over HTTP, for those who know the token."""
-
-    root: Path
-    heads: list[str | None]
-    is_cut = False
-    """Whether the connection ends in the middle of every object."""
-
-    def do_GET(self):
-        self.heads.append(self.headers.get("Authorization"))
-        if self.heads[-1] is None or TOKEN not in base64.b64decode(self.heads[-1].split()[1]).decode():
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="private"')
-            self.end_headers()
-            return
-        file = self.root / self.path.partition("?")[0].lstrip("/")
-        body = file.read_bytes() if file.is_file() else b""
-        self.send_response(200 if file.is_file() else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if self.is_cut and "/objects/" in self.path else body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def private(project, tmp_path, monkeypatch):
-    """A private repository at an https address; yields the address and the credentials that it was given."""
-    commit(project)
-    git(tmp_path, "clone", "--quiet", "--bare", str(project), str(tmp_path / "served" / "project.git"))
-    git(tmp_path / "served" / "project.git", "update-server-info")
-    handler = type("Handler", (PrivateServer,), {"root": tmp_path / "served", "heads": []})
-    server = QuietServer(("127.0.0.1", 0), handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("GIT_SSL_CAINFO", str(CERTIFICATE))
-    yield f"https://127.0.0.1:{server.server_port}/project.git", handler.heads
-    server.shutdown()
-    server.server_close()
-
-
-async def test_a_private_repository_never_asks_and_says_where_a_token_is_set(private, pin, wording):
-    url, _ = private
-    with pytest.raises(Denied) as refused:
-        await asyncio.wait_for(pin(GitSource(type="git", url=url, ref="main")), 30)
-    assert refused.value.code == "git_denied"
-    wording(refused.value, URL=url, HOST=url.removesuffix("/project.git"))
-
-
-async def test_the_token_opens_a_private_repository_and_is_written_nowhere(private, pin, workshop, tmp_path):
-    url, heads = private
-    secret = workshop.secrets_dir / "MY_TOKEN"
-    secret.touch(mode=0o600)
-    secret.write_text(TOKEN)
-    pinned = await pin(GitSource(type="git", url=url, ref="main", token_secret="MY_TOKEN"))
-    assert pinned.plugins == {"backends": ("theirs",)}
-    assert any(heads)
-    secret.unlink()
-    for folder in (workshop.logs, workshop.store.folder, tmp_path / "cache"):
-        for file in folder.rglob("*"):
-            assert not file.is_file() or TOKEN.encode() not in file.read_bytes(), file
-
-
-async def test_git_gets_the_token_in_no_argument(private, tmp_path, monkeypatch):
-    """A program in place of git writes down how it was called, and does what git does."""
-    url, _ = private
-    real, seen = shutil.which("git"), tmp_path / "seen"
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "git"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {real} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    await Repository(url, tmp_path / "git.log", token=TOKEN).commit_of("main")
-    assert "ls-remote" in seen.read_text()
-    assert TOKEN not in seen.read_text()
-
-
-async def test_half_a_download_may_be_tried_again_and_leaves_nothing(private, tmp_path, monkeypatch):
-    repository = Repository(private[0], tmp_path / "git.log", token=TOKEN)
-    sha = await repository.commit_of("main")
-    monkeypatch.setattr(PrivateServer, "is_cut", True)
-    with pytest.raises(Unavailable) as cut:
-        await repository.check_out(sha, tmp_path / "out")
-    assert (cut.value.code, (tmp_path / "out").exists()) == ("git_unreachable", False)
-    monkeypatch.undo()
-    monkeypatch.setenv("GIT_SSL_CAINFO", str(CERTIFICATE))
-    await repository.check_out(sha, tmp_path / "out")
-    assert (tmp_path / "out" / "theirs.py").read_text() == "VERSION = 1\n"
-
-
-async def test_a_branch_that_moved_leaves_the_pin_and_a_commit_that_is_gone_is_named(project, pin, tmp_path):
-    first, bare = commit(project), tmp_path / "bare.git"
-    git(tmp_path, "clone", "--quiet", "--bare", str(project), str(bare))
-    pinned = await pin(source_of(bare))
-    (project / "theirs.py").write_text("VERSION = 2\n")
-    git(project, "commit", "--quiet", "--all", "--amend", "--message", "Rewrite it")
-    git(project, "push", "--quiet", "--force", str(bare), "main")
-    assert (await pin(source_of(bare))).source.commit != first == pinned.source.commit
-    git(bare, "gc", "--quiet", "--prune=now")
-    with pytest.raises(NotFound) as gone:
-        await Repository(bare.as_uri(), tmp_path / "git.log").check_out(first, tmp_path / "out")
-    assert gone.value.code == "no_ref"
