@@ -78,6 +78,6 @@ def test_every_public_benchmark_gets_the_scores_of_its_fixture(stack, fixtures, 
     for name, run_id in [(run.name, run.id) for run in stack.client.experiments.get(created.id).runs]:
         run = stack.wait(run_id)
         assert (name, run.state, run.total, run.failed) == (name, "SUCCEEDED", len(fixtures[name].rows), 0)
-        labels = [f"{metric['name']}@{metric['profile']}" for metric in run.spec["metrics"]]
+        labels = [metric.label for metric in run.spec.metrics]
         scores = dict(zip(labels, [score.value for score in run.headline.scores], strict=True))
         assert (name, scores) == (name, pytest.approx(fixtures[name].scores))
