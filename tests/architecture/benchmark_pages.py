@@ -27,8 +27,8 @@ taken. A run fetches the data from the hub into the cache of the machine:
 vlmhyperbench run --model tiny-doc-vlm --task docvqa --limit 20
 ```
 
-**What was verified.** Every entry runs in the tests on a *fixture*: a few drawn rows in the schema of its data, which \
-go through a whole stack, and whose answers get the scores that are written beside them. Nobody has run an entry on \
+**What was verified.** Every entry runs in the tests on a *fixture*: a few drawn rows in the schema of its data, whose \
+answers get the scores that are written beside them. Nobody has run an entry on \
 the data itself here, and no published number was reproduced. The answers of {compared} fixtures have [the same scores \
 by the code of harnesses](results/harness-scores.md). A revision is stated where it was seen; without one, a run takes \
 the newest state of the repository, and its manifest records which.
