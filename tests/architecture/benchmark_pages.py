@@ -28,10 +28,10 @@ vlmhyperbench run --model tiny-doc-vlm --task docvqa --limit 20
 ```
 
 **What was verified.** Every entry runs in the tests on a *fixture*: a few drawn rows in the schema of its data, whose \
-answers get the scores that are written beside them. Nobody has run an entry on the data itself here, and no published \
-number was reproduced. The answers of {compared} fixtures have [the same scores by the code of harnesses]\
-(results/harness-scores.md). A revision is stated where it was seen; without one, a run takes the newest state of the \
-repository, and its manifest records which.
+answers get the scores that are written beside them. Nobody has run an entry on \
+the data itself here, and no published number was reproduced. The answers of {compared} fixtures have [the same scores \
+by the code of harnesses](results/harness-scores.md). A revision is stated where it was seen; without one, a run takes \
+the newest state of the repository, and its manifest records which.
 
 """
 COLUMNS = ("task", "data", "split", "samples", "licence", "metrics", "verified")

@@ -34,6 +34,11 @@ class Fixture:
     file: str = ""
     """Name of the file in the repository, where that is JSON lines or TSV; else the rows are a split in Parquet."""
 
+    @property
+    def images(self) -> list[bytes]:
+        """The image of each row, by which it can be told from the rows of all fixtures."""
+        return [_drawn(f"{self.name} {number}") for number in range(len(self.rows))]
+
 
 def fixture(name: str) -> Fixture:
     """Read the fixture of a task."""
@@ -50,36 +55,35 @@ def write_hub(read: Fixture, folder: Path, *, split: str, config: str | None = N
     if read.file:
         folder.mkdir(parents=True)
         write = _write_tsv if read.file.endswith(".tsv") else _write_jsonl
-        write(folder / read.file, read.rows)
+        write(folder / read.file, read)
         return folder
     data = folder / (config or "data")
     data.mkdir(parents=True)
-    rows = [{name: _cell(value, number) for name, value in row.items()} for number, row in enumerate(read.rows)]
+    rows = [
+        {name: {"bytes": image, "path": f"{number}.png"} if value == IMAGE else value for name, value in row.items()}
+        for number, (row, image) in enumerate(zip(read.rows, read.images, strict=True))
+    ]
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(data / f"{split}-00000-of-00001.parquet")
     return folder
 
 
-def _write_jsonl(file: Path, rows: list[dict[str, Any]]) -> None:
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+def _write_jsonl(file: Path, read: Fixture) -> None:
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in read.rows), encoding="utf-8")
 
 
-def _write_tsv(file: Path, rows: list[dict[str, Any]]) -> None:
+def _write_tsv(file: Path, read: Fixture) -> None:
     """Write images in base64."""
     with file.open("w", encoding="utf-8", newline="") as lines:
-        writer = csv.DictWriter(lines, list(rows[0]), delimiter="\t")
+        writer = csv.DictWriter(lines, list(read.rows[0]), delimiter="\t")
         writer.writeheader()
-        for number, row in enumerate(rows):
-            image = base64.b64encode(_drawn(number)).decode()
-            writer.writerow({name: image if value == IMAGE else value for name, value in row.items()})
+        for row, image in zip(read.rows, read.images, strict=True):
+            text = base64.b64encode(image).decode()
+            writer.writerow({name: text if value == IMAGE else value for name, value in row.items()})
 
 
-def _cell(value: Any, number: int) -> Any:
-    return {"bytes": _drawn(number), "path": f"{number}.png"} if value == IMAGE else value
-
-
-def _drawn(number: int) -> bytes:
-    image = Pillow.new("RGB", (96, 48), "white")
-    ImageDraw.Draw(image).text((8, 16), f"page {number}", fill="black")
+def _drawn(text: str) -> bytes:
+    image = Pillow.new("RGB", (128, 48), "white")
+    ImageDraw.Draw(image).text((8, 16), text, fill="black")
     file = io.BytesIO()
     image.save(file, "PNG")
     return file.getvalue()
