@@ -18,6 +18,7 @@ from redis.exceptions import NoPermissionError, RedisError
 from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.monitoring.recording import count
+from vlmhyperbench.wire.live import Resources, Speeds
 
 T = TypeVar("T")
 
@@ -36,35 +37,6 @@ _CHANNELS_S = 0.25
 """How long a change of the channels that a subscriber wants waits for the next message."""
 
 _LOG = get_logger(__name__)
-
-
-class Speeds(BaseModel):
-    """Speeds of one claim so far. Percentiles come from logarithmic buckets and are accurate to 0.5 %."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    in_flight: int | None = None
-    output_tokens_per_s: float | None = None
-    ttft_p50_ms: float | None = None
-    ttft_p99_ms: float | None = None
-    tpot_p50_ms: float | None = None
-    """Of the mean time per output token of each answer: `tpot_p50_ms` and `tpot_p99_ms`."""
-    tpot_p99_ms: float | None = None
-    latency_p50_ms: float | None = None
-    latency_p99_ms: float | None = None
-
-
-class Resources(BaseModel):
-    """Current resource use of the engine and its machine: the worker's last sample; None where not measured."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cpu_util_percent: float
-    memory_used_bytes: int
-    engine_rss_bytes: int | None = None
-    accelerator_memory_used_bytes: int | None = None
-    accelerator_util_percent: float | None = None
-    power_accelerator_w: float | None = None
 
 
 class Progress(BaseModel):

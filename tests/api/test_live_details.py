@@ -21,13 +21,11 @@ from vlmhyperbench.bus import (
     DoneSample,
     LinesLogged,
     LogLine,
-    Resources,
     ResourcesSampled,
     SamplesDone,
 )
 from vlmhyperbench.db import events
-from vlmhyperbench.wire.live import LiveLine, LiveLines, LiveResources, LiveSample, LiveSamples
-from vlmhyperbench.wire.live import Resources as Shown
+from vlmhyperbench.wire.live import LiveLine, LiveLines, LiveResources, LiveSample, LiveSamples, Resources
 from vlmhyperbench_api.details import merge
 
 pytestmark = pytest.mark.anyio
@@ -160,7 +158,7 @@ def test_of_resources_only_the_newest_waits() -> None:
     run_id = uuid4()
     first, second = (
         LiveResources(
-            stream=run_id, at=datetime.now(UTC), resources=Shown(cpu_util_percent=percent, memory_used_bytes=1)
+            stream=run_id, at=datetime.now(UTC), resources=Resources(cpu_util_percent=percent, memory_used_bytes=1)
         )
         for percent in (1, 2)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from vlmhyperbench.bus import Detail, LinesLogged, ResourcesSampled, SamplesDone
-from vlmhyperbench.wire.live import LiveLine, LiveLines, LiveResources, LiveSample, LiveSamples, Resources
+from vlmhyperbench.wire.live import LiveLine, LiveLines, LiveResources, LiveSample, LiveSamples
 
 MAX_WAITING = 500
 """Samples, or lines, that wait for one client; older ones are left out and counted."""
@@ -30,8 +30,7 @@ class Details:
                 samples = [LiveSample.model_validate(sample.model_dump()) for sample in detail.samples]
                 return LiveSamples(stream=detail.run_id, samples=samples, left_out=detail.left_out)
             case ResourcesSampled():
-                resources = Resources.model_validate(detail.resources.model_dump())
-                return LiveResources(stream=detail.run_id, at=detail.at, resources=resources)
+                return LiveResources(stream=detail.run_id, at=detail.at, resources=detail.resources)
             case LinesLogged():
                 return self._take_lines(detail)
 

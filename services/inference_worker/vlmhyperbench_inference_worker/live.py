@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy
 
 from vlmhyperbench.analysis.distributions import BUCKETS, FloatArray, bucket_counts, of_buckets
-from vlmhyperbench.bus import Speeds
 from vlmhyperbench.db.views import NewFact
+from vlmhyperbench.wire.live import Speeds
 from vlmhyperbench.worker.rates import Rate
 
 

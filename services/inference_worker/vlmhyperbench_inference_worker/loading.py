@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from vlmhyperbench.certifying.certificates import CertificateStore, require, subject_of
 from vlmhyperbench.data.fetching import open_cache
+from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.db import reservations
 from vlmhyperbench.db.claims import ClaimRecord
-from vlmhyperbench.domain.execution import Execution
+from vlmhyperbench.domain.execution import Execution, Residency
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget
 from vlmhyperbench.environments.drivers import check_driver
@@ -77,28 +78,7 @@ async def bring_up(
     execution, residency = await execution_of(job, work, room, cache, bench.fleet)
     if await needs_more(job, target, room, cache):
         return None
-    ladder = await asyncio.to_thread(
-        ladder_of,
-        target,
-        room,
-        cache,
-        allow_lossy=work.spec.limits.allow_lossy,
-        task=work.tokens,
-        smaller=work.spec.smaller,
-    )
-    ran_out = bench.fleet.ran_out(job.job.id)
-    if ladder is not None and len(ran_out) > 1:
-        raise ladder.ran_out(ran_out[-1])
-    wanted = WantedTarget(
-        digest=work.spec.target_digest,
-        target=target,
-        secrets=secrets,
-        load_timeout_s=load_timeout_s,
-        ladder=ladder,
-        ran_out=ran_out[-1] if ran_out else None,
-        residency=residency,
-        cache=cache,
-    )
+    wanted = await _wanted(job, work, target, bench, room, cache, secrets, residency)
     this_machine, start_ns = machine(bench.devices), time.monotonic_ns()
     serving = await bench.fleet.loaded(wanted, room, job.claim_id)
     if serving is not None and serving.prepared is not None:  # preparing an environment may mean to rent a machine
@@ -126,18 +106,71 @@ async def bring_up(
         serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
     folder.note_engine(serving)
     watch.engine_pid = pid
-    before_bytes = serving.memory_before_bytes
-    record = ClaimRecord(
-        engine=asdict(engine) if engine else None,
-        environment=_environment(ready, certificate, serving, execution),
-        machine={**this_machine, "rented": dict(engine.environment)} if engine and is_rented(engine) else this_machine,
-        measured_at=serving.measured.through,
-        cores=bench.ground.cores,
-        resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},
+    record = _record(
+        serving, _environment(ready, certificate, serving, execution), this_machine, cores=bench.ground.cores
     )
     async with bench.fleet.recording:
         await job.record_target(bench.fleet.resident, record)
     return serving
+
+
+async def _wanted(
+    job: ClaimedJob,
+    work: Work,
+    target: ModelTarget | EndpointTarget,
+    bench: Bench,
+    room: Room,
+    cache: ModelCache,
+    secrets: Mapping[str, str],
+    residency: Residency,
+) -> WantedTarget:
+    """Return what is to be loaded, and with which smaller settings where the memory does not suffice.
+
+    Raises:
+        DoesNotFit: it has run out of memory with the last of them too.
+    """
+    limits = work.spec.limits
+    ladder = await asyncio.to_thread(
+        ladder_of,
+        target,
+        room,
+        cache,
+        allow_lossy=limits.allow_lossy,
+        task=work.tokens,
+        smaller=work.spec.smaller,
+    )
+    ran_out = bench.fleet.ran_out(job.job.id)
+    if ladder is not None and len(ran_out) > 1:
+        raise ladder.ran_out(ran_out[-1])
+    return WantedTarget(
+        digest=work.spec.target_digest,
+        target=target,
+        secrets=secrets,
+        load_timeout_s=limits.load_timeout_s,
+        ladder=ladder,
+        ran_out=ran_out[-1] if ran_out else None,
+        residency=residency,
+        cache=cache,
+    )
+
+
+def _record(
+    serving: Serving,
+    environment: dict[str, JsonValue] | None,
+    this_machine: Mapping[str, JsonValue],
+    *,
+    cores: Collection[int] | None,
+) -> ClaimRecord:
+    """Return what the claim records of the engine and where it runs."""
+    engine, before_bytes = serving.engine, serving.memory_before_bytes
+    return ClaimRecord(
+        engine=asdict(engine) if engine else None,
+        environment=environment,
+        machine={**this_machine, "rented": dict(engine.environment)} if engine and is_rented(engine) else this_machine,
+        measured_at=serving.measured.through,
+        cores=cores,
+        resources=None if before_bytes is None else {"accelerator_memory_before_load_bytes": before_bytes},
+    )
 
 
 def _environment(

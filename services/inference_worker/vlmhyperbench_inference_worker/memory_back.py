@@ -53,9 +53,9 @@ async def unload_after(job: ClaimedJob, fleet: Fleet) -> None:
                 await job.record_target(fleet.resident, ClaimRecord(resources=told))
 
 
-async def until_back(before: int, held: int, free: Callable[[], int], *, limit_s: float = BACK_S) -> int:
+async def until_back(before: int, held: int, free: Callable[[], int]) -> int:
     """Wait until 75 % of the bytes that a model held are free again, at most 5 s; return how many are."""
-    end = time.monotonic() + limit_s
+    end = time.monotonic() + BACK_S
     while (back := await asyncio.to_thread(free) - before) < BACK_SHARE * held and time.monotonic() < end:  # noqa: ASYNC110 - nothing tells when memory is free
         await asyncio.sleep(POLL_S)
     return back

@@ -18,9 +18,9 @@ from typing import IO, Self
 
 import psutil
 
-from vlmhyperbench.bus import Resources
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.wire.live import Resources
 from vlmhyperbench.worker import nvml
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.known import max_known, min_known

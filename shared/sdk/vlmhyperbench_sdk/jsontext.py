@@ -114,15 +114,13 @@ def check_structure(text: str, *, what: str, max_depth: int, max_values: int | N
             raise _too_deep(what)
 
 
-def parse_object(
-    text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH, any_text: bool = False
-) -> dict[str, JsonValue]:
+def parse_object(text: str | bytes, *, what: str = "The text", any_text: bool = False) -> dict[str, JsonValue]:
     """Parse JSON whose top-level value is an object; arguments are those of `parse_json`.
 
     Raises:
         InvalidInput: it is not JSON, or not an object.
     """
-    value = parse_json(text, what=what, max_depth=max_depth, any_text=any_text)
+    value = parse_json(text, what=what, any_text=any_text)
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} is not a JSON object.", cure='Write one object: {"NAME": VALUE}.')
     return value

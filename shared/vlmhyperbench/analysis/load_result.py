@@ -152,11 +152,7 @@ def result_of(
     if grouping is not None and grouping.baseline_phase is not None:
         baseline = record.filter((pl.col("phase") == grouping.baseline_phase) & (pl.col("status") == "ok"))
         interference = interference_of(times, times_of_frame(baseline))
-    sends = None
-    if open_loop is not None:
-        # The schedule of a conversation is that of its first turn.
-        sent_ns = rows.filter(pl.col("turn") == 0)["sent_ns"].drop_nulls().to_numpy()
-        sends = check_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
+    sends = None if open_loop is None else _sends(rows, open_loop)
     gates = (
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
         at_most("error_share", (scheduled - ok.height) / scheduled if scheduled else None, ERROR_SHARE),
@@ -167,18 +163,11 @@ def result_of(
             else (*check_open_lag(lag.p99, distributions["ttft_user_ms"].p50), *sends.gates)
         ),
     )
-    statuses = rows["status"].to_list()
-    sources = rows["token_source"].drop_nulls()
     return LoadResult(
         valid=end.outcome == "complete" and all(gate.ok for gate in gates),
         outcome=end.outcome,
         gates=gates,
-        requests={
-            "scheduled": scheduled,
-            "sent": rows["sent_ns"].count(),
-            **{status: statuses.count(status) for status in ("ok", "error", "timeout", "skipped")},
-            "ok_without_token": ok.height - good.height,
-        },
+        requests=_requests(rows, scheduled=scheduled, without_token=ok.height - good.height),
         errors=_count_errors(rows),
         failures=tuple(group_failures(read_failures(rows), ok=ok.height)),
         duration_s=duration_s,
@@ -188,24 +177,47 @@ def result_of(
             "requests_per_s": _rate(good.height, duration_s),
             "goodput_per_s": None if goodput is None else goodput.per_s,
         },
-        tokens={
-            "prompt": sum_counts(ok["prompt_tokens"]) if ok.height else None,
-            "completion": sum_counts(ok["completion_tokens"]) if ok.height else None,
-            "source": sources[0] if len(sources) else None,
-            "events_estimated": _count_estimated(good, times),
-        },
+        tokens=_tokens(rows, ok, estimated=_count_estimated(good, times)),
         client=_client(end, lag),
         schedule_sha256=end.schedule_sha256,
-        phases=tuple(
-            PhaseResult(no=no, requests=count, ok=ok)
-            for no, count, ok in record.group_by("phase")
-            .agg(pl.len().alias("requests"), (pl.col("status") == "ok").sum().alias("ok"))
-            .sort("phase")
-            .iter_rows()
-        ),
+        phases=_phases(record),
         statistics=statistics,
         interference=interference,
         arrivals=sends,
+    )
+
+
+def _sends(rows: pl.DataFrame, open_loop: OpenLoop) -> Sends:
+    """Compare the sends with the schedule; that of a conversation is the one of its first turn."""
+    sent_ns = rows.filter(rows["turn"] == 0)["sent_ns"].drop_nulls().to_numpy()
+    return check_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
+
+
+def _requests(rows: pl.DataFrame, *, scheduled: int, without_token: int) -> dict[str, int]:
+    statuses = rows["status"].to_list()
+    return {
+        "scheduled": scheduled,
+        "sent": rows["sent_ns"].count(),
+        **{status: statuses.count(status) for status in ("ok", "error", "timeout", "skipped")},
+        "ok_without_token": without_token,
+    }
+
+
+def _tokens(rows: pl.DataFrame, ok: pl.DataFrame, *, estimated: int) -> dict[str, int | str | None]:
+    sources = rows["token_source"].drop_nulls()
+    return {
+        "prompt": sum_counts(ok["prompt_tokens"]) if ok.height else None,
+        "completion": sum_counts(ok["completion_tokens"]) if ok.height else None,
+        "source": sources[0] if len(sources) else None,
+        "events_estimated": estimated,
+    }
+
+
+def _phases(record: pl.DataFrame) -> tuple[PhaseResult, ...]:
+    phases = record.sort("phase").partition_by("phase")
+    return tuple(
+        PhaseResult(no=rows["phase"][0], requests=rows.height, ok=int((rows["status"] == "ok").sum()))
+        for rows in phases
     )
 
 

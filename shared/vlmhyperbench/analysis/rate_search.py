@@ -65,7 +65,6 @@ def next_rate(
     max_per_s: float,
     min_per_s: float = 0.0,
     max_probes: int = MAX_PROBES,
-    resolution: float = RESOLUTION,
 ) -> float | None:
     """Return the rate to probe next; None where the search is over.
 
@@ -75,7 +74,6 @@ def next_rate(
         max_per_s: Largest rate to probe.
         min_per_s: Smallest rate to probe after the first: a probe at a lower rate would last too long.
         max_probes: Largest number of probes.
-        resolution: Largest relative gap between the failed and the passed rate at which the search ends.
     """
     if not probes:
         return min(first_per_s, max_per_s)
@@ -87,7 +85,7 @@ def next_rate(
         return min(2 * highest, max_per_s) if highest < max_per_s else None
     if passed is None:
         return failed / 2 if failed / 2 >= min_per_s else None
-    return (passed * failed) ** 0.5 if failed > passed * (1 + resolution) else None
+    return (passed * failed) ** 0.5 if failed > passed * (1 + RESOLUTION) else None
 
 
 def conclude(probes: Sequence[Probe], *, confidence: float = CONFIDENCE) -> RateFound:

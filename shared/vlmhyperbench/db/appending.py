@@ -87,32 +87,38 @@ async def append(
     if statuses:
         await _insert_chunk(session, job.run_id, claim_id, chunk)
     counted = statuses if is_own_phase else []
-    failed = sum(status != FactStatus.OK.value for status in counted)
-    # Only rows that outlive the claim are progress: those of a phase that restarts as a whole are lost with it.
-    progressed = {"fails": literal(0)} if counted and is_shared else {}
+    return await _count(session, job_id, job.run_id, counted, lease_s=lease_s, is_progress=bool(counted) and is_shared)
+
+
+async def _count(
+    session: AsyncSession, job_id: UUID, run_id: UUID, statuses: Sequence[str], *, lease_s: float, is_progress: bool
+) -> Appended:
+    """Add rows to the counts of the job and renew its lease.
+
+    Only rows that outlive the claim are progress: those of a phase that restarts as a whole are lost with it.
+    """
+    failed = sum(status != FactStatus.OK.value for status in statuses)
+    run = select(_RUN).where(_RUN.c.id == run_id)
     after = (
         await session.execute(
             update(_JOB)
             .where(_JOB.c.id == job_id)
             .values(
-                done=_JOB.c.done + len(counted),
+                done=_JOB.c.done + len(statuses),
                 failed=_JOB.c.failed + failed,
                 lease_until=func.now() + func.make_interval(0, 0, 0, 0, 0, 0, lease_s),
-                **progressed,
+                **({"fails": literal(0)} if is_progress else {}),
             )
             .returning(
                 _JOB.c.done,
                 _JOB.c.failed,
-                select(_RUN.c.cancel_requested_at.is_not(None))
-                .where(_RUN.c.id == job.run_id)
+                run.with_only_columns(_RUN.c.cancel_requested_at.is_not(None))
                 .scalar_subquery()
                 .label("cancel_requested"),
                 case(
                     (
                         _JOB.c.counts,
-                        select(_RUN.c.retunes[-1]["in_flight"].as_integer())
-                        .where(_RUN.c.id == job.run_id)
-                        .scalar_subquery(),
+                        run.with_only_columns(_RUN.c.retunes[-1]["in_flight"].as_integer()).scalar_subquery(),
                     )
                 ).label("in_flight"),
             )

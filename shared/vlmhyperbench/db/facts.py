@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import func, select, text, tuple_
+from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import fetch_one, table_of
 from vlmhyperbench.db.tables import FactRow
 from vlmhyperbench.db.views import FactView
 from vlmhyperbench.domain.states import FactStatus
@@ -31,28 +31,6 @@ async def get(session: AsyncSession, run_id: UUID, phase: int, ordinal: int) -> 
     """Read a fact that the run measured itself."""
     statement = select(_FACT).where(_FACT.c.run_id == run_id, _FACT.c.phase == phase, _FACT.c.ordinal == ordinal)
     return await fetch_one(session, FactView, statement)
-
-
-async def page(
-    session: AsyncSession,
-    run_id: UUID,
-    *,
-    after: tuple[int, int] | None = None,
-    limit: int = 100,
-    phase: int | None = None,
-    status: FactStatus | None = None,
-) -> list[FactView]:
-    """Read a page of the facts that a run measured, by (phase, ordinal); the next page begins after the last row."""
-    statement = select(_FACT).where(_FACT.c.run_id == run_id)
-    if phase is not None:
-        statement = statement.where(_FACT.c.phase == phase)
-    if status is not None:
-        statement = statement.where(_FACT.c.status == status.value)
-    if after is not None:
-        statement = statement.where(tuple_(_FACT.c.phase, _FACT.c.ordinal) > after)
-    return await fetch_all(
-        session, FactView, statement.order_by(_FACT.c.phase, _FACT.c.ordinal).limit(page_size(limit))
-    )
 
 
 async def present(session: AsyncSession, run_id: UUID, phase: int, ordinals: Sequence[int]) -> set[int]:

@@ -89,7 +89,6 @@ async def page(
     limit: int = 50,
     state: RunState | None = None,
     experiment_id: UUID | None = None,
-    parent_run_id: UUID | None = None,
     is_session: bool | None = None,
     pipeline: str | None = None,
 ) -> list[RunView]:
@@ -103,8 +102,6 @@ async def page(
         statement = statement.where(_RUN.c.state == state.value)
     if experiment_id is not None:
         statement = statement.where(_RUN.c.experiment_id == experiment_id)
-    if parent_run_id is not None:
-        statement = statement.where(_RUN.c.parent_run_id == parent_run_id)
     if is_session is not None:
         asked = _RUN.c.spec.contains({"is_session": True})
         statement = statement.where(asked if is_session else not_(asked))

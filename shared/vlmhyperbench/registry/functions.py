@@ -15,7 +15,7 @@ from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import DatasetRef, EvaluationChoices
 from vlmhyperbench.registry.metrics import pin_metrics
 from vlmhyperbench.registry.pins import errors_of, given, pin_dataset, pin_extractors
-from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
+from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.prompt_pins import pin_prompt
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry
@@ -34,9 +34,7 @@ class FunctionChoices(EvaluationChoices):
     limit: Annotated[int, Field(ge=1)] | None = None
 
 
-def resolve_function(
-    catalogue: Catalogue, choices: FunctionChoices, *, function: str, in_flight: int, plugins: Plugins | None = None
-) -> RunSpec:
+def resolve_function(catalogue: Catalogue, choices: FunctionChoices, *, function: str, in_flight: int) -> RunSpec:
     """Return the pinned spec of an evaluation, whose answers are still to be given.
 
     Args:
@@ -44,12 +42,11 @@ def resolve_function(
         choices: Task, and what replaces parts of it.
         function: Name of the function.
         in_flight: Number of calls at the same time.
-        plugins: The plugins of this environment; by default those that are installed.
 
     Raises:
         RegistryErrors: names are unknown, or a metric is a judge, which asks a model.
     """
-    references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
+    references = References(catalogue=catalogue, plugins=InstalledPlugins())
     task = references.find(catalogue.tasks, "tasks", choices.task, ("task",))
     if task is None:
         raise errors_of(references, "runs", Entry())

@@ -55,6 +55,8 @@ from vlmhyperbench.summaries.summary import RunSummary
 MAX_FLIP_BLOCKS = 3
 _SEPARATOR = re.compile(r"\s*[·/|,]\s*")
 
+_SPEEDS = ("latency p50", "latency p99", "TTFT p50", "TPOT p50", "answers/s", "output tokens/s", "peak memory")
+
 
 def _gap(run: RunSummary) -> str:
     """Say why a run has no score, or how much of the run its score does not cover; empty for a complete run."""
@@ -134,30 +136,43 @@ def _tiles(runs: Sequence[RunSummary], paired: Sequence[Paired]) -> tuple[Tile, 
 
 
 def _results(runs: Sequence[RunSummary], parities: Mapping[str, Parity]) -> Section:
+    matrix = matrix_table(runs)
+    return Section(
+        name="results",
+        title="Results",
+        lead="The metrics, speeds and counts of every run over all its samples.",
+        blocks=(
+            *([matrix] if matrix is not None else []),
+            _quality_table(runs, parities),
+            Table(
+                name="speed",
+                title="Speed and memory",
+                columns=(
+                    Column(title="run"),
+                    *(Column(title=title, kind="number") for title in _SPEEDS),
+                    Column(title="speeds"),
+                    Column(title="state"),
+                ),
+                rows=tuple(map(_speeds, runs)),
+                note=(
+                    "Speeds are valid if every gate in the section on performance holds. Peak memory is that of the "
+                    "accelerators if the machine of the run has any, otherwise that of the engine's processes."
+                ),
+            ),
+            counts_table([(run.name, run.counts) for run in runs]),
+            _bounds_table(runs),
+        ),
+    )
+
+
+def _quality_table(runs: Sequence[RunSummary], parities: Mapping[str, Parity]) -> Table:
     metrics = _columns(runs)
-    quality_rows: list[tuple[Cell, ...]] = []
-    speed_rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for run in runs:
-        speeds = run.performance
-        latency, first = speeds.times.get("latency_ms"), speeds.times.get("ttft_user_ms")
-        per_token, parity = speeds.times.get("tpot_ms"), parities.get(run.id)
+        parity = parities.get(run.id)
         same = [share_of(parity) if parity is not None else None] if parities else []
-        quality_rows.append((run.name, *(_estimate(run, metric) for metric in metrics.values()), *same))
-        speed_rows.append(
-            (
-                run.name,
-                milliseconds(latency.p50 if latency else None),
-                milliseconds(latency.p99 if latency else None),
-                milliseconds(first.p50 if first else None),
-                milliseconds(per_token.p50 if per_token else None),
-                speeds.samples_per_s,
-                speeds.output_tokens_per_s,
-                size(speeds.peak_memory_bytes),
-                (speeds.state or "–").replace("invalid", INVALID),
-                run.state.lower(),
-            )
-        )
-    quality_table = Table(
+        rows.append((run.name, *(_estimate(run, metric) for metric in metrics.values()), *same))
+    return Table(
         name="headline",
         title="Quality",
         columns=(
@@ -165,29 +180,34 @@ def _results(runs: Sequence[RunSummary], parities: Mapping[str, Parity]) -> Sect
             *(Column(title=metric, kind="estimate") for metric in metrics),
             *([Column(title="same text as the baseline", kind="estimate")] if parities else []),
         ),
-        rows=tuple(quality_rows),
+        rows=tuple(rows),
         note=(
             "The 95 % intervals are of single runs. Whether two runs differ is shown by the paired differences below, "
             "not by an overlap of these intervals."
         ),
     )
-    titles = ("latency p50", "latency p99", "TTFT p50", "TPOT p50", "answers/s", "output tokens/s", "peak memory")
-    speed_table = Table(
-        name="speed",
-        title="Speed and memory",
-        columns=(
-            Column(title="run"),
-            *(Column(title=title, kind="number") for title in titles),
-            Column(title="speeds"),
-            Column(title="state"),
-        ),
-        rows=tuple(speed_rows),
-        note=(
-            "Speeds are valid if every gate in the section on performance holds. Peak memory is that of the "
-            "accelerators if the machine of the run has any, otherwise that of the engine's processes."
-        ),
+
+
+def _speeds(run: RunSummary) -> tuple[Cell, ...]:
+    """Return the row of a run in the table of speeds, in the order of `_SPEEDS`."""
+    speeds = run.performance
+    latency, first, per_token = (speeds.times.get(name) for name in ("latency_ms", "ttft_user_ms", "tpot_ms"))
+    return (
+        run.name,
+        milliseconds(latency.p50 if latency else None),
+        milliseconds(latency.p99 if latency else None),
+        milliseconds(first.p50 if first else None),
+        milliseconds(per_token.p50 if per_token else None),
+        speeds.samples_per_s,
+        speeds.output_tokens_per_s,
+        size(speeds.peak_memory_bytes),
+        (speeds.state or "–").replace("invalid", INVALID),
+        run.state.lower(),
     )
-    bounds = Table(
+
+
+def _bounds_table(runs: Sequence[RunSummary]) -> Table:
+    return Table(
         name="bounds",
         title="Bounds",
         columns=(
@@ -209,19 +229,6 @@ def _results(runs: Sequence[RunSummary], parities: Mapping[str, Parity]) -> Sect
         ),
         note=f"{BOUNDS_NOTE}.",
         is_collapsed=True,
-    )
-    matrix = matrix_table(runs)
-    return Section(
-        name="results",
-        title="Results",
-        lead="The metrics, speeds and counts of every run over all its samples.",
-        blocks=(
-            *([matrix] if matrix is not None else []),
-            quality_table,
-            speed_table,
-            counts_table([(run.name, run.counts) for run in runs]),
-            bounds,
-        ),
     )
 
 

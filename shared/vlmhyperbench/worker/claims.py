@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
-from vlmhyperbench.bus import Progress, Resources, Speeds
+from vlmhyperbench.bus import Progress
 from vlmhyperbench.db import artifacts, claim_phases, claims, reuse
 from vlmhyperbench.db.appending import Appended, append
 from vlmhyperbench.db.claims import ClaimRecord
@@ -23,6 +23,7 @@ from vlmhyperbench.logs import get_logger
 from vlmhyperbench.monitoring.recording import count
 from vlmhyperbench.monitoring.trace_context import TraceContext
 from vlmhyperbench.monitoring.tracing import span
+from vlmhyperbench.wire.live import Resources, Speeds
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject

@@ -99,7 +99,7 @@ def _of_workers(
         name="quarantine",
         is_ok=not broken,
         detail="; ".join(broken) or "no device is in quarantine",
-        cure="Release a device when its fault is mended: vlmhyperbench workers release.",
+        cure="Release a device when its fault is mended: vlmhyperbench workers release-device UUID.",
     )
 
 

@@ -31,7 +31,7 @@ def why_no_measure(performance: Performance) -> str:
     return RETUNED if performance.is_retuned else PARTIAL
 
 
-def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = "times") -> Table:
+def times_table(performances: Sequence[tuple[str, Performance]]) -> Table:
     """Return the percentiles of one or several runs, a row for each kind of time."""
     several = len(performances) > 1
     rows: list[tuple[Cell, ...]] = []
@@ -46,7 +46,7 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
     titles = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "max, ms")
     is_void = any(performance.is_invalid for _, performance in performances)
     return Table(
-        name=name,
+        name="times",
         title=f"Times\u00a0· {INVALID}" if is_void and not several else "Times",
         columns=(
             Column(title=""),
