@@ -5,7 +5,8 @@ as runs do: a model is loaded, answers all samples, and makes room for the next 
 model: every answer needs a load. Sample-major with all models loaded, as a session and a served pipeline do: three
 gateways. All three send the same requests, one at a time.
 
-Usage: python -m benchmarks.pipeline_schedules [SAMPLES]    200 by default: minutes, nearly all of them loads
+Usage: python -m benchmarks.pipeline_schedules [SAMPLES] [SAMPLES OF THE LAST SCHEDULE]    200 by default: minutes,
+nearly all of them loads of the last schedule, which loads a model for each answer and so may take fewer samples
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ async def resident(options: GatewayOptions, loads: dict[str, LoadRequest], ask: 
             await gateway.close()
 
 
-async def measure(samples: int) -> None:
-    """Measure and print each schedule."""
+async def measure(samples: int, few: int) -> None:
+    """Measure and print each schedule; that with a load for each answer on `few` samples."""
     environment = Settings.load().engine_environment
     image: JsonValue = {"type": "image_url", "image_url": {"url": page()}}
     loads = {
@@ -112,9 +113,7 @@ async def measure(samples: int) -> None:
             try:
                 await _timed("model-major", samples, lambda: model_major(gateway, loads, ask, samples))
                 await _timed("sample-major, all models loaded", samples, lambda: resident(options, loads, ask, samples))
-                await _timed(
-                    "sample-major, one model loaded", samples, lambda: sample_major(gateway, loads, ask, samples)
-                )
+                await _timed("sample-major, one model loaded", few, lambda: sample_major(gateway, loads, ask, few))
             finally:
                 await gateway.close()
 
@@ -132,4 +131,5 @@ async def _timed(name: str, samples: int, schedule: Callable[[], Awaitable[float
 
 if __name__ == "__main__":
     print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
-    asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES))
+    given = [int(argument) for argument in sys.argv[1:3]] or [SAMPLES]
+    asyncio.run(measure(given[0], given[-1]))

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
-from vlmhyperbench.domain.pipelines import AggregationSpec, MemberSpec, PipelineTarget, StageSpec
+from vlmhyperbench.domain.pipelines import AggregationSpec, Key, MemberSpec, PipelineTarget, StageSpec
 from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.targets import ModelTarget
 from vlmhyperbench.scoring.combining import Asked, Combiner, Reply
@@ -26,13 +26,12 @@ from vlmhyperbench_pipeline.synthesis import Synthesis, SynthesisRequest
 from vlmhyperbench_pipeline.template import TemplateMerge
 from vlmhyperbench_pipeline.vote import Vote
 from vlmhyperbench_sdk.aggregation import Aggregated, AggregationContext, MemberAnswer
-from vlmhyperbench_sdk.types import JsonObject
 
 ANSWERS, AIM_ANSWERS_S = 100_000, 1.0
 SAMPLES, AIM_SAMPLES_S = 10_000, 2.0
 MEMBERS = 5
 Row = TypeVar("Row")
-SCHEMA: JsonObject = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["number", "total"],
     "properties": {"number": {"type": "string"}, "total": {"type": "number"}, "city": {"type": "string"}},
@@ -54,16 +53,16 @@ def main() -> None:
     }
     for name, (rows, replay) in replays.items():
         measured(name, rows, replay, AIM_SAMPLES_S, table)
-    for name, params, rows in (("vote", {}, texts(SAMPLES)), ("vote by field", {"scope": "field"}, objects(SAMPLES))):
-        target, asked = voting(params), [as_asked(members) for members in rows]
+    for name, scope, rows in (("vote", "answer", texts(SAMPLES)), ("vote by field", "field", objects(SAMPLES))):
+        target, asked = voting(scope), [as_asked(members) for members in rows]
         combiner = Combiner(target)
         measured(f"{name}, through Combiner", iter(asked), combiner.answers, AIM_SAMPLES_S, table)
-        replay = partial(rows_of, target, dict(enumerate(asked)), phase=0, count=len(asked))
-        measured(f"{name}, as rows of a run", iter([range(len(asked))]), replay, AIM_SAMPLES_S, table)
+        as_rows = partial(rows_of, target, dict(enumerate(asked)), phase=0, count=len(asked))
+        measured(f"{name}, as rows of a run", iter([range(len(asked))]), as_rows, AIM_SAMPLES_S, table)
     Console().print(table)
 
 
-def voting(params: JsonObject) -> PipelineTarget:
+def voting(scope: str) -> PipelineTarget:
     """Make a pipeline whose members vote on an answer in JSON."""
     members = tuple(
         MemberSpec(
@@ -73,14 +72,16 @@ def voting(params: JsonObject) -> PipelineTarget:
         for no in range(MEMBERS)
     )
     response_format = pinned_format({"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}})
-    aggregation = AggregationSpec(class_path="vote", params=params)
+    aggregation = AggregationSpec(class_path="vote", params={"scope": scope})
     stage = StageSpec(id="read", members=members, aggregation=aggregation, response_format=response_format)
     return PipelineTarget(pipeline="voting", version="1", stages=(stage,))
 
 
 def as_asked(members: Sequence[MemberAnswer]) -> Asked:
     """Return a sample with the members' answers."""
-    replies = {("read", "member", member.name): Reply(text=member.text, error=member.error) for member in members}
+    replies: dict[Key, Reply] = {
+        ("read", "member", member.name): Reply(text=member.text, error=member.error) for member in members
+    }
     return Asked(question="What is it?", replies=replies)
 
 

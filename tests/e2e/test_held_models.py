@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack
+from vlmhyperbench.folders import file_sha256
 from vlmhyperbench_tiny_doc_vlm import path
 
 MODELS = """\
@@ -23,8 +24,8 @@ models_directory: .
 defaults: {n_ctx: 1024, threads: 1}
 models:
   held: {file: held.gguf}
-  huge: {file: held.gguf, overrides: {n_ctx: 64000000}}
   vanishing: {file: vanishing.gguf}
+  martian: {file: martian.gguf}
 """
 
 
@@ -34,12 +35,24 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gguf")
     for name in ("held", "vanishing"):
         shutil.copy(path("tiny-doc-vlm-q8_0.gguf", "0.2"), folder / f"{name}.gguf")
+    known = (folder / "held.gguf").read_bytes()
+    at = known.index(b"llama", known.index(b"general.architecture"))
+    (folder / "martian.gguf").write_bytes(known[:at] + b"marsa" + known[at + 5 :])
     (folder / "models.yaml").write_text(MODELS)
     return folder
 
 
 @pytest.fixture(scope="module")
 def stack(registries: Path, gguf: Path) -> Iterator[Stack]:
+    huge = {
+        "description": "For tests.",
+        "backends": ["llamacpp"],
+        "path": str(gguf),
+        "files": {"weights": "held.gguf"},
+        "sha256": {"weights": file_sha256(gguf / "held.gguf")},
+        "engine_params": {"n_ctx": 1_000_000, "parallel": 256},  # a cache of hundreds of GiB, which nobody allocates
+    }
+    (registries / "models" / "huge.yaml").write_text(json.dumps(huge))
     with running_stack(registries) as running:
         file = gguf / "models.yaml"
         assert cli(running, "models", "import", str(file)).returncode == 0
@@ -81,6 +94,13 @@ def test_a_load_that_does_not_fit_says_what_is_lacking_and_what_would_change_it(
     assert (shortage["model"], row["memory"]) == ("huge", "machine")
     assert row["need_bytes"] - row["have_bytes"] == row["shortfall_bytes"] > 0
     assert "n_ctx" in {knob["name"] for knob in shortage["knobs"]}
+
+
+def test_a_model_of_an_architecture_that_llama_cpp_does_not_know_is_refused_by_its_name(stack: Stack) -> None:
+    done = cli(stack, "models", "load", "martian", "--json")
+    assert done.returncode == 3, (done.stdout, done.stderr)
+    data = json.loads(done.stdout)["data"]
+    assert (data["status"], data["shortage"], "'marsa'" in data["reason"]) == ("error", None, True)
 
 
 def test_a_model_that_is_no_gguf_or_is_not_there_is_not_loaded(stack: Stack, gguf: Path) -> None:

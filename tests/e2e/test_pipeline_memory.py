@@ -1,11 +1,15 @@
-"""A pipeline's models are loaded as its execution mode says; what does not fit is refused with a table."""
+"""Models are loaded as their pipeline and their memory allow; what does not fit is refused with a table."""
 
 import json
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
+from PIL import Image
 
+from tests.support.audit import audit
 from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench_tiny_doc_vlm import path
@@ -13,6 +17,9 @@ from vlmhyperbench_tiny_doc_vlm import path
 HUGE = {"n_ctx": 1_000_000, "parallel": 256}
 """A cache of hundreds of GiB, which nobody allocates."""
 READERS = ("reader-a", "reader-b")
+TIGHT = {"n_ctx": 1024, "parallel": 1, "threads": 1, "n_ubatch": 64, "n_batch": 64}
+"""Nothing of it can be made smaller without a loss, for a task of as many tokens."""
+SMALL_PAGES, LARGE_PAGES = 6, 2
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +37,31 @@ def registries(registries, tmp_path_factory):
             "engine_params": {"n_ctx": 1024, "parallel": 1, "threads": 1},
         }
         (registries / "models" / f"{name}.yaml").write_text(json.dumps(entry))
+    shutil.copy(path("tiny-doc-vlm-f16.gguf", "0.2"), weights / "sees.gguf")
+    shutil.copy(path("tiny-doc-vlm-mmproj-f16.gguf", "0.2"), weights / "mmproj.gguf")
+    files = {"weights": "sees.gguf", "mmproj": "mmproj.gguf"}
+    entry = {
+        "description": "For tests.",
+        "backends": ["llamacpp"],
+        "path": str(weights),
+        "files": files,
+        "sha256": {role: file_sha256(weights / name) for role, name in files.items()},
+        "engine_params": TIGHT,
+    }
+    (registries / "models" / "sees.yaml").write_text(json.dumps(entry))
+    pages = weights / "pages.csv"
+    lines = ["id,image,question,answer"]
+    for no in range(SMALL_PAGES + LARGE_PAGES):
+        page = Image.new("L", (256, 256)) if no < SMALL_PAGES else Image.effect_noise((3000, 3000), 50)
+        page.save(weights / f"{no}.png")
+        lines.append(f"q{no},{no}.png,What is it?,white")
+    pages.write_text("\n".join(lines) + "\n")
+    table = {
+        "type": "table",
+        "path": str(pages),
+        "params": {"columns": {"key": "id", "question": "question", "images": "image", "references": "answer"}},
+    }
+    (registries / "datasets" / "pages.yaml").write_text(json.dumps(table))
     (registries / "pipelines").mkdir(exist_ok=True)
     for name, mode, params, optional in (
         ("together", "auto", {}, False),
@@ -97,24 +129,76 @@ def test_models_that_cannot_stay_loaded_together_are_refused_with_the_table(stac
     assert shown["shortages"][0]["rows"][0]["shortfall_bytes"] == row.shortfall_bytes
 
 
-@pytest.fixture
+@contextmanager
 def removed(registries):
-    """The file of one model, removed for a test."""
+    """Remove the file of one model, and put it back."""
     entry = json.loads((registries / "models" / f"{READERS[1]}.yaml").read_text())
     file = Path(entry["path"], f"{READERS[1]}.gguf")
     kept = file.read_bytes()
     file.unlink()
-    yield file
-    file.write_bytes(kept)
+    try:
+        yield
+    finally:
+        file.write_bytes(kept)
 
 
-@pytest.mark.usefixtures("removed")
-def test_an_optional_model_whose_file_is_removed_is_left_out_with_a_warning_that_the_run_keeps(stack):
-    created = submitted(stack, "does-without")
-    assert len(created.warnings) == 1
-    assert READERS[1] in created.warnings[0]
-    run = stack.wait_without_pauses(created.id)
+def test_an_optional_model_whose_file_is_removed_is_left_out_with_a_warning_that_the_run_keeps(stack, registries):
+    with removed(registries):
+        created = submitted(stack, "does-without")
+        assert len(created.warnings) == 1
+        assert READERS[1] in created.warnings[0]
+        run = stack.wait_without_pauses(created.id)
     assert run.state == "SUCCEEDED", (run.reason, stack.logs())
     (stage,) = stack.client.runs.get(run.id).spec.target.stages
     assert [each.name for each in stage.dropped] == [READERS[1]]
     assert len(executions(stack, run)) == 1
+
+
+def test_an_optional_model_that_vanishes_between_check_and_load_is_dropped_and_the_others_answer(
+    stack, command, registries
+):
+    (worker,) = (each for each in stack.client.workers().items if each.kind == "inference")
+    command("workers", "drain", worker.queue, "--reason", "a file is moved")
+    created = submitted(stack, "does-without")
+    assert list(created.warnings) == []
+    with removed(registries):
+        command("workers", "resume", worker.queue)
+        run = stack.wait_without_pauses(created.id)
+    assert (run.state, run.done, run.failed) == ("PARTIAL", 4, 0), (run.reason, stack.logs())
+    detail = stack.client.runs.get(run.id)
+    failed = [job for job in detail.jobs if job.state == "FAILED"]
+    assert [READERS[1] in json.dumps(job.model_dump(mode="json")) for job in failed] == [True]
+    audit(stack)
+
+
+def engines(weights):
+    """Return the processes that have loaded a file of weights."""
+    lines = ((process, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+    return [process for process, line in lines if any(part.endswith(f"/{weights}") for part in line)]
+
+
+def test_an_engine_that_runs_out_of_memory_while_it_answers_is_loaded_one_rung_lower_and_asked_the_rest(stack, command):
+    assert command("models", "load", "sees")["status"] == "loaded"
+    (engine,) = engines("sees.gguf")
+    limit = engine.memory_info().vms + 4 * 2**20  # less than a large page takes
+    engine.rlimit(psutil.RLIMIT_AS, (limit, limit))
+    run = finished(
+        stack,
+        None,
+        target={"model": "sees"},
+        dataset="pages",
+        decoding={"max_tokens": 900},
+        limits={"allow_lossy": True},
+    )
+    assert (run.state, run.done, run.failed) == ("SUCCEEDED", SMALL_PAGES + LARGE_PAGES, 0), (run.reason, stack.logs())
+    (ran_out, nothing), (failure, steps) = stack.query(
+        "SELECT c.failure, c.environment->'fallbacks' FROM claim c JOIN job j ON j.id = c.job_id "
+        "WHERE j.run_id = %s AND j.kind = 'GENERATE' ORDER BY c.started_at",
+        run.id,
+    )
+    assert (ran_out["code"], nothing, failure) == ("oom", None, None)
+    assert [(step["rung"], step["is_lossy"]) for step in steps] == [("KV cache in q8_0", True)]
+    answers = stack.client.results(run_id=run.id, limit=100).items
+    assert sorted(answer.key for answer in answers) == [f"q{no}" for no in range(SMALL_PAGES + LARGE_PAGES)]
+    assert stack.client.runs.get(run.id).is_degraded
+    audit(stack)

@@ -28,8 +28,9 @@ HUGE = {"n_ctx": 8_000_000, "parallel": 64}
 """A cache of terabytes, which nobody allocates here."""
 
 
-def home(folder: Path, mode: str, *, optional: str | None = None, **engine_params: int) -> Path:
-    models = [{"model": name, "engine_params": engine_params, "optional": name == optional} for name in READERS]
+def home(folder: Path, mode: str, *, has_optional: bool = False, **engine_params: int) -> Path:
+    optional = {READERS[1]} if has_optional else set()
+    models = [{"model": name, "engine_params": engine_params, "optional": name in optional} for name in READERS]
     stage = {"id": "read", "type": "multi", "models": models, "aggregation": {"type": "concat"}}
     path = folder / "registries" / "pipelines" / "p.yaml"
     path.parent.mkdir(parents=True)
@@ -86,7 +87,7 @@ def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch:
 def test_an_optional_model_is_left_out_by_allow_lossy_so_that_the_other_stays_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = home(tmp_path, "persistent", optional=READERS[1])
+    folder = home(tmp_path, "persistent", has_optional=True)
     monkeypatch.setenv("VLMHB_HOME", str(folder))
     cache = ModelCache(tmp_path / "models", max_bytes=2**30)
     target = pin_served(open_catalogue(), InstalledPlugins(), "p").target
