@@ -92,7 +92,7 @@ def test_a_pipeline_is_built_saved_asked_and_compared_with_its_rerun(page: Page,
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("link", name="Ask base").click()
     expect(page.get_by_role("region", name="Pipeline", exact=True)).to_contain_text("can be asked")
-    page.get_by_label("Question").fill("What is the total?")
+    page.get_by_role("textbox", name="Question").fill("What is the total?")
     page.locator("input[type=file]").set_input_files(picture)
     expect(page.get_by_role("list", name="Chosen images").get_by_role("img", name="page.png")).to_be_visible()
     page.get_by_role("button", name="Ask base").click()
