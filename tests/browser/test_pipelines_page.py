@@ -92,7 +92,7 @@ def test_a_pipeline_is_built_saved_asked_and_compared_with_its_rerun(page: Page,
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("link", name="Ask base").click()
     expect(page.get_by_role("region", name="Pipeline", exact=True)).to_contain_text("can be asked")
-    page.get_by_label("Question").fill("What is the total?")
+    page.get_by_role("textbox", name="Question").fill("What is the total?")
     page.locator("input[type=file]").set_input_files(picture)
     expect(page.get_by_role("list", name="Chosen images").get_by_role("img", name="page.png")).to_be_visible()
     page.get_by_role("button", name="Ask base").click()
@@ -156,6 +156,8 @@ def _build(page: Page) -> None:
     read.get_by_role("button", name="Answer of read: drag it").drag_to(answer)
     expect(answer.get_by_role("checkbox", name="the answer of read")).to_be_checked()
     expect(page.get_by_role("region", name="Check")).to_contain_text("the pipeline is valid")
+    words = f"read gets the question and asks {READER}; answer gets read and asks {SMALL}. The answer is that of answer."
+    expect(page.get_by_role("region", name="Graph").get_by_role("img")).to_have_accessible_name(words)
     plan = page.get_by_role("region", name="Plan of one question")
     expect(plan.get_by_role("row", name=f"read: {READER}")).to_be_visible()
     expect(plan.get_by_role("region", name="Memory of devices")).to_contain_text(SMALL)

@@ -8,9 +8,11 @@ from PIL import Image
 
 from tests.support.audit import audit
 from vlmhyperbench.cli import exits
+from vlmhyperbench.client.call import get_call
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.runs import RunRerun
+from vlmhyperbench.wire.samples import SampleDetail
 
 SAMPLES = 12
 ANSWERS = {"says-blue": "blue", "says-blue-too": "Blue.", "says-red": "red"}
@@ -152,6 +154,11 @@ def test_another_rule_over_the_same_answers_asks_no_model(stack):
     again = stack.wait_without_pauses(again.id)
     assert answers_of(stack, again) == ["red"] * SAMPLES
     assert rows_of(stack, again) == [("accuracy", 12, 0), *[("member", 0, 12)] * 3]
+    sample = stack.client.send(get_call(f"/runs/{again.id}/samples/1.3", SampleDetail))
+    assert [(member.stage, member.model, member.is_reused) for member in sample.members] == [
+        ("read", model, True) for model in ("says-blue", "says-red", "says-blue-too")
+    ]
+    assert [(member.text or "").lower().strip(".") for member in sample.members] == ["blue", "red", "blue"]
     audit(stack)
 
 

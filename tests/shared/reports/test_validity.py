@@ -8,9 +8,10 @@ import polars
 
 from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
 from tests.shared.reports.reading import figures_of, section_of, tables_of, values_of, words_of
-from tests.shared.reports.timed import CLIENT, timed
+from tests.shared.reports.timed import CLIENT, scenario, timed
 from tests.shared.summaries.test_validity import bunched, open_loop
 from tests.support.wording import Wording
+from vlmhyperbench.domain.scenarios import ArrivalSpec, Slo
 from vlmhyperbench.reports.sections.validity import reasons_of
 from vlmhyperbench.reports.writers.json import to_json
 from vlmhyperbench.summaries.records import Disturber
@@ -136,3 +137,12 @@ def test_a_run_that_ended_early_has_requests_without_a_row(wording: Wording) -> 
 
 def test_the_sends_of_an_open_loop_that_miss_its_schedule_void_the_speeds(wording: Wording) -> None:
     wording(reasons_of(performance_of(bunched(open_loop()))))
+
+
+def test_the_gates_of_a_preset_have_names_and_reasons_in_a_report(wording: Wording) -> None:
+    closed = timed(64, spec=scenario(kind="multi_stream", in_flight=8, preset="official"))
+    limits = Slo(limits_ms={"ttft_p99": 100.0})
+    spec = scenario(kind="server", arrivals=ArrivalSpec(rate_per_s=20), requests=200, preset="official", slo=limits)
+    for run in (closed, replace(open_loop(), spec=spec)):
+        wording(words_of(tables_of(document_of(run))["validity"]))
+        wording(reasons_of(performance_of(run)))

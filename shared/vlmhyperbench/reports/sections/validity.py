@@ -12,7 +12,7 @@ from vlmhyperbench.summaries.speeds import Performance
 
 INVALID = "INVALID"
 _SHARES = {"error_share", "retried_share", "client_busy_share", "rate_error_share"}
-_COUNTS = {"unaccounted", "disturbers"}
+_COUNTS = {"unaccounted", "disturbers", "min_requests"}
 _LABELS = {
     "unaccounted": "requests without a row",
     "disturbers": "other inferences on the machine at the same time",
@@ -25,6 +25,8 @@ _LABELS = {
     "rate_error_share": "error of the send rate against the schedule",
     "dispersion_error": "error of the dispersion of sends against the schedule",
     "sends_like_process_p": "gaps between sends follow the arrival process, p (Kolmogorov-Smirnov)",
+    "duration_s": "time that the requests took together, s",
+    "min_requests": "requests that were sent",
 }
 _SHORT = {
     "unaccounted": "no row",
@@ -38,6 +40,8 @@ _SHORT = {
     "rate_error_share": "rate error",
     "dispersion_error": "dispersion error",
     "sends_like_process_p": "arrival process, p",
+    "duration_s": "duration, s",
+    "min_requests": "requests",
 }
 _WHY = {
     "unaccounted": "{value} requests have no row",
@@ -51,7 +55,35 @@ _WHY = {
     "rate_error_share": "the send rate differs from the schedule by {value} (limit {limit})",
     "dispersion_error": "the dispersion of sends differs from the schedule by {value} (limit {limit})",
     "sends_like_process_p": "the gaps between sends do not follow the arrival process (p {value})",
+    "duration_s": "the requests took {value} s together (the preset asks for {limit} s)",
+    "min_requests": "{value} requests were sent (the preset asks for {limit})",
 }
+
+
+def _label(name: str) -> str:
+    """Name a gate; those of a preset name the percentile that is certified, or the limit that is certainly kept."""
+    if name in _LABELS:
+        return _LABELS[name]
+    if name.startswith("certified_"):
+        return f"certified bound of {_time(name)}, ms"
+    return f"requests over the limit on {name.removesuffix('_over').replace('_', ' ')}"
+
+
+def _short(name: str) -> str:
+    return _SHORT.get(name) or (_time(name) if name.startswith("certified_") else name.replace("_", " "))
+
+
+def _why(name: str) -> str:
+    if name in _WHY:
+        return _WHY[name]
+    if name.startswith("certified_"):
+        return f"too few requests were answered to certify {_time(name)}"
+    limit = name.removesuffix("_over").replace("_", " ")
+    return f"{{value}} requests exceeded the limit on {limit} (at most {{limit}} show that it is kept)"
+
+
+def _time(name: str) -> str:
+    return name.removeprefix("certified_").removesuffix("_ms").replace("_", " ")
 
 
 def reasons_of(performance: Performance) -> str:
@@ -60,7 +92,7 @@ def reasons_of(performance: Performance) -> str:
     disturbers = listed(list(performance.validity.disturbers if performance.validity else ()))
     return listed(
         [
-            _WHY[gate.name].format(value=_number(gate, gate.value), limit=_limit(gate), disturbers=disturbers)
+            _why(gate.name).format(value=_number(gate, gate.value), limit=_limit(gate), disturbers=disturbers)
             for gate in failed
         ]
     )
@@ -91,7 +123,7 @@ def _by_gate(performance: Performance) -> tuple[tuple[Column, ...], tuple[tuple[
         Column(title="verdict"),
     )
     rows = [
-        (_LABELS[gate.name], _number(gate, gate.value), _bound(gate), verdict_of(gate)) for gate in performance.gates
+        (_label(gate.name), _number(gate, gate.value), _bound(gate), verdict_of(gate)) for gate in performance.gates
     ]
     return columns, tuple(rows)
 
@@ -115,7 +147,7 @@ def _by_run(runs: Sequence[tuple[str, Performance]]) -> tuple[tuple[Column, ...]
 def _short_title(name: str, gates: Sequence[Gate]) -> str:
     """Name a gate, with its limit if all runs have the same."""
     bounds = {f"{'≥' if gate.is_least else '≤'}\u00a0{_limit(gate)}" for gate in gates}
-    return f"{_SHORT[name]}, {bounds.pop()}" if len(bounds) == 1 else _SHORT[name]
+    return f"{_short(name)}, {bounds.pop()}" if len(bounds) == 1 else _short(name)
 
 
 def _in_short(gate: Gate) -> str:
@@ -133,7 +165,7 @@ def say_validity(performance: Performance) -> str:
     """Return a sentence on speeds that are invalid or not known to be valid; empty if they are valid."""
     if performance.is_invalid:
         return f"{INVALID}: {reasons_of(performance)}, so no speed of this run counts as a measurement."
-    unknown = [_LABELS[gate.name] for gate in performance.gates if gate.value is None]
+    unknown = [_label(gate.name) for gate in performance.gates if gate.value is None]
     if unknown:
         names = listed(unknown)
         return f"It is not known whether the speeds are valid; not recorded: {names}."
@@ -161,7 +193,7 @@ def _number(gate: Gate, value: float | None) -> str:
         return percent(value, digits=2 if value and value < 0.01 else 1)
     if gate.name == "sends_like_process_p" and value < gate.limit:
         return f"< {gate.limit:g}"
-    return write_number(value, 0) if gate.name in _COUNTS else short(value)
+    return write_number(value, 0) if gate.name in _COUNTS or gate.name.endswith("_over") else short(value)
 
 
 def _limit(gate: Gate) -> str:

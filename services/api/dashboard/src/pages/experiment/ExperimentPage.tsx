@@ -17,7 +17,7 @@ import { statesText } from '../experiments/ExperimentsPage';
 import { type ExperimentDetail, experimentQuery, useExperimentSteering } from '../experiments/queries';
 import { listedOf } from '../runs/listed';
 import { RunsTable } from '../runs/RunsTable';
-import { Figures } from './Figures';
+import { axesQuery, Figures } from './Figures';
 import { HeatMap } from './HeatMap';
 import { areRepeats, Means } from './Means';
 import { experiment as route } from './route';
@@ -29,6 +29,7 @@ const MAX_COMPARED = 20;
 export function ExperimentPage() {
   const { id } = route.useParams();
   const query = useQuery(experimentQuery(id));
+  const axes = useQuery(axesQuery(id));
   useTitle(query.data?.name ?? 'Experiment');
   const open = (query.data?.runs ?? []).filter(isOpen).map((run) => run.id);
   useFollow(open.slice(0, MAX_FOLLOWED));
@@ -42,9 +43,14 @@ export function ExperimentPage() {
               <Empty title="The experiment has no run" />
             ) : (
               <>
-                {areRepeats(experiment.runs) ? <Means experiment={experiment} /> : null}
-                <HeatMap runs={experiment.runs} />
-                <Figures id={experiment.id} />
+                {axes.data && areRepeats(experiment.runs, axes.data.axes) ? (
+                  <Means experiment={experiment} />
+                ) : (
+                  <>
+                    <HeatMap runs={experiment.runs} />
+                    <Figures id={experiment.id} />
+                  </>
+                )}
                 <section className="card" aria-label="Runs">
                   <header>
                     <h2>Runs</h2>

@@ -8,6 +8,7 @@ import { column as columnName, significant } from '../../ui/format';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
 import { Scroll } from '../../ui/Scroll';
 import { endsOf, goalOf } from '../explore/axes';
+import { sweptOf } from './Means';
 import { experiment as route } from './route';
 
 const SPEEDS = [
@@ -19,7 +20,7 @@ const SPEEDS = [
   'cost_total',
 ];
 
-const axesQuery = (id: string) =>
+export const axesQuery = (id: string) =>
   queryOptions({
     queryKey: ['experiment', id, 'axes'],
     queryFn: ({ signal }) =>
@@ -34,7 +35,7 @@ export function Figures({ id }: { id: string }) {
   const names = columns.data.columns.filter((column) => column.is_number).map((column) => column.name);
   const qualities = names.filter((name) => /^metrics\.[^.]+$/.test(name));
   const speeds = SPEEDS.filter((name) => names.includes(name));
-  const swept = (axes.data?.axes ?? []).map((axis) => axis.column);
+  const swept = sweptOf(axes.data?.axes ?? []);
   return (
     <div className="grid wide">
       <Figure id={id} title="Pareto" xs={speeds} ys={qualities} names={names} />

@@ -7,9 +7,17 @@ import type { ExperimentDetail } from '../experiments/queries';
 
 const POLL_MS = 5_000;
 
-/** Whether the runs are repeats of one load: the same task, target and scenario, more than once. */
-export function areRepeats(runs: ExperimentDetail['runs']): boolean {
-  return runs.length > 1 && runs.every((run) => run.task === 'load' && run.name === runs[0]?.name);
+/** The numbers by which repeats differ: that of their random choices alone. */
+const SEEDS: ReadonlySet<string> = new Set(['spec.dataset.seed', 'spec.scenario.seed']);
+
+/** The numbers that a sweep has changed: seeds are no axis. */
+export function sweptOf(axes: readonly { column: string }[]): string[] {
+  return axes.map(({ column }) => column).filter((column) => !SEEDS.has(column));
+}
+
+/** Whether the runs are loads that differ in nothing but their seed. */
+export function areRepeats(runs: ExperimentDetail['runs'], axes: readonly { column: string }[]): boolean {
+  return runs.length > 1 && runs.every((run) => run.task === 'load') && sweptOf(axes).length === 0;
 }
 
 export function Means({ experiment }: { experiment: ExperimentDetail }) {
@@ -23,7 +31,6 @@ export function Means({ experiment }: { experiment: ExperimentDetail }) {
     retry: false,
     refetchInterval: (query) => (query.state.error || !isOpen ? false : POLL_MS),
   });
-  // The loads of a sweep are refused: they have no means.
   return data ? <MeansTable means={data} /> : null;
 }
 

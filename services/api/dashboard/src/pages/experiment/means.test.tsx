@@ -21,10 +21,12 @@ it('shows each mean with its interval, and why there is none', () => {
   expect(screen.getByText(/did not hold/)).toBeTruthy();
 });
 
-it('are those of loads of one name', () => {
-  const run = { task: 'load', name: 'a' };
+it('are those of loads that differ in their seed alone', () => {
+  const run = { task: 'load' };
+  const seeds = [{ column: 'spec.dataset.seed' }, { column: 'spec.scenario.seed' }];
   const runs = (...given: object[]) => given as unknown as Parameters<typeof areRepeats>[0];
-  expect(areRepeats(runs(run, run))).toBe(true);
-  expect(areRepeats(runs(run, { ...run, task: 'qa' }))).toBe(false);
-  expect(areRepeats(runs(run))).toBe(false);
+  expect(areRepeats(runs(run, run), seeds)).toBe(true);
+  expect(areRepeats(runs(run, run), [...seeds, { column: 'spec.scenario.in_flight' }])).toBe(false);
+  expect(areRepeats(runs(run, { task: 'qa' }), seeds)).toBe(false);
+  expect(areRepeats(runs(run), seeds)).toBe(false);
 });

@@ -128,26 +128,6 @@ function Builder({ given }: { given: Draft }) {
             <BeginWith />
           </div>
         </section>
-        {draft.stages.length > 0 ? (
-          <section className="card" aria-label="Graph">
-            <header>
-              <h2>Graph</h2>
-              <span className="sub">a click leads to a stage</span>
-            </header>
-            <div className="body">
-              <GraphPicture
-                stages={draft.stages.map((stage, at) => ({
-                  id: stage.id,
-                  inputs: stage.inputs,
-                  models: stage.members.map(nameOf),
-                  aggregation: stage.aggregation.type,
-                  isWrong: problems.some((problem) => problem.stage === at),
-                }))}
-                choose={(at) => document.getElementById(`id-${draft.stages[at]?.key}`)?.focus()}
-              />
-            </div>
-          </section>
-        ) : null}
         <p className="visually-hidden" role="status">
           {said}
         </p>
@@ -187,6 +167,26 @@ function Builder({ given }: { given: Draft }) {
             Add a translation
           </Button>
         </div>
+        {draft.stages.length > 0 ? (
+          <section className="card" aria-label="Graph">
+            <header>
+              <h2>Graph</h2>
+              <span className="sub">a click leads to a stage</span>
+            </header>
+            <div className="body">
+              <GraphPicture
+                stages={draft.stages.map((stage, at) => ({
+                  id: stage.id,
+                  inputs: stage.inputs,
+                  models: stage.members.map(nameOf),
+                  aggregation: stage.aggregation.type,
+                  isWrong: problems.some((problem) => problem.stage === at),
+                }))}
+                choose={(at) => document.getElementById(`id-${draft.stages[at]?.key}`)?.focus()}
+              />
+            </div>
+          </section>
+        ) : null}
       </div>
       <div className="stack beside">
         <Beside
