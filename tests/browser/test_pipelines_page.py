@@ -156,7 +156,8 @@ def _build(page: Page) -> None:
     read.get_by_role("button", name="Answer of read: drag it").drag_to(answer)
     expect(answer.get_by_role("checkbox", name="the answer of read")).to_be_checked()
     expect(page.get_by_role("region", name="Check")).to_contain_text("the pipeline is valid")
-    words = f"read gets the question and asks {READER}; answer gets read and asks {SMALL}. The answer is that of answer."
+    words = f"read gets the question and asks {READER}; answer gets read and asks {SMALL}. "
+    words += "The answer is that of answer."
     expect(page.get_by_role("region", name="Graph").get_by_role("img")).to_have_accessible_name(words)
     plan = page.get_by_role("region", name="Plan of one question")
     expect(plan.get_by_role("row", name=f"read: {READER}")).to_be_visible()
