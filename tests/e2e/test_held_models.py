@@ -15,7 +15,6 @@ import pytest
 
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack
-from vlmhyperbench.folders import file_sha256
 from vlmhyperbench_tiny_doc_vlm import path
 
 MODELS = """\
@@ -44,15 +43,6 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stack(registries: Path, gguf: Path) -> Iterator[Stack]:
-    huge = {
-        "description": "For tests.",
-        "backends": ["llamacpp"],
-        "path": str(gguf),
-        "files": {"weights": "held.gguf"},
-        "sha256": {"weights": file_sha256(gguf / "held.gguf")},
-        "engine_params": {"n_ctx": 1_000_000, "parallel": 256},  # a cache of hundreds of GiB, which nobody allocates
-    }
-    (registries / "models" / "huge.yaml").write_text(json.dumps(huge))
     with running_stack(registries) as running:
         file = gguf / "models.yaml"
         assert cli(running, "models", "import", str(file)).returncode == 0
@@ -84,16 +74,6 @@ def test_a_model_is_loaded_by_a_worker_and_unloaded_again(stack: Stack) -> None:
     assert state(stack, "load", "held")["status"] == "loaded"
     unloaded = state(stack, "unload", "held")
     assert (unloaded["status"], unloaded["worker"]) == ("available", None)
-
-
-def test_a_load_that_does_not_fit_says_what_is_lacking_and_what_would_change_it(stack: Stack) -> None:
-    done = cli(stack, "models", "load", "huge", "--json")
-    assert done.returncode == 3, (done.stdout, done.stderr)
-    shortage = json.loads(done.stdout)["data"]["shortage"]
-    (row,) = shortage["rows"]
-    assert (shortage["model"], row["memory"]) == ("huge", "machine")
-    assert row["need_bytes"] - row["have_bytes"] == row["shortfall_bytes"] > 0
-    assert "n_ctx" in {knob["name"] for knob in shortage["knobs"]}
 
 
 def test_a_model_of_an_architecture_that_llama_cpp_does_not_know_is_refused_by_its_name(stack: Stack) -> None:

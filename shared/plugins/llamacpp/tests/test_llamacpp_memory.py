@@ -146,3 +146,10 @@ def test_a_projector_and_its_model_are_told_apart_and_both_must_be_whole(tmp_pat
     for weights, mmproj, refused in ((projector, projector, projector), (whole, whole, whole), (whole, cut, cut)):
         with pytest.raises(InvalidInput, match=refused.name):
             LlamaCpp().estimate_memory(load(weights, mmproj))
+
+
+def test_layers_of_an_unknown_architecture_are_counted_by_their_tensors(tmp_path: Path) -> None:
+    values = {"general.architecture": "other", "layers": 2}
+    path = write(tmp_path / "m.gguf", ["token_embd.weight", "blk.0.w", "blk.1.w", "output.weight"], values)
+    assert estimate(path, n_gpu_layers=0).device_bytes == 0
+    assert estimate(path, n_gpu_layers=2).device_bytes == 2 * TENSOR_BYTES

@@ -72,7 +72,7 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
         raise InvalidInput(f"{weights} is an image projector.", cure="Give it as mmproj, and its model as weights.")
     if mmproj is not None and not read_header(mmproj).is_projector:
         raise InvalidInput(f"{mmproj} is no image projector.", cure="Give the mmproj file that belongs to the model.")
-    layers = header.whole("block_count") or 0
+    layers = header.whole("block_count") or _stored_layers(header)
     wanted = int(params["n_gpu_layers"])
     first_on_device = max(layers + 1 - (layers + 1 if wanted < 0 else wanted), 0)
     on_device = sum(size for name, size in header.tensor_bytes.items() if _place(name, layers) >= first_on_device)
@@ -95,6 +95,11 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
 def is_projector_on_device(params: Mapping[str, int | float | str]) -> bool:
     """Return whether an image projector is loaded on an accelerator."""
     return params["n_gpu_layers"] != 0 and params.get("mmproj_offload", "on") == "on"
+
+
+def _stored_layers(header: GgufHeader) -> int:
+    """Return how many layers have tensors: an architecture may state its number by another key."""
+    return max((_place(name, -1) + 1 for name in header.tensor_bytes), default=0)
 
 
 def _place(tensor: str, layers: int) -> int:
