@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlmhyperbench.domain.datasets import HubDataset, is_elsewhere, parse_hub_path
+from vlmhyperbench.domain.datasets import HubDataset, is_archive, is_elsewhere, parse_hub_path
 from vlmhyperbench.errors import InvalidInput
 
 
@@ -31,3 +31,8 @@ def test_another_form_is_refused(path: str) -> None:
 def test_files_are_fetched_from_s3_and_hubs_only() -> None:
     paths = ["s3://bucket/prefix", "hf://datasets/lab/pages", "/data/pages", None]
     assert [is_elsewhere(path) for path in paths] == [True, True, False, False]
+
+
+def test_archives_are_known_by_how_their_names_end() -> None:
+    paths = ["pages.zip", "/data/PAGES.TAR.GZ", "pages.tgz", "/data/zip", "pages.zip/a.csv", None]
+    assert [is_archive(path) for path in paths] == [True, True, True, False, False, False]

@@ -50,6 +50,28 @@ def test_the_document_type_is_read_before_the_document_class() -> None:
     assert render(spec, question="", metadata={"doc_type": 1}).user == "default"
 
 
+def test_a_class_with_a_question_type_is_read_before_the_class_alone() -> None:
+    spec = _prompt("default", type_mapping={"id name": {"user_prompt": "name"}, "id": {"user_prompt": "any"}})
+    assert render(spec, question="", metadata={"doc_class": "id", "question_type": "name"}).user == "name"
+    assert render(spec, question="", metadata={"doc_class": "id", "question_type": "date"}).user == "any"
+
+
+def test_a_collection_without_a_default_refuses_a_sample_of_another_type_and_names_the_nearest() -> None:
+    collection = {"path": "prompts.csv", "sha256": "0" * 64, "has_default": False}
+    spec = _prompt(collection=collection, type_mapping={"invoice total": {"user_prompt": "Total?"}})
+    asked: JsonObject = {"doc_class": "invoice", "question_type": "total"}
+    assert render(spec, question="", metadata=asked).user == "Total?"
+    with pytest.raises(InvalidInput) as caught:
+        render(spec, question="", metadata={"doc_class": "invoice", "question_type": "totals"})
+    assert "prompts.csv" in caught.value.message
+    assert "invoice total" in str(caught.value.cure)
+    with pytest.raises(InvalidInput) as caught:
+        render(spec, question="", metadata={})
+    assert "doc_class" in caught.value.message
+    complete = spec.model_copy(update={"collection": spec.collection.model_copy(update={"has_default": True})})
+    assert render(complete, question="Why?", metadata={}).user == "Why?"
+
+
 def test_templates_branch_loop_and_filter() -> None:
     metadata: JsonObject = {"f": "total", "items": ["a", "b"], "box": {"x": 1}}
     assert _user("{% if metadata.f == 'total' %}{{ metadata.f | upper }}{% endif %}", metadata=metadata) == "TOTAL"

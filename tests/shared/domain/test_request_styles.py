@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vlmhyperbench.domain.request_styles import (
+    AnsweredTurn,
     Languages,
     RequestStyle,
     is_language_code,
@@ -56,3 +57,21 @@ def test_only_a_template_that_translates_is_told_the_languages() -> None:
 )
 def test_the_code_of_a_language_is_told_from_its_name(text: str, is_code: bool) -> None:
     assert is_language_code(text) is is_code
+
+
+def test_answered_turns_stand_between_the_system_prompt_and_the_question() -> None:
+    turns = [
+        AnsweredTurn(user="Which was it?", images=(IMAGE,), answer="This."),
+        AnsweredTurn(user="And?", images=(), answer="That."),
+    ]
+    images = [IMAGE, {"type": "text", "text": "Which was it?"}]
+    answered: list[JsonObject] = [
+        {"role": "user", "content": images},
+        {"role": "assistant", "content": "This."},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": "That."},
+        {"role": "user", "content": "Which?"},
+    ]
+    assert messages_of(PROMPT, (), "openai_chat", turns) == [SYSTEM, *answered]
+    images[1] = {"type": "text", "text": "Be exact.\n\nWhich was it?"}
+    assert messages_of(PROMPT, (), "instruct", turns) == answered
