@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -67,7 +68,7 @@ def prepared(
         digest="d",
         target=wanted_target,
         load_timeout_s=PATIENCE_S,
-        ladder=ladder_of(wanted_target, room, cache, measure_free=lambda: free),
+        ladder=ladder_of(wanted_target, room, cache, measure_free=lambda _: free),
         cache=cache,
     )
     options = GatewayOptions(
@@ -176,3 +177,18 @@ async def test_a_model_whose_file_vanishes_between_check_and_load_fails_with_its
     with pytest.raises(NotFound) as failed:
         await Serving.start(replace(wanted, target=vanishing, ladder=ladder), options)
     assert str(copied) in failed.value.message
+
+
+def test_only_the_free_memory_of_the_devices_of_the_load_counts(tmp_path: Path) -> None:
+    asked = list[str]()
+
+    def measure(variables: Mapping[str, str]) -> FreeMemory:
+        asked.append(variables["CUDA_VISIBLE_DEVICES"])
+        return FreeMemory(host_bytes=64 * GIB, device_bytes=64 * GIB, devices=1)
+
+    for devices in ((replace(PROCESSOR, kind="gpu", uuid="GPU-a"),), (PROCESSOR,)):
+        room, cache = Room(devices=devices), ModelCache(tmp_path / "models", max_bytes=GIB)
+        ladder = ladder_of(target(1), room, cache, measure_free=measure)
+        assert ladder is not None
+        ladder.fit()
+    assert asked == ["GPU-a", ""]

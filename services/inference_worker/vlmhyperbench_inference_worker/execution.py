@@ -16,8 +16,9 @@ from vlmhyperbench.domain.refusals import MemoryRefusal
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.errors import Conflict, DoesNotFit
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.room import Room, as_placed
+from vlmhyperbench_inference_worker.room import Room, as_placed, visible_to_engine
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.free_memory import free_memory
 
@@ -49,7 +50,7 @@ async def execution_of(
     chosen = choose_execution(
         pipeline.execution_mode,
         needs,
-        min(device.memory_bytes, await asyncio.to_thread(_free, is_accelerator=device.kind != "cpu") + held),
+        min(device.memory_bytes, await asyncio.to_thread(_free, device) + held),
         name=pipeline.pipeline,
         memory="accelerator" if device.kind != "cpu" else "machine",
         optional=[name for digest, name in names.items() if can_do_without(pipeline, digest)],
@@ -85,7 +86,8 @@ async def _needs(job: ClaimedJob, targets: dict[str, ModelTarget], cache: ModelC
     return needs
 
 
-def _free(*, is_accelerator: bool) -> int:
-    free = free_memory()
-    known = free.device_bytes if is_accelerator else free.host_bytes
+def _free(device: DeviceInfo) -> int:
+    is_gpu = device.kind == "gpu"
+    free = free_memory(visible_to_engine([device] if is_gpu else []))
+    known = free.device_bytes if is_gpu else free.host_bytes
     return known if known is not None else sys.maxsize

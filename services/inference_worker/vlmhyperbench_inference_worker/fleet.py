@@ -51,7 +51,7 @@ class _Resident:
     """Nobody uses it again; it is unloaded once its last user has left it."""
     used_at: float = field(default_factory=time.monotonic)
     is_pinned: bool = False
-    """Whether it makes room for others last."""
+    """Whether it makes room for no other, unless that needs the worker alone."""
     idle: asyncio.Task[None] | None = None
     """Waits to unload a target on a rented machine."""
 
@@ -101,7 +101,7 @@ class Fleet:
         return self._ran_out.get(job_id, ())
 
     def pin(self, digest: str, *, is_pinned: bool) -> None:
-        """Let a loaded target make room for others last, or no longer."""
+        """Let a loaded target make room only for what needs the worker alone, or again for all."""
         for each in self._residents:
             if each.wanted.digest == digest:
                 each.is_pinned = is_pinned

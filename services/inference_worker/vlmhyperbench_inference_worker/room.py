@@ -100,7 +100,7 @@ def ladder_of(
     allow_lossy: bool = False,
     task: TaskTokens | None = None,
     smaller: Sequence[ModelTarget] = (),
-    measure_free: Callable[[], FreeMemory] = free_memory,
+    measure_free: Callable[[Mapping[str, str]], FreeMemory] = free_memory,
 ) -> LoadLadder | None:
     """Return what may be given up of a target so that it fits the room; None where its engine has no ladder.
 
@@ -111,7 +111,7 @@ def ladder_of(
         allow_lossy: Whether quality may be given up.
         task: What the longest request needs of the context; None: the context is not cut.
         smaller: Other quantisations of the same model, the largest first; those whose files are not here are left out.
-        measure_free: Returns the memory that is free; by default that of this machine.
+        measure_free: Returns the memory that is free by the variables of an engine; by default that of this machine.
 
     Raises:
         InvalidInput: a parameter is wrong, or a file is no model.
@@ -134,16 +134,21 @@ def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substit
                 yield Substitute(target=target, files={role: str(path) for role, path in files.items()})
 
 
-def _usable(room: Room, measure_free: Callable[[], FreeMemory]) -> MachineMemory:
+def _usable(room: Room, measure_free: Callable[[Mapping[str, str]], FreeMemory]) -> MachineMemory:
     """Return what a load may use now of its devices and of the machine; what others need is not free."""
-    free = measure_free()
     gpus = [device for device in room.devices if device.kind == "gpu"]
+    free = measure_free(visible_to_engine(gpus))
     share = free.device_bytes // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
     host = usable_host(free.host_bytes, psutil.virtual_memory().total) if free.host_bytes is not None else sys.maxsize
     if not gpus:
         host = min(host, sum(device.memory_bytes for device in room.devices))
     devices = tuple(usable_device(share, device.memory_bytes, 0) for device in gpus)
     return MachineMemory(devices=devices, host=host)
+
+
+def visible_to_engine(gpus: Sequence[DeviceInfo]) -> Mapping[str, str]:
+    """Return the variable that leaves these GPUs to an engine; a machine may have others, with other free memory."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(device.uuid for device in gpus)}
 
 
 async def record_peak(job: ClaimedJob, room: Room, watch: Watch, serving: Serving) -> None:

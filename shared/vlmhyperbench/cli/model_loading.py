@@ -31,7 +31,7 @@ def load(
 
     Args:
         name: Registered model.
-        pin: Make room for other models last, and load it again when the worker has nothing else to do.
+        pin: Make room only for what needs the worker alone, and load it again when the worker has nothing else to do.
         wait_s: Wait at most so many seconds until it is loaded; 0 only asks.
         output: How the output is printed.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -24,6 +24,8 @@ from vlmhyperbench.registry.pipelines import blocked_by
 from vlmhyperbench.wire.models import ModelStatus
 from vlmhyperbench_sdk.free_memory import free_memory
 
+_HELD: Final = ("waiting", "loading", "loaded", "error")
+
 
 def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, output: OutputFlags = TEXT) -> int:
     """Say which GGUF models can be used here, and which pipelines are blocked; headers are read, nothing is loaded.
@@ -36,13 +38,16 @@ def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, out
     blocked = _blocked({row.name: f"it is {row.status}" for row in rows if row.status != "available"})
     known = remembered_models() if folder is None else {}
     if output.json:
-        models = [{**asdict(row), "measured_bytes": _measured(known.get(row.name))} for row in rows]
+        models = [
+            {**asdict(row), **_held(known.get(row.name)), "measured_bytes": _measured(known.get(row.name))}
+            for row in rows
+        ]
         emit("model-status", {"models": models, "blocked_pipelines": blocked})
         return exits.OK
     names = ["model", "status", "type", "context", "GiB", "needs GiB", "by", "measured GiB", "reason"]
     table(
         names,
-        [_row(row, _measured(known.get(row.name))) for row in rows],
+        [_row(row, known.get(row.name)) for row in rows],
         right=["context", "GiB", "needs GiB", *names[7:8]],
     )
     say("needs: without the margin of 10 % and 256 MiB; measured: by the stack, its margin is 5 %")
@@ -51,10 +56,18 @@ def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, out
     return exits.OK
 
 
-def _row(row: GgufStatus, measured: int | None) -> tuple[str | int | None, ...]:
+def _row(row: GgufStatus, known: ModelStatus | None) -> tuple[str | int | None, ...]:
+    state = {"status": row.status, "reason": row.reason, **_held(known)}
     kind = f"{row.quantization} projector" if row.is_projector else row.quantization
-    need = (_gib(row.need_bytes), row.estimate_source, _gib(measured))
-    return row.name, row.status, kind, row.context_tokens, _gib(row.size_bytes), *need, row.reason
+    need = (_gib(row.need_bytes), row.estimate_source, _gib(_measured(known)))
+    return row.name, state["status"], kind, row.context_tokens, _gib(row.size_bytes), *need, state["reason"]
+
+
+def _held(known: ModelStatus | None) -> dict[str, str | None]:
+    """Return what the stack says of a model that a worker loads or has loaded, or has tried to; else nothing."""
+    if known is None or known.status not in _HELD:
+        return {}
+    return {"status": known.status, "reason": known.reason}
 
 
 def _measured(known: ModelStatus | None) -> int | None:

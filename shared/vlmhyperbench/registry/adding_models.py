@@ -20,23 +20,33 @@ GGUF_SUFFIX: Final = ".gguf"
 
 
 def add_model(
-    shelf: Shelf, weights: Path, mmproj: Path | None, *, name: str | None = None, backend: str = "llamacpp"
+    shelf: Shelf,
+    weights: Path,
+    mmproj: Path | None,
+    *,
+    name: str | None = None,
+    backend: str = "llamacpp",
+    sha256: str | None = None,
 ) -> Added:
-    """Add GGUF weights with their hash, and the image projector that belongs to them.
+    """Add GGUF weights with their hash, which must be `sha256` where that is known, and their image projector.
 
     Raises:
         NotFound: a file does not exist.
-        InvalidInput: a file is no GGUF.
+        InvalidInput: a file is no GGUF, or the weights are others than those of `sha256`.
         Conflict: the name is taken by another entry.
     """
     files = {"weights": weights, **({"mmproj": mmproj} if mmproj is not None else {})}
     paths = {role: existing(path) for role, path in files.items()}
     folder = Path(os.path.commonpath([path.parent for path in paths.values()]))
+    hashes = {role: _gguf_sha256(path) for role, path in paths.items()}
+    if sha256 is not None and sha256 != hashes["weights"]:
+        message = f"The file {weights} has SHA-256 {hashes['weights']}, not {sha256}."
+        raise InvalidInput(message, cure="Download it again, or correct its sha256.")
     values: dict[str, JsonValue] = {
         "backends": [backend],
         "path": str(folder),
         "files": {role: str(path.relative_to(folder)) for role, path in paths.items()},
-        "sha256": {role: _gguf_sha256(path) for role, path in paths.items()},
+        "sha256": {**hashes},
     }
     return shelf.add("models", name or slug_of(weights.stem), values, same=("path", "files"))
 

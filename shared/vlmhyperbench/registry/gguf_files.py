@@ -25,7 +25,7 @@ _ENGINE: Final = ("n_ctx", "n_gpu_layers", "threads")
 _SAMPLING: Final = ("temperature", "top_p", "max_tokens")
 _ASKING: Final = ("request_style", "strip_reasoning", "reasoning_marks")
 """How the model is asked and its answers are read, as an entry of `models` has it."""
-_WITHOUT_EFFECT: Final = ("roles", "pin")
+_WITHOUT_EFFECT: Final = ("roles", "pin", "huggingface_repo", "release_date")
 """Keys that no run uses yet; an import says so."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -127,7 +127,8 @@ def import_pipelines(shelf: Shelf, file: Path, models_file: Path) -> list[Added]
 
 def _add(shelf: Shelf, name: str, model: GgufModel, file: ModelsFile, folder: Path, warnings: list[str]) -> Added:
     weights = folder / model.file
-    added = add_model(shelf, weights, folder / model.mmproj if model.mmproj is not None else None, name=name)
+    mmproj = folder / model.mmproj if model.mmproj is not None else None
+    added = add_model(shelf, weights, mmproj, name=name, sha256=model.sha256)
     header = read_header(weights)
     if model.quantization is not None and header.quantization not in {None, model.quantization}:
         warnings.append(f"{name} is {header.quantization} by its header, not {model.quantization}.")

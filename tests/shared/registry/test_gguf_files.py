@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.wording import Wording
+from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.gguf_files import import_models, import_pipelines
 from vlmhyperbench.registry.loading import read_catalogue
@@ -81,6 +82,17 @@ def test_models_and_pipelines_become_entries(folder: Path) -> None:
     assert both.merger.name == "reader"
     assert both.aggregation is not None
     assert dict(both.aggregation.params) == {"seed": 3}
+
+
+def test_weights_with_another_hash_than_the_stated_one_are_not_added(folder: Path) -> None:
+    hashed = MODELS.replace("    quantization: Q4_0\n", f"    sha256: '{'0' * 64}'\n")
+    (folder / "models.yaml").write_text(hashed)
+    imported = import_models(shelf(folder), folder / "models.yaml")
+    assert imported.added == []
+    assert "reader.gguf has SHA-256 " in imported.unusable["reader"]
+    right = file_sha256(folder / "gguf" / "reader.gguf")
+    (folder / "models.yaml").write_text(hashed.replace("0" * 64, right))
+    assert [added.name for added in import_models(shelf(folder), folder / "models.yaml").added] == ["reader"]
 
 
 def test_the_base_pipeline_is_blocked_by_a_model_that_it_requires(folder: Path) -> None:
