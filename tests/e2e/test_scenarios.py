@@ -146,7 +146,8 @@ class Recorder(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def recorder():
-    """Return the URL of a server that keeps what it is asked."""
+    """Return the URL of a server that keeps what it is asked by one test."""
+    Recorder.heard.clear()
     server = QuietServer(("127.0.0.1", 0), Recorder)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1"
