@@ -153,3 +153,12 @@ def test_layers_of_an_unknown_architecture_are_counted_by_their_tensors(tmp_path
     path = write(tmp_path / "m.gguf", ["token_embd.weight", "blk.0.w", "blk.1.w", "output.weight"], values)
     assert estimate(path, n_gpu_layers=0).device_bytes == 0
     assert estimate(path, n_gpu_layers=2).device_bytes == 2 * TENSOR_BYTES
+
+
+def test_a_header_with_more_layers_than_any_model_and_one_without_weights_are_refused(tmp_path: Path) -> None:
+    for path in (
+        model(tmp_path / "many.gguf", 2, 8, 128, block_count=2**31),
+        write(tmp_path / "none.gguf", [], {"general.architecture": "test", "test.block_count": 2}),
+    ):
+        with pytest.raises(InvalidInput):
+            estimate(path)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.gguf import GgufHeader, read_header
@@ -29,6 +30,9 @@ PROCESS_BYTES = 35 * 1024**2
 
 WINDOW_PATTERNS: Mapping[str, int] = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "cohere2": 4, "gpt-oss": 2}
 """Architecture → every how many layers one has no window, where files do not state it (llama.cpp, `load_hparams`)."""
+
+MAX_LAYERS: Final = 512
+"""llama.cpp's `LLAMA_MAX_LAYERS`."""
 
 _LAYER = re.compile(r"blk\.(\d+)\.")
 
@@ -64,7 +68,8 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
     offloaded first, then layers from the last one on; the embeddings of the input stay on the host (`llama-model.cpp`).
 
     Raises:
-        InvalidInput: a file is no GGUF, or cut off, or a projector and a model are confused.
+        InvalidInput: a file is no GGUF, or cut off, or has no weights or more layers than a model may have, or a
+            projector and a model are confused.
         OSError: a file cannot be read.
     """
     header = read_header(weights)
@@ -73,6 +78,11 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
     if mmproj is not None and not read_header(mmproj).is_projector:
         raise InvalidInput(f"{mmproj} is no image projector.", cure="Give the mmproj file that belongs to the model.")
     layers = header.whole("block_count") or _stored_layers(header)
+    if layers > MAX_LAYERS:
+        message = f"{weights} states {layers:,} layers; llama.cpp takes at most {MAX_LAYERS}."
+        raise InvalidInput(message, cure="Give a whole model, or fetch it again.")
+    if not header.tensor_bytes:
+        raise InvalidInput(f"{weights} has no weights.", cure="Give a whole model, or fetch it again.")
     wanted = int(params["n_gpu_layers"])
     first_on_device = max(layers + 1 - (layers + 1 if wanted < 0 else wanted), 0)
     on_device = sum(size for name, size in header.tensor_bytes.items() if _place(name, layers) >= first_on_device)
