@@ -116,5 +116,5 @@ def test_a_run_that_cannot_have_examples_is_refused(
 
 def test_a_function_is_given_no_examples(tmp_path: Path) -> None:
     with pytest.raises(RegistryErrors) as raised:
-        resolve_function(_catalogue(tmp_path), FunctionChoices(task="t"), function="f", in_flight=1, plugins=Shelf())
+        resolve_function(_catalogue(tmp_path), FunctionChoices(task="t"), function="f", in_flight=1)
     assert raised.value.errors[0].field == "prompt"
