@@ -35,8 +35,8 @@ class Arrived:
 
     def __init__(self) -> None:
         self.count = 0
-        self.unreachable: set[str] = set()
-        """Hosts that are not asked again: nothing has come from anywhere, and they do not answer."""
+        self.unreachable: dict[str, str] = {}
+        """Hosts that are not asked again, and why: nothing has come from anywhere, and they do not answer."""
         self._lock = threading.Lock()
 
     def add(self, count: int) -> None:
@@ -69,8 +69,9 @@ def fetch(file: dict[str, Any], arrived: Arrived) -> str | None:
                 except (OSError, http.client.HTTPException) as error:  # what these say may hold a URL
                     why = type(error).__name__
                     if not arrived.count:
-                        arrived.unreachable.add(host)
+                        arrived.unreachable[host] = why
                 fruitless = 0 if size > before else fruitless + 1
+        why = arrived.unreachable.get(host, why)
         if size == file["size_bytes"] and digest.hexdigest() == file["sha256"]:
             part.replace(path)
             return None
