@@ -7,6 +7,8 @@ them is not trusted.
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import shutil
 import stat
 import tarfile
@@ -35,7 +37,10 @@ SPARE_BYTES: Final = 1024**3
 """What stays free on the disk."""
 MAX_NAME_CHARS: Final = 1000
 _PIECE_BYTES: Final = 1024**2
-_DAMAGED: Final = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_DAMAGED: Final = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError),
+    *(NotImplementedError, RuntimeError),  # of zipfile, for a compression that it does not know, and for a password
+)
 _CURE: Final = "Pack the files and folders themselves, without links, with `zip -r` or `tar -czf`."
 _RESOURCE_FORKS: Final = "__MACOSX"
 """Folder that macOS adds to each archive."""
@@ -176,7 +181,7 @@ def _members(archive: Path) -> Iterator[Iterator[_Member]]:
             yield (_of_zip(opened, info) for info in opened.infolist())
     else:
         with tarfile.open(archive) as packed:
-            yield (_of_tar(packed, info) for info in packed)
+            yield _of_whole_tar(packed)
 
 
 def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
@@ -185,6 +190,17 @@ def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
     if stat.S_IFMT(mode) not in {0, stat.S_IFREG, stat.S_IFDIR}:
         kind = "a symbolic link" if stat.S_ISLNK(mode) else "a device or a pipe"
     return _Member(name=info.filename, kind=kind, opened=lambda: archive.open(info))
+
+
+def _of_whole_tar(archive: tarfile.TarFile) -> Iterator[_Member]:
+    """Yield every member, then read on to the end, since only there is the checksum of what was compressed."""
+    for info in archive:
+        yield _of_tar(archive, info)
+    after = 0
+    while archive.fileobj is not None and (piece := archive.fileobj.read(_PIECE_BYTES)):
+        after += len(piece)
+        if after > FREE_BYTES:
+            raise tarfile.ReadError("there is more after its end")
 
 
 def _of_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import random
 import stat
 import tarfile
 import zipfile
@@ -97,6 +98,20 @@ def test_what_could_do_harm_refuses_the_whole_archive(make: Callable[[Path], Pat
     assert refused.value.code == "bad_archive"
     assert list((tmp_path / "home").iterdir()) == []
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_a_byte_that_differs_is_damage(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(random.Random(1).randbytes(50_000))
+    path = tmp_path / f"d.tar.{kind}"
+    with tarfile.open(path, f"w:{kind}") as archive:  # type: ignore[call-overload]  # of each kind
+        archive.add(tmp_path / "a", "a")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InvalidInput) as refused:
+        unpacked(spec(path), tmp_path / "home")
+    assert refused.value.code == "bad_archive"
 
 
 @pytest.mark.parametrize("name", ["d.zip", "d.tar.gz"])
