@@ -19,7 +19,13 @@ HUGE = {"n_ctx": 1_000_000, "parallel": 256}
 READERS = ("reader-a", "reader-b")
 TIGHT = {"n_ctx": 1024, "parallel": 1, "threads": 1, "n_ubatch": 64, "n_batch": 64}
 """Nothing of it can be made smaller without a loss, for a task of as many tokens."""
-SMALL_PAGES, LARGE_PAGES = 6, 2
+SMALL_PAGES, LARGE_PAGES = 6, 1
+LARGE_SIDE = 7000
+OUT_OF_MEMORY_BYTES = 420 * 2**20
+"""With between 380 and 460 MiB more a page of this size is decoded, and its copies do not fit, which llama.cpp says.
+
+With less it calls the page no image, with nearly nothing it aborts in some thread without a word.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +58,7 @@ def registries(registries, tmp_path_factory):
     pages = weights / "pages.csv"
     lines = ["id,image,question,answer"]
     for no in range(SMALL_PAGES + LARGE_PAGES):
-        page = Image.new("L", (256, 256)) if no < SMALL_PAGES else Image.effect_noise((3000, 3000), 50)
+        page = Image.new("L", (256, 256)) if no < SMALL_PAGES else Image.new("L", (LARGE_SIDE, LARGE_SIDE))
         page.save(weights / f"{no}.png")
         lines.append(f"q{no},{no}.png,What is it?,white")
     pages.write_text("\n".join(lines) + "\n")
@@ -180,7 +186,7 @@ def engines(weights):
 def test_an_engine_that_runs_out_of_memory_while_it_answers_is_loaded_one_rung_lower_and_asked_the_rest(stack, command):
     assert command("models", "load", "sees")["status"] == "loaded"
     (engine,) = engines("sees.gguf")
-    limit = engine.memory_info().vms + 4 * 2**20  # less than a large page takes
+    limit = engine.memory_info().vms + OUT_OF_MEMORY_BYTES
     engine.rlimit(psutil.RLIMIT_AS, (limit, limit))
     run = finished(
         stack,
@@ -196,7 +202,8 @@ def test_an_engine_that_runs_out_of_memory_while_it_answers_is_loaded_one_rung_l
         "WHERE j.run_id = %s AND j.kind = 'GENERATE' ORDER BY c.started_at",
         run.id,
     )
-    assert (ran_out["code"], nothing, failure) == ("oom", None, None)
+    assert ran_out["code"] == "oom", ran_out
+    assert (nothing, failure) == (None, None)
     assert [(step["rung"], step["is_lossy"]) for step in steps] == [("KV cache in q8_0", True)]
     answers = stack.client.results(run_id=run.id, limit=100).items
     assert sorted(answer.key for answer in answers) == [f"q{no}" for no in range(SMALL_PAGES + LARGE_PAGES)]
