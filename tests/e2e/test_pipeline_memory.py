@@ -21,8 +21,8 @@ TIGHT = {"n_ctx": 1024, "parallel": 1, "threads": 1, "n_ubatch": 64, "n_batch": 
 """Nothing of it can be made smaller without a loss, for a task of as many tokens."""
 SMALL_PAGES, LARGE_PAGES = 6, 1
 LARGE_SIDE = 7000
-OUT_OF_MEMORY_BYTES = 420 * 2**20
-"""With between 380 and 460 MiB more a page of this size is decoded, and its copies do not fit, which llama.cpp says.
+OUT_OF_MEMORY_BYTES = 240 * 2**20
+"""With between 190 and 290 MiB more a page of this size is decoded, and its copies do not fit, which llama.cpp says.
 
 With less it calls the page no image, with nearly nothing it aborts in some thread without a word.
 """
@@ -186,8 +186,8 @@ def engines(weights):
 def test_an_engine_that_runs_out_of_memory_while_it_answers_is_loaded_one_rung_lower_and_asked_the_rest(stack, command):
     assert command("models", "load", "sees")["status"] == "loaded"
     (engine,) = engines("sees.gguf")
-    limit = engine.memory_info().vms + OUT_OF_MEMORY_BYTES
-    engine.rlimit(psutil.RLIMIT_AS, (limit, limit))
+    limit = engine.memory_info().data + OUT_OF_MEMORY_BYTES
+    engine.rlimit(psutil.RLIMIT_DATA, (limit, limit))
     run = finished(
         stack,
         None,
