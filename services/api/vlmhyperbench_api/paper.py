@@ -136,6 +136,7 @@ def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> l
                 is_timed=job.is_timed,
                 devices=job.devices,
                 is_simulated=job.is_simulated,
+                server=job.server,
                 experiment_id=experiment,
                 answers=max(1, (job.range_end or 0) - (job.range_start or 0)),
             ),

@@ -71,7 +71,10 @@ async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
 async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
     """Read the workers that hold a job which sends requests, whatever state the workers are in."""
     rows = await session.execute(text(_INFERRING), {"asking": _ASKING})
-    return tuple(Inferring(worker_id=row.id, ground=_ground(row), is_timed=row.is_timed) for row in rows)
+    return tuple(
+        Inferring(worker_id=row.id, ground=_ground(row), is_timed=row.is_timed, servers=frozenset(row.servers))
+        for row in rows
+    )
 
 
 def _ground(row: Row[Any]) -> Ground:
@@ -103,8 +106,9 @@ _GROUND = """CASE WHEN w.is_declared THEN 'declared ' || w.id ELSE COALESCE(w.ma
        ARRAY(SELECT d.uuid FROM device d WHERE d.worker_id = w.id AND d.kind = 'gpu') AS gpus"""
 
 _INFERRING = f"""
-SELECT w.id, {_GROUND}, held.is_timed FROM worker w JOIN (
-  SELECT worker_id, bool_or(is_timed) AS is_timed FROM job
+SELECT w.id, {_GROUND}, held.is_timed, held.servers FROM worker w JOIN (
+  SELECT worker_id, bool_or(is_timed) AS is_timed,
+         COALESCE(array_agg(DISTINCT server) FILTER (WHERE server IS NOT NULL), '{{}}') AS servers FROM job
   WHERE state IN ('ASSIGNED', 'RUNNING') AND kind = ANY(CAST(:asking AS text[])) GROUP BY worker_id
 ) AS held ON held.worker_id = w.id
 """  # noqa: S608 - as above

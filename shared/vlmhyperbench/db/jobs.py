@@ -54,6 +54,7 @@ async def add(
             "is_timed": job.is_timed,
             "devices": job.devices,
             "is_simulated": job.is_simulated,
+            "server": job.server,
         }
         for job_id, job in zip(ids, planned, strict=True)
     ]
@@ -118,10 +119,10 @@ async def release(session: AsyncSession, job_id: UUID) -> None:
 _ADD = """
 INSERT INTO job (id, kind, scope, run_id, experiment_id, project_id, state, needs, needs_state, phase, range_start,
                  range_end, target_digest, params, priority, attempts, fails, done, failed, step, counts,
-                 is_timed, devices, is_simulated)
+                 is_timed, devices, is_simulated, server)
 VALUES (:id, :kind, :scope, :run_id, :experiment_id, :project_id, 'READY', CAST(:needs AS uuid[]), :needs_state, :phase,
         :range_start, :range_end, :target_digest, CAST(:params AS jsonb), :priority, 0, 0, 0, 0, :step, :counts,
-        :is_timed, :devices, :is_simulated)
+        :is_timed, :devices, :is_simulated, :server)
 """
 
 _OF_RUN = """

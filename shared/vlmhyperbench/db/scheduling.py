@@ -81,6 +81,7 @@ async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit:
             is_timed=row.is_timed,
             devices=row.devices,
             is_simulated=row.is_simulated,
+            server=row.server,
             experiment_id=row.experiment_id,
             waited_s=row.waited_s,
             answers=row.answers,
@@ -200,7 +201,7 @@ _STARTABLE = """j.state = 'READY' AND (j.not_before IS NULL OR j.not_before <= n
 
 _JOB = """
     SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start, j.is_timed, j.devices,
-           j.is_simulated, j.experiment_id, j.project_id, COALESCE(r.position, 0) AS position,
+           j.is_simulated, j.server, j.experiment_id, j.project_id, COALESCE(r.position, 0) AS position,
            GREATEST(COALESCE(j.range_end - j.range_start - j.done, 1), 1) AS answers
     FROM job j
     LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'

@@ -71,6 +71,7 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView], *, margin: 
             is_timed=row.is_timed,
             devices=row.devices,
             is_simulated=row.is_simulated,
+            server=row.server,
             memory=needs.get(row.target_digest, UNKNOWN),
             retry_in_s=row.retry_in_s,
             fault=row.fault,
@@ -85,6 +86,7 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView], *, margin: 
 
 _JOBS = """
 SELECT j.kind, j.state, j.scope, j.run_id, j.experiment_id, j.target_digest, j.is_timed, j.devices, j.is_simulated,
+       j.server,
        COALESCE(j.params ->> 'index_digest', j.params ->> 'dataset_digest') AS digest,
        CAST(extract(epoch FROM j.not_before - now()) AS float) AS retry_in_s, j.outcome ->> 'message' AS fault,
        needed.id IS NOT NULL AS is_blocked, needed.run_id AS needs_run

@@ -44,11 +44,17 @@ class Floor:
         self._quiet = {worker.id for worker in free}
         """Workers on whose ground nothing infers, for timed jobs."""
         self._ranked: dict[Shape, list[tuple[Rank, UUID]]] = {}
+        self._asked: dict[str, bool] = {}
+        """Server that is not run by the platform and is asked now → whether the speed of an answer counts."""
         for other in inferring:
             self._disturb(other.ground, is_timed=other.is_timed)
+            for server in other.servers:
+                self._ask(server, is_timed=other.is_timed)
 
     def place(self, need: Need) -> Placement | None:
         """Choose a worker for a job as `placement.place` does, and take the room; None if there is none now."""
+        if self._is_asked(need):
+            return None
         kind = STEPS[need.kind].worker
         workers, is_careful = self._open[kind], need.is_timed and STEPS[need.kind].asks is not None
         ranked = self._ranked.get(need.shape)
@@ -75,7 +81,13 @@ class Floor:
         return None
 
     def hold(self, need: Need) -> UUID | None:
-        """Keep the least busy worker that could take a job free of all later ones; return it, None if there is none."""
+        """Keep the least busy worker that could take a job free of all later ones; return it, None if there is none.
+
+        Of a job whose server is asked, the server is kept, and the workers are not.
+        """
+        if need.server is not None and self._is_asked(need):
+            self._ask(need.server, is_timed=True)
+            return None
         fitting = filter(lambda worker: _could_take(need, worker), self._workers.values())
         best = min(fitting, key=lambda worker: (worker.busy, worker.queue, worker.id), default=None)
         if best is None:
@@ -87,14 +99,24 @@ class Floor:
 
     def can_hold(self, need: Need) -> bool:
         """Return whether there is a worker that `hold` would keep."""
-        return any(_could_take(need, worker) for worker in self._workers.values())
+        return not self._is_asked(need) and any(_could_take(need, worker) for worker in self._workers.values())
 
     def _take(self, need: Need, worker: WorkerNow, placement: Placement) -> None:
         taken = self._workers[worker.id] = self._open[worker.kind][worker.id] = occupied(worker, placement)
         if STEPS[need.kind].asks is not None:
             self._disturb(worker.ground, is_timed=need.is_timed)
+            if need.server is not None:
+                self._ask(need.server, is_timed=need.is_timed)
         if taken.busy >= taken.slots:
             self._close(taken.id)
+
+    def _is_asked(self, need: Need) -> bool:
+        """Return whether a job and what asks its server already would spoil each other's times."""
+        is_timed = None if need.server is None else self._asked.get(need.server)
+        return is_timed is not None and (is_timed or need.is_timed)
+
+    def _ask(self, server: str, *, is_timed: bool) -> None:
+        self._asked[server] = is_timed or self._asked.get(server, False)
 
     def _disturb(self, ground: Ground, *, is_timed: bool) -> None:
         """Take the workers out of the choice that must not infer beside an inference on this ground."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import METRIC, is_judge, judging_of, verdicts
-from vlmhyperbench.domain.needs import devices_of, is_simulated
+from vlmhyperbench.domain.needs import devices_of, is_simulated, server_of
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_models, needed_by
 from vlmhyperbench.domain.specs import ImportTarget, MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -45,6 +45,8 @@ class Step:
     """Number of devices that its target needs."""
     is_simulated: bool = False
     """Whether the engine of its target is simulated."""
+    server: str | None = None
+    """The server that it asks, if the platform does not run it."""
     restarts: bool = False
     """Whether it restarts as a whole after an interruption; its phase is then opened by the claim that measures it."""
 
@@ -88,6 +90,7 @@ def _answers(spec: RunSpec) -> Step:
         is_timed=not spec.shares_device,
         devices=devices_of(spec.target),
         is_simulated=is_simulated(spec.target),
+        server=server_of(spec.target),
         restarts=spec.scenario.is_timed,
     )
 
@@ -118,6 +121,7 @@ def _member(spec: RunSpec, pipeline: PipelineTarget, asked: AskedModel, numbers:
         is_timed=not spec.shares_device,
         devices=devices_of(target),
         is_simulated=is_simulated(target),
+        server=server_of(target),
         phase_params={**asked.params, "in_flight": spec.scenario.in_flight},
     )
 
@@ -135,5 +139,6 @@ def _judge(spec: RunSpec, metric: MetricSpec, *, no: int, answers: int) -> Step:
         is_timed=False,
         devices=devices_of(judging.target),
         is_simulated=is_simulated(judging.target),
+        server=server_of(judging.target),
         phase_params={METRIC: metric.label, "in_flight": judging.in_flight},
     )

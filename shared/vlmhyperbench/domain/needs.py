@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from vlmhyperbench.domain.environments import RentedSpec
-from vlmhyperbench.domain.specs import ModelTarget, Target
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.domain.steps import StepKind
 
 SIMULATED: Final = "simulated"
@@ -74,6 +75,8 @@ class Need:
     """Number of devices of one worker; 0 if its engine runs elsewhere."""
     is_simulated: bool = False
     """Whether its engine is simulated, so that it may run on declared devices."""
+    server: str | None = None
+    """The server that it asks, if the platform does not run it."""
     memory: MemoryNeed = UNKNOWN
 
     @property
@@ -120,6 +123,17 @@ def devices_of(target: Target) -> int:
         return 0
     wanted = target.engine_params.get(DEVICES_PARAM)
     return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > 0 else 1
+
+
+def server_of(target: Target) -> str | None:
+    """Return the host and port of a target that is an endpoint; None if the platform runs its engine.
+
+    Two paths or models of one server share its hardware.
+    """
+    if not isinstance(target, EndpointTarget):
+        return None
+    parts = urlsplit(target.endpoint)
+    return parts.netloc.rpartition("@")[2].lower() or target.endpoint
 
 
 def is_simulated(target: Target) -> bool:

@@ -140,6 +140,7 @@ def _decisions(
             worker_id=run.placement.worker_id,
             ground=load[run.placement.worker_id].ground,
             is_timed=run.job.is_timed,
+            servers=frozenset() if run.job.server is None else frozenset({run.job.server}),
         )
         for run in running
     )

@@ -1,7 +1,8 @@
 """Choose the worker and the devices of a job, by the memory that its devices have left. Pure.
 
-A job whose speed counts is alone on its devices, and nothing else infers on ground that is not apart from its own. All
-other jobs are packed: they share a device as long as their bytes fit. The devices of a job are always of one worker.
+A job whose speed counts is alone on its devices, and nothing else infers on ground that is not apart from its own, or
+asks the server that it asks. All other jobs are packed: they share a device as long as their bytes fit. The devices of
+a job are always of one worker.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Inferring:
     worker_id: UUID
     ground: Ground
     is_timed: bool = True
+    servers: frozenset[str] = frozenset()
+    """The servers that it asks, of those that the platform does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +163,9 @@ def is_undisturbed(need: Need, worker: WorkerNow, inferring: Iterable[Inferring]
     if STEPS[need.kind].asks is None:
         return True
     return all(
-        not (need.is_timed or other.is_timed) or other.ground.is_apart_from(worker.ground) for other in inferring
+        not (need.is_timed or other.is_timed)
+        or (other.ground.is_apart_from(worker.ground) and need.server not in other.servers)
+        for other in inferring
     )
 
 

@@ -42,6 +42,7 @@ class PlannedJob:
     is_timed: bool = True
     devices: int = 0
     is_simulated: bool = False
+    server: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +152,7 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
             is_timed=step.is_timed,
             devices=step.devices,
             is_simulated=step.is_simulated,
+            server=step.server,
         )
         phase = _phase_of(step, total * step.rows, no=phase_numbers.get(step.no, 0))
         shards = [job] if phase is None else _shards(job, step, phase)

@@ -38,6 +38,7 @@ class WaitingJob:
     is_timed: bool = True
     devices: int = 1
     is_simulated: bool = False
+    server: str | None = None
     experiment_id: UUID | None = None
     waited_s: float = 0.0
     """Time since it was added."""
@@ -57,6 +58,7 @@ class WaitingJob:
             is_timed=self.is_timed,
             devices=self.devices,
             is_simulated=self.is_simulated,
+            server=self.server,
             memory=memory.get(self.target_digest or "", UNKNOWN),
         )
 

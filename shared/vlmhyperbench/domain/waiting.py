@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
@@ -19,7 +19,18 @@ from vlmhyperbench.domain.unfit import why_unfit
 from vlmhyperbench_sdk.gateway import without_output
 
 WaitCode = Literal[
-    "paused", "retry", "run", "index", "no_worker", "drained", "memory", "busy", "device", "machine", "scheduler"
+    "paused",
+    "retry",
+    "run",
+    "index",
+    "no_worker",
+    "drained",
+    "memory",
+    "busy",
+    "device",
+    "machine",
+    "server",
+    "scheduler",
 ]
 
 _ORDER = tuple(StepKind)
@@ -36,6 +47,7 @@ class OpenJob:
     is_timed: bool = True
     devices: int = 1
     is_simulated: bool = False
+    server: str | None = None
     memory: MemoryNeed = UNKNOWN
     """Memory that its target needs."""
     retry_in_s: float | None = None
@@ -125,6 +137,7 @@ def _worker_for(
         is_timed=job.is_timed,
         devices=job.devices,
         is_simulated=job.is_simulated,
+        server=job.server,
         memory=job.memory,
     )
     reason = why_unfit(need, known or workers)
@@ -134,6 +147,10 @@ def _worker_for(
         return Wait(code="scheduler", message="a worker is free, but the scheduler has not assigned the job yet")
     if place(need, [resumed(worker) for worker in workers], inferring) is not None:
         return Wait(code="drained", message=_drained(fitting))
+    if place(replace(need, server=None), workers, inferring) is not None:
+        other = _holder(busy, {other.worker_id for other in inferring if need.server in other.servers}, run_id)
+        whose = f"run {short(other)}" if other else "another run"
+        return Wait(code="server", message=f"{whose} asks the same server, {need.server}", run_id=other)
     if place(need, workers) is not None:
         other = _holder(busy, {other.worker_id for other in inferring}, run_id)
         whose = f"run {short(other)}" if other else "another run"

@@ -25,7 +25,7 @@ def test_upgrade_creates_all_tables_and_downgrade_drops_them(empty_database_url:
     migrations.downgrade(empty_database_url)
     assert _tables(empty_database_url) == {"alembic_version"}
     migrations.upgrade(empty_database_url)
-    assert migrations.current(empty_database_url) == "0031"
+    assert migrations.current(empty_database_url) == "0032"
 
 
 def test_the_migrated_schema_equals_the_tables_in_code(empty_database_url: str) -> None:

@@ -251,7 +251,9 @@ async def test_a_worker_counts_as_inferring_from_the_assignment_to_the_end_of_th
 
     assert await inferring() == []
     attempt = await room.assign(shard.id, worker)
-    expected = [Inferring(worker_id=worker, ground=Ground(machine="boot", cores=frozenset({1})))]
+    await room.execute("UPDATE job SET server = 's:1' WHERE id = :id", id=shard.id)
+    ground = Ground(machine="boot", cores=frozenset({1}))
+    expected = [Inferring(worker_id=worker, ground=ground, servers=frozenset({"s:1"}))]
     assert await inferring() == expected
     assert attempt is not None
     held = await room.claim(shard.id, attempt, worker)

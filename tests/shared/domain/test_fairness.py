@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,20 @@ def test_a_timed_job_that_has_waited_long_holds_the_whole_machine() -> None:
     )
     assert decide(window, unclaimed_s=15) == []
     assert len(decide(window, unclaimed_s=15, hold_s=HOLD_S + 1)) == 1
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_job_that_waits_long_for_a_server_keeps_the_server_and_no_worker(*, is_packed: bool) -> None:
+    near, far = (worker_now(slots=4, queue=name, ground=Ground(machine=name)) for name in "ab")
+    asking = Inferring(worker_id=near.id, ground=near.ground, is_timed=is_packed, servers=frozenset({"s:1"}))
+    first = replace(job("first", waited_s=HOLD_S), server="s:1", devices=0, is_timed=not is_packed)
+    second = replace(job("second"), server="s:1", devices=0, experiment_id=uuid4())
+    other = replace(job("other"), server="s:2", devices=0)
+    window = Window(now=NOW, waiting=(first, second, other), workers=(near, far), inferring=(asking,))
+    assert [decision.job_id for decision in decide(window, unclaimed_s=15)] == [other.id]
+    early = replace(window, waiting=(replace(first, waited_s=0.0), second, other))
+    started_now = [other.id] if is_packed else [second.id, other.id]
+    assert [decision.job_id for decision in decide(early, unclaimed_s=15)] == started_now
 
 
 def test_a_held_worker_leaves_the_others_open() -> None:

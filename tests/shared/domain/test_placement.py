@@ -207,6 +207,17 @@ def test_untimed_jobs_infer_side_by_side_and_keep_timed_ones_away() -> None:
     assert place(timed(), [worker_now(ground=here)], busy) is None
 
 
+def test_one_server_is_asked_by_a_timed_job_alone_wherever_the_workers_are() -> None:
+    here, elsewhere = Ground(machine="a"), Ground(machine="b")
+    job, busy = replace(timed(), server="s:1", devices=0), [replace(_inferring(elsewhere), servers=frozenset({"s:1"}))]
+    assert place(job, [worker_now(ground=here)], busy) is None
+    assert place(replace(job, is_timed=False), [worker_now(ground=here)], busy) is None
+    assert place(replace(job, server="s:2"), [worker_now(ground=here)], busy) is not None
+    untimed = [replace(busy[0], is_timed=False)]
+    assert place(job, [worker_now(ground=here)], untimed) is None
+    assert place(replace(job, is_timed=False), [worker_now(ground=here)], untimed) is not None
+
+
 def test_workers_whose_cores_are_apart_may_infer_at_once() -> None:
     low, high = (Ground(machine="a", cores=frozenset(cores)) for cores in ({0, 1}, {2, 3}))
     assert place(timed(), [worker_now(ground=high)], [_inferring(low)]) is not None
@@ -243,7 +254,9 @@ def _workers() -> st.SearchStrategy[list[WorkerNow]]:
 
 def _needs() -> st.SearchStrategy[list[Need]]:
     one = st.builds(
-        lambda target, needed, devices, is_timed: replace(shared(needed, target, devices=devices), is_timed=is_timed),
+        lambda target, needed, devices, is_timed: replace(
+            shared(needed, target, devices=devices), is_timed=is_timed, server={"t": "s:1", "u": "s:1"}.get(target)
+        ),
         st.sampled_from("stu"),
         st.none() | st.integers(0, 60),
         st.integers(0, 2),
@@ -265,7 +278,8 @@ def test_a_floor_gives_each_job_what_one_placement_after_the_other_gives(
         if placement is not None:
             worker = now[placement.worker_id]
             now[worker.id] = occupied(worker, placement)
-            busy.append(Inferring(worker_id=worker.id, ground=worker.ground, is_timed=need.is_timed))
+            servers = frozenset({need.server} if need.server is not None else ())
+            busy.append(Inferring(worker_id=worker.id, ground=worker.ground, is_timed=need.is_timed, servers=servers))
 
 
 @given(_workers(), _needs())

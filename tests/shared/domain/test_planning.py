@@ -20,7 +20,7 @@ from vlmhyperbench.domain.planning import (
     plan_run,
 )
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
-from vlmhyperbench.domain.specs import ImportTarget, StopRule
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, StopRule
 from vlmhyperbench.domain.steps import StepKind
 
 
@@ -189,6 +189,24 @@ def test_a_run_is_a_graph_in_which_each_step_comes_after_what_it_needs() -> None
         (3, StepKind.SCORE, (1, 2)),
         (4, StepKind.REPORT, (3,)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "server"),
+    [
+        ("http://Key:word@Box.lan:8000/v1?a=b", "box.lan:8000"),
+        ("https://box.lan/v1", "box.lan"),
+        ("mine", "mine"),
+    ],
+)
+def test_each_job_that_asks_an_endpoint_names_its_server(endpoint: str, server: str) -> None:
+    asked = EndpointTarget(endpoint=endpoint, model_name="m")
+    jobs = expand_run(
+        run_spec(metrics=(judge_metric(target=asked),)).model_copy(update={"target": asked}), samples=2
+    ).jobs
+    asking = [StepKind.GENERATE, StepKind.JUDGE]
+    assert [(job.kind, job.server) for job in jobs if job.server is not None] == [(kind, server) for kind in asking]
+    assert {job.server for job in expand_run(run_spec(), samples=2).jobs} == {None}
 
 
 def test_a_run_without_metrics_is_reported_once_it_is_answered() -> None:

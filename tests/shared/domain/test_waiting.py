@@ -132,6 +132,18 @@ def test_a_free_worker_waits_for_another_inference_on_its_machine(wording: Wordi
     wording(unnamed.message)
 
 
+def test_a_free_worker_waits_for_a_run_that_asks_the_same_server(wording: Wording) -> None:
+    free, taken = worker_now(ground=Ground(machine="a")), worker_now(busy=1, ground=Ground(machine="b"))
+    inferring = [Inferring(worker_id=taken.id, ground=taken.ground, servers=frozenset({"s:1"}))]
+    asked = _job(server="s:1", devices=0)
+    for run in (OTHER, None):
+        busy = [_holder(taken, run)]
+        wait = wait_of(RUN, [asked], is_paused=False, workers=[free, taken], busy=busy, inferring=inferring)
+        assert wait is not None
+        assert (wait.code, wait.run_id) == ("server", run)
+        wording(wait.message)
+
+
 GIB = 1024**3
 
 

@@ -93,6 +93,8 @@ class JobRow(SQLModel, table=True):
     """Number of devices of one worker that it needs; 0 if its engine runs elsewhere."""
     is_simulated: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
     """Whether its engine is simulated, so that it may run on declared devices."""
+    server: str | None = None
+    """Host and port of the endpoint that it asks; None: it asks no engine, or one that the platform runs."""
 
 
 class ClaimRow(SQLModel, table=True):

@@ -53,6 +53,7 @@ class JobView:
     is_timed: bool
     devices: int
     is_simulated: bool
+    server: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7956,7 +7956,7 @@ export interface components {
              * Code
              * @enum {string}
              */
-            code: "paused" | "retry" | "run" | "index" | "no_worker" | "drained" | "memory" | "busy" | "device" | "machine" | "scheduler";
+            code: "paused" | "retry" | "run" | "index" | "no_worker" | "drained" | "memory" | "busy" | "device" | "machine" | "server" | "scheduler";
             /** Message */
             message: string;
             /** Run Id */
