@@ -1,16 +1,12 @@
 """Timed scenarios through every service: a fixed schedule of arrivals, parallel streams, a baseline phase."""
 
 import itertools
-import json
-import threading
-from http.server import BaseHTTPRequestHandler
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from tests.support.audit import audit
-from tests.support.http_servers import QuietServer
+from tests.support.http_servers import Recorder, serving
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import until
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
@@ -118,41 +114,12 @@ def test_who_watches_sees_speeds_while_they_are_measured(stack):
         assert least * 0.995 <= speed <= max(values) / 1e6 * 1.005
 
 
-class Recorder(BaseHTTPRequestHandler):
-    """Answers a chat with how many messages it heard, and keeps them all."""
-
-    heard: ClassVar[list[list[dict[str, object]]]] = []
-
-    def do_GET(self):
-        self._send(b'{"data": [{"id": "recorder"}]}', "application/json")
-
-    def do_POST(self):
-        messages = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"]
-        self.heard.append(messages)
-        delta = {"choices": [{"index": 0, "delta": {"content": f'heard "{len(messages)}"'}, "finish_reason": "stop"}]}
-        said = f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n".encode()
-        self._send(said, "text/event-stream")
-
-    def _send(self, content, media_type):
-        self.send_response(200)
-        self.send_header("content-type", media_type)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
 @pytest.fixture
 def recorder():
     """Return the URL of a server that keeps what it is asked by one test."""
     Recorder.heard.clear()
-    server = QuietServer(("127.0.0.1", 0), Recorder)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
+    with serving(Recorder) as url:
+        yield f"{url}/v1"
 
 
 def test_a_turn_quotes_what_was_answered_about_the_page_that_all_are_about(stack, recorder):
