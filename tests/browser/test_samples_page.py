@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -134,7 +134,9 @@ def test_a_megabyte_of_markup_is_cut_and_shown_whole_as_text(browsed: Browsed, p
 
 def test_an_unknown_sample_and_an_image_that_is_gone_are_explained(browsed: Browsed, page: Page) -> None:
     page.goto(f"{browsed.url}/runs/{browsed.worse}/samples/1.999")
-    expect(page.get_by_role("alert")).to_contain_text("1.999")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("1.999")
+    page.goto(f"{browsed.url}/runs/{uuid4()}")
+    expect(page.get_by_role("alert").get_by_role("heading", level=1)).to_be_visible()
     page.route("**/images/*", lambda route: route.fulfill(status=404, json={}))
     page.goto(f"{browsed.url}/runs/{browsed.worse}/samples/1.1")
     expect(page.get_by_role("alert")).to_contain_text("cannot be read")

@@ -6,12 +6,15 @@ import { Loading, Problem, Stale } from './Notes';
 interface Props<Data> {
   query: Pick<UseQueryResult<Data>, 'data' | 'error' | 'refetch' | 'dataUpdatedAt'>;
   what: string;
+  /** Whether the page has no heading without the data. */
+  isPage?: boolean;
   children: (data: Data) => ReactNode;
 }
 
-export function Loaded<Data>({ query, what, children }: Props<Data>) {
+export function Loaded<Data>({ query, what, isPage, children }: Props<Data>) {
   if (query.data === undefined) {
-    return query.error ? <Problem error={query.error} retry={() => void query.refetch()} /> : <Loading what={what} />;
+    if (!query.error) return <Loading what={what} />;
+    return <Problem error={query.error} retry={() => void query.refetch()} isPage={isPage} />;
   }
   return (
     <>

@@ -27,13 +27,21 @@ export function WithCode({ text }: { text: string }) {
   return <>{parts.map(({ part, key, isCode }) => (isCode ? <code key={key}>{part}</code> : part))}</>;
 }
 
-export function Problem({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
+interface ProblemProps {
+  error: unknown;
+  retry?: (() => void) | undefined;
+  /** Whether it stands in place of a whole page, whose heading it is then. */
+  isPage?: boolean | undefined;
+}
+
+export function Problem({ error, retry, isPage }: ProblemProps) {
+  const Heading = isPage ? 'h1' : 'h2';
   const message = error instanceof Error ? error.message : String(error);
   const cure = error instanceof ApiError ? error.cure : '';
   const parts = error instanceof ApiError && error.items.length > 1 ? error.items : [];
   return (
     <div className="note problem" role="alert">
-      <h2>{message}</h2>
+      <Heading>{message}</Heading>
       {cure ? (
         <p className="note-text">
           <WithCode text={cure} />

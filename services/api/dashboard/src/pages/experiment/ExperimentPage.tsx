@@ -35,7 +35,7 @@ export function ExperimentPage() {
   useFollow(open.slice(0, MAX_FOLLOWED));
   return (
     <div className="page">
-      <Loaded query={query} what="the experiment">
+      <Loaded query={query} what="the experiment" isPage>
         {(experiment) => (
           <>
             <Head experiment={experiment} />

@@ -21,7 +21,7 @@ export function LoadPage() {
   useFollow(query.data && !isEnded(query.data) ? [id] : []);
   return (
     <div className="page">
-      <Loaded query={query} what="the load">
+      <Loaded query={query} what="the load" isPage>
         {(load) => (
           <>
             <Head load={load} />

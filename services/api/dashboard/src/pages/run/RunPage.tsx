@@ -41,7 +41,7 @@ export function RunPage() {
   useTitle(query.data?.name ?? 'Run');
   return (
     <div className="page">
-      <Loaded query={query} what="the run">
+      <Loaded query={query} what="the run" isPage>
         {(run) => (
           <>
             {query.error instanceof ApiError && query.error.status === 404 ? (

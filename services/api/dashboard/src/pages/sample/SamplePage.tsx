@@ -35,7 +35,7 @@ export function SamplePage() {
         </Link>
         {search.where || search.q || search.order ? ' that pass the filters, in their order' : ''}
       </p>
-      <Loaded query={query} what="the sample">
+      <Loaded query={query} what="the sample" isPage>
         {(sample) => (
           <>
             <Head sample={sample} run={id} search={search} />
