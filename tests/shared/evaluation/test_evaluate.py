@@ -14,6 +14,7 @@ from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
 from vlmhyperbench.evaluation import Evaluation, evaluate
 from vlmhyperbench.evaluation.facts import COLUMNS
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
+from vlmhyperbench_sdk.types import JsonObject
 
 QUESTIONS = ["question,answer,question_type", "What is one?,1,odd", "What is two?,2,even", "What is three?,3,odd"]
 ANSWERS = {"What is one?": "1", "What is two?": "2", "What is three?": "3"}
@@ -220,3 +221,28 @@ def test_the_rows_have_the_columns_of_a_run_s_facts() -> None:
     assert {name: kind for name, kind in COLUMNS.items() if name in FACT_COLUMNS} == FACT_COLUMNS
     own = polars_schema({name: kind for name, kind in COLUMNS.items() if name not in FACT_COLUMNS})
     assert own.items() <= polars.Schema({name: chunk[name] for name in (*PAYLOAD_COLUMNS, "system_prompt")}).items()
+
+
+def test_every_form_of_the_report_says_which_samples_were_taken_and_what_was_done_to_images(tmp_path: Path) -> None:
+    chosen: JsonObject = {
+        "name": "synthetic-documents",
+        "where": ["question_type!=kind"],
+        "sampling": {"size": 4, "seed": 7, "by": ["doc_class"], "allocation": "equal"},
+        "preprocess": [{"step": "resize", "max_side": 64}, {"step": "greyscale"}],
+    }
+    page = evaluate("document-qa", lambda prompt, images: "x", dataset=chosen, limit=3).report(tmp_path / "report")
+    taken = "question_type!=kind; 4 drawn by doc_class, equal with seed 7; the first 3 samples"
+    images = "longer side scaled down to 64 px, then made grey"
+    document = json.loads((page.parent / "report.json").read_text())
+    [provenance] = [section for section in document["sections"] if section["name"] == "provenance"]
+    items = dict(provenance["blocks"][0]["items"])
+    assert (items["samples taken"], items["images"]) == (taken, images)
+    for name in ("report.html", "report.md"):
+        text = (page.parent / name).read_text().replace("\\", "")
+        assert text.count(taken) == text.count(images) == 2  # in the configuration, too
+
+
+def test_a_report_says_that_all_samples_were_taken_as_they_are(tmp_path: Path) -> None:
+    text = (evaluate("small", right).report(tmp_path / "report").parent / "report.md").read_text()
+    assert "samples taken" in text
+    assert "unchanged" in text
