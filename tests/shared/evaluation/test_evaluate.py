@@ -11,7 +11,7 @@ import polars
 import pytest
 
 from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
-from vlmhyperbench.evaluation import Evaluation, evaluate
+from vlmhyperbench.evaluation import Evaluation, Example, evaluate
 from vlmhyperbench.evaluation.facts import COLUMNS
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
 from vlmhyperbench_sdk.types import JsonObject
@@ -128,6 +128,39 @@ def test_a_system_text_reaches_a_function_that_takes_it_and_no_other() -> None:
     with pytest.raises(InvalidInput) as refused:
         evaluate("small", right, prompt="stern")
     assert "system" in (refused.value.cure or "")
+
+
+def test_examples_reach_a_function_that_takes_them_and_no_other() -> None:
+    seen: list[tuple[str, tuple[Example, ...]]] = []
+
+    def takes(prompt: str, _images: list[bytes], *, examples: tuple[Example, ...] = ()) -> str:
+        seen.append((prompt, examples))
+        return examples[0].answer
+
+    evaluation = evaluate("digits", takes, prompt="digits-examples", limit=3)
+    assert len(seen) == 3
+    [shown] = {examples for _, examples in seen}
+    assert len(shown) == 2
+    assert all(example.answer and example.images[0][:4] == b"\x89PNG" for example in shown)
+    assert {example.images for example in shown}.isdisjoint({(image,) for image in _pages("digits", limit=3)})
+    [other] = [evaluate("digits", takes, limit=3, prompt="digits-examples")]
+    assert other.summary.described[0].evaluation_id == evaluation.summary.described[0].evaluation_id
+    plain = evaluate("digits", lambda prompt, images: "", limit=3)
+    assert plain.summary.described[0].evaluation_id != evaluation.summary.described[0].evaluation_id
+    with pytest.raises(InvalidInput) as refused:
+        evaluate("digits", right, prompt="digits-examples", limit=3)
+    assert "examples" in (refused.value.cure or "")
+
+
+def _pages(task: str, *, limit: int) -> list[bytes]:
+    pages: list[bytes] = []
+
+    def collects(_prompt: str, images: list[bytes]) -> str:
+        pages.extend(images)
+        return ""
+
+    evaluate(task, collects, limit=limit)
+    return pages
 
 
 def test_images_are_given_as_their_bytes() -> None:

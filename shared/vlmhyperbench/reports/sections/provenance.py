@@ -121,20 +121,22 @@ def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         answers = ("answers", f"imported, SHA-256 {spec.target.answers}")
         if spec.target.is_function:
             answers = ("answers", f"of a Python function, SHA-256 {spec.target.answers}")
-            return (("prompt", f"{spec.prompt.name} {spec.prompt.version}"), *_strategy(spec.prompt), answers)
+            return (*_prompt(spec.prompt), answers)
         return (answers, ("decoding", plain(spec.target.decoding)))
     decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
     scenario = spec.scenario
     return (
-        ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
-        *_strategy(spec.prompt),
-        *_collection(spec.prompt),
-        *_few_shot(spec.prompt),
+        *_prompt(spec.prompt),
         ("decoding", plain(decoding)),
         ("response format", plain(spec.response_format)),
         ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_words}"),
         ("warm-up", plural(scenario.warmup_requests, "request")),
     )
+
+
+def _prompt(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
+    named = ("prompt", f"{prompt.name} {prompt.version}")
+    return (named, *_strategy(prompt), *_collection(prompt), *_few_shot(prompt))
 
 
 def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
