@@ -205,6 +205,11 @@ class Settings(BaseSettings):
     fetch_images: bool = False
     """Whether images that a dataset names by URL are fetched when it is indexed or checked, from hosts that may be
     measured; they are stored in `home/images`."""
+    images_max_bytes: int = Field(default=20 * 1024**3, ge=0)
+    """Bound of that folder; the least recently used images are removed for new ones."""
+    unpacked_max_bytes: int = Field(default=200 * 1024**3, ge=0)
+    """Bound of `home/unpacked`, the content of datasets that are archives; the least recently used ones are removed
+    for new ones, but none that is in use."""
     secrets_dir: Path = Field(default_factory=lambda data: data["home"] / "secrets")
     """Folder of secrets: one 0600 file per secret, named after it."""
     api_host: str = "127.0.0.1"
