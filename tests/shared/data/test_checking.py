@@ -150,3 +150,9 @@ def test_pages_are_kept_by_number_and_a_page_that_is_not_there_is_an_error(tmp_p
     assert len(single.images) == 2
     third = spec.model_copy(update={"preprocess": (spec.preprocess[0].model_copy(update={"keep": (2,)}),)})
     assert counts(check_dataset(third, Limits()))["broken_image"] == (2, ["0", "1"])
+
+
+def test_text_that_cannot_be_stored_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    rows = [row("1", "a.png", "half a pair \ud800"), row("2", "b.png", "\0"), row("3", "c.png")]
+    spec = spec_of(tmp_path, rows, {f"{name}.png": picture(shade) for shade, name in enumerate("abc")})
+    assert counts(check_dataset(spec, Limits()))["broken_text"] == (2, ["1", "2"])
