@@ -95,7 +95,7 @@ def draw_examples(
             if not left_out:
                 raise
             raise _too_few(few_shot, 0, left_out) from error
-        _check_fields(few_shot, drawn)
+        _check_answer_field(few_shot, drawn)
         wrong = {sample.key: why for sample in drawn if (why := _why_not(few_shot, sample, keys, questions))}
         left_out |= wrong
         if len(drawn) < few_shot.count or len(left_out) > MAX_LEFT_OUT:
@@ -172,15 +172,12 @@ def _why_not(few_shot: FewShotSpec, sample: ManifestSample, keys: set[str], ques
     return "" if answer_of(few_shot, sample.references, sample.metadata) else "it has no answer"
 
 
-def _check_fields(few_shot: FewShotSpec, drawn: Sequence[ManifestSample]) -> None:
-    """Check that the metadata that `few_shot` names occurs."""
-    sampling, known = few_shot.dataset.sampling, _fields(drawn)
-    wanted = [("stratify", name) for name in (sampling.by if sampling is not None else ())]
-    wanted += [("answer_field", few_shot.answer_field)] if few_shot.answer_field is not None else []
-    for key, name in wanted:
-        if name not in known:
-            message = f"few_shot.{key}: the dataset {few_shot.dataset.name!r} has no metadata {name!r}."
-            raise InvalidInput(message, cure=did_you_mean(name, known, nothing="It has none."), code="prompt")
+def _check_answer_field(few_shot: FewShotSpec, drawn: Sequence[ManifestSample]) -> None:
+    """Check that the metadata that `few_shot` names as the answer occurs."""
+    name, known = few_shot.answer_field, _fields(drawn)
+    if name is not None and name not in known:
+        message = f"few_shot.answer_field: the dataset {few_shot.dataset.name!r} has no metadata {name!r}."
+        raise InvalidInput(message, cure=did_you_mean(name, known, nothing="It has none."), code="prompt")
 
 
 def _fields(samples: Iterable[ManifestSample]) -> set[str]:
