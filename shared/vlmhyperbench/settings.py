@@ -203,8 +203,11 @@ class Settings(BaseSettings):
     offline: bool = False
     """Whether no weights may be fetched, from a hub or from S3; `HF_HUB_OFFLINE` says the same of hubs."""
     fetch_images: bool = False
-    """Whether images that a dataset names by URL are fetched when it is indexed or checked, from hosts that may be
-    measured; they are stored in `home/images`."""
+    """Whether images that a dataset names by URL are fetched, from hosts that may be measured, into `home/images`."""
+    images_max_bytes: int = Field(default=20 * 1024**3, ge=0)
+    """Bound of that folder; the least recently used images are removed for new ones."""
+    unpacked_max_bytes: int = Field(default=200 * 1024**3, ge=0)
+    """Bound of `home/unpacked`, the content of archives; the same holds of it, but none that is in use is removed."""
     secrets_dir: Path = Field(default_factory=lambda data: data["home"] / "secrets")
     """Folder of secrets: one 0600 file per secret, named after it."""
     api_host: str = "127.0.0.1"
@@ -233,8 +236,7 @@ class Settings(BaseSettings):
     devices: _Words = ()
     """Devices of an inference worker, by UUID: all that it and its engines see. Empty: all of the machine."""
     gangs: _Gangs = ()
-    """Groups of GPUs, by number or UUID, each of which gets one inference worker (`0,1;2,3`); any other GPU gets a
-    worker of its own."""
+    """Groups of GPUs, by number or UUID, each of which has one inference worker (`0,1;2,3`); others have their own."""
     cpu_workers: int = Field(default=1, ge=1, le=1024)
     """Number of inference workers of a machine without GPUs, which divide its cores and its memory."""
     inventory: Path | None = None
@@ -372,16 +374,15 @@ class _StoredSource(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, object]:
         path = stored_path(Path(str(self.current_state.get("home") or default_home())))
+        cure = "Remove it and start the stack again."
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"{path} cannot be read: {error}.", cure="Remove it and start the stack again."
-            ) from error
+            raise InvalidInput(f"{path} cannot be read: {error}.", cure=cure) from error
         if not isinstance(stored, dict):
-            raise InvalidInput(f"{path} is not an object.", cure="Remove it and start the stack again.")
+            raise InvalidInput(f"{path} is not an object.", cure=cure)
         return stored
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import polars
@@ -93,6 +94,30 @@ def test_hf_is_the_results_for_a_model_card(stack: Stack, run: RunDetail, tmp_pa
     assert 0 <= entry["value"] <= 1
     [index] = tmp_path.rglob("model-index.yaml")
     assert yaml.safe_load(index.read_text())["model-index"][0]["results"]
+
+
+def test_an_export_of_a_run_with_examples_has_what_was_sent(
+    stack: Stack, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    dataset = {"name": "digits", "sampling": {"size": SAMPLES, "seed": 3}, "preprocess": [{"step": "greyscale"}]}
+    entry = {**LIMIT, "task": "digits", "prompt": "digits-examples", "dataset": dataset, "reports": ["json"]}
+    shown = stack.wait(stack.client.runs.create(run=entry).id)
+    assert (shown.state, shown.done) == ("SUCCEEDED", SAMPLES)
+    _, *lines = map(json.loads, _exported(stack, shown, "jsonl").splitlines())
+    command("export", str(shown.id), "--format", "jsonl", "--out", str(tmp_path / "run.jsonl"))
+    assert [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()][1:] == lines
+    examples = lines[0]["examples"]
+    assert [line["examples"] for line in lines] == [examples] * SAMPLES
+    detail = stack.client.runs.sample(shown.id, "1.0")
+    assert lines[0]["user_prompt"] == detail.user_prompt
+    assert examples == [example.model_dump() for example in detail.examples]
+    assert len(examples) == 2
+    assert all(result.prompt is None for result in stack.client.results(run_id=shown.id).items)
+    files = {file.name: file.id for file in stack.client.artifacts(run_id=shown.id).items}
+    report = json.loads(stack.client.artifact_content(files["report.json"]))
+    [provenance] = [section for section in report["sections"] if section["name"] == "provenance"]
+    items = dict(provenance["blocks"][0]["items"])
+    assert (items["samples taken"], items["images"]) == (f"{SAMPLES} drawn with seed 3", "made grey")
 
 
 def test_an_export_whose_process_is_killed_is_written_by_the_next(stack: Stack, run: RunDetail) -> None:

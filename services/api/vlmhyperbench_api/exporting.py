@@ -172,7 +172,9 @@ class _Reader:
         while True:
             after = read_cursor(cursor, Position)
             page = self._ask(
-                results_page(self.runtime.database, self.runtime.storage, run, after=after, limit=PAGE_ROWS)
+                results_page(
+                    self.runtime.database, self.runtime.storage, run, after=after, limit=PAGE_ROWS, prompts=True
+                )
             )
             if page.items:
                 yield page.items

@@ -66,10 +66,11 @@ async def list_results(
     outcome: Annotated[SampleOutcome | None, any_case(*get_args(SampleOutcome))] = None,
     doc_class: GroupValue = None,
     question_type: GroupValue = None,
+    prompts: bool = False,
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Result]:
-    """List the counted requests of a run with question, answer, timing and scores.
+    """List the counted requests of a run with question, answer, timing and scores; with `prompts`, as they were sent.
 
     A result whose answer or scores are in a damaged file is listed without them, and names the file in `damaged`.
     """
@@ -81,7 +82,15 @@ async def list_results(
     wanted = {"doc_class": doc_class, "question_type": question_type}
     groups = {name: text for name, text in wanted.items() if text is not None}
     return await results_page(
-        database, runtime.storage, run, after=after, limit=limit, status=status, outcome=outcome, groups=groups
+        database,
+        runtime.storage,
+        run,
+        after=after,
+        limit=limit,
+        status=status,
+        outcome=outcome,
+        groups=groups,
+        prompts=prompts,
     )
 
 
@@ -95,6 +104,7 @@ async def results_page(
     status: FactStatus | None = None,
     outcome: SampleOutcome | None = None,
     groups: Mapping[str, str] = MappingProxyType({}),
+    prompts: bool = False,
 ) -> Page[Result]:
     """Read a page of a run's results, in their order."""
     async with database.transaction() as session:
@@ -106,7 +116,7 @@ async def results_page(
     async with database.snapshot() as session:
         page = await read_page(session, storage, run.id, rows)
         files = await measures.of_run(session, run.id) if page else []
-    items = await _joined(storage, run.id, page, samples_path, files) if page else []
+    items = await _joined(storage, run.id, page, samples_path, files, prompts=prompts) if page else []
     last = page[-1] if len(page) == limit else None
     return Page[Result](
         items=items, next=write_cursor(Position(phase=last.phase, ordinal=last.ordinal)) if last else None
@@ -130,12 +140,14 @@ async def _joined(
     page: Sequence[ResultRow],
     samples_path: Path | None,
     files: Sequence[MeasureManifestView],
+    *,
+    prompts: bool,
 ) -> list[Result]:
     """Join rows with their payloads and scores, and name the damaged files of each row."""
     chunks = {row.storage_key: row.chunk_sha256 for row in page if row.storage_key and row.chunk_sha256}
     answers = await _open(storage, chunks, holds="answer")
     scores = await _open(storage, {file.storage_key: file.sha256 for file in files}, holds="scores")
-    return await asyncio.to_thread(_join, run_id, page, samples_path, files, answers, scores)
+    return await asyncio.to_thread(_join, run_id, page, samples_path, files, answers, scores, prompts=prompts)
 
 
 async def _open(storage: Storage, hashes: Mapping[str, str], *, holds: Literal["answer", "scores"]) -> _Opened:
@@ -161,6 +173,8 @@ def _join(
     files: Sequence[MeasureManifestView],
     answers: _Opened,
     scores: _Opened,
+    *,
+    prompts: bool,
 ) -> list[Result]:
     from vlmhyperbench_api import samples  # imports polars on first use
 
@@ -168,7 +182,7 @@ def _join(
     readable = [(file, scores.paths[file.storage_key]) for file in files if file.storage_key in scores.paths]
     measures_of = samples.measures(readable, page)
     items = []
-    for row, payload in zip(page, samples.payloads(answers.paths, page), strict=True):
+    for row, payload in zip(page, samples.payloads(answers.paths, page, prompts=prompts), strict=True):
         fact, question = row.fact, questions.get(row.sample)
         damaged = [file for key, file in answers.damaged.items() if key == row.storage_key]
         items.append(
@@ -199,6 +213,7 @@ def _join(
                 vram_peak_mb=_megabytes(payload["vram_peak_bytes"]),
                 vram_delta_mb=_megabytes(payload["vram_peak_bytes"], payload["vram_before_bytes"]),
                 measures=measures_of.get((row.phase, row.ordinal), []),
+                prompt=payload["prompt"],
                 damaged=[*damaged, *scores.damaged.values()],
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,10 +14,11 @@ import polars as pl
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db.results import ResultRow
 from vlmhyperbench.db.views import MeasureManifestView
-from vlmhyperbench.wire.results import MeasureValue
+from vlmhyperbench.wire.results import MeasureValue, SentPrompt
 from vlmhyperbench_sdk.types import JsonObject
 
 _PAYLOAD = ("text", "reasoning", "error", "vram_before_bytes", "vram_peak_bytes")
+_PROMPT = ("system_prompt", "user_prompt", "examples")
 _MEASURE = ("phase", "ordinal", "extractor", "value", "outcome", "reason", "field")
 
 
@@ -66,24 +68,34 @@ def media_type_of(samples: Path, sha256: str) -> str | None:
     return str(image["media_type"][0]) if image.height else None
 
 
-def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
-    """Read text, reasoning, error and memory of each row; a row whose chunk is not in `chunks` gets None for each."""
-    frames = {key: _payload_of(path) for key, path in chunks.items()}
+def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow], *, prompts: bool) -> list[dict[str, Any]]:
+    """Read text, reasoning, error and memory of each row, with `prompts` also `prompt`: what was sent.
+
+    A row whose chunk is not in `chunks` gets None for each.
+    """
+    columns = (*_PAYLOAD, *(_PROMPT if prompts else ()))
+    frames = {key: _payload_of(path, columns) for key, path in chunks.items()}
     contents = []
     for row in rows:
         frame = frames.get(row.storage_key or "")
         has_row = frame is not None and row.fact.row < frame.height
-        contents.append(
-            frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(_PAYLOAD)
-        )
+        payload = frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(columns)
+        contents.append({**payload, "prompt": _prompt(payload)})
     return contents
 
 
-def _payload_of(path: Path) -> pl.DataFrame:
+def _prompt(payload: Mapping[str, Any]) -> SentPrompt | None:
+    if payload.get("user_prompt") is None:
+        return None
+    examples = json.loads(payload["examples"]) if payload["examples"] else []
+    return SentPrompt(system_prompt=payload["system_prompt"], user_prompt=payload["user_prompt"], examples=examples)
+
+
+def _payload_of(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Read the columns of a chunk; one of an earlier version lacks those that later versions added."""
     frame = pl.scan_parquet(path, glob=False)
     known = frame.collect_schema().names()
-    return frame.select(pl.col(name) if name in known else pl.lit(None).alias(name) for name in _PAYLOAD).collect()
+    return frame.select(pl.col(name) if name in known else pl.lit(None).alias(name) for name in columns).collect()
 
 
 def measures(

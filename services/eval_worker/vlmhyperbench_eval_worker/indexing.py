@@ -13,7 +13,7 @@ from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.enumerating import IndexResult, index_in_bounds, index_in_child
-from vlmhyperbench.data.examples import Drawn, draw_in_child
+from vlmhyperbench.data.examples import Drawn, draw_in_child, with_local_files
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.data.repositories import Arrival
 from vlmhyperbench.db import manifests
@@ -78,9 +78,7 @@ async def _drawn(job: ClaimedJob, asked: DatasetSpec, limits: Limits, manifest_i
         hosts_of(job, [dataset]) as hosts,
         _fetched(job, dataset) as local,
     ):
-        given = few_shot.model_copy(update={"dataset": local})
-        # Files that were fetched have a path of their own; whether they are the same data is said by where they were.
-        same = asked.model_copy(update={"path": local.path}) if asked.path == dataset.path else asked
+        given, same = with_local_files(few_shot, asked, local)
         host = host_of(dataset, hosts)
         addresses = ImageAddresses.of(job.settings)
         drawn = await job.run_cpu(draw_in_child, given, same, samples, limits, storage_url, host, addresses)

@@ -1,4 +1,4 @@
-"""The examples of a run as turns of its requests, and the last check that none of them is what is asked."""
+"""The examples of a run as turns of its requests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.few_shot import answer_of
 from vlmhyperbench.domain.specs import AnyPrompt
-from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench_inference_worker.requests import Example, ImageRef, images_of
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench_inference_worker.requests import Example, images_of
 from vlmhyperbench_sdk.types import Prompt
 
 
@@ -33,23 +33,3 @@ def examples_of(prompt: AnyPrompt, samples: Sequence[ManifestSample], rendered: 
         )
         for sample, own in zip(samples, rendered, strict=True)
     ]
-
-
-def check_leaks(examples: Sequence[Example], samples: Sequence[ManifestSample], rendered: Sequence[Prompt]) -> None:
-    """Check that no example asks the same text about the same images as a sample.
-
-    INDEX leaves out samples that are asked themselves. Others can become the same by the prompt, which may leave out
-    what distinguishes them.
-
-    Raises:
-        InvalidInput: an example does; it would show the model the answer.
-    """
-    asked: dict[tuple[str, tuple[ImageRef, ...]], str] = {
-        (prompt.user, images_of(sample)): sample.key for sample, prompt in zip(samples, rendered, strict=True)
-    }
-    for example in examples:
-        key = asked.get((example.user, example.images))
-        if key is not None:
-            message = f"The example {example.key!r} of the prompt asks what the sample {key!r} asks."
-            cure = "Draw the examples from another split or with another seed in few_shot."
-            raise InvalidInput(message, cure=cure, code="prompt")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.examples import check_leaks
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.rendering import render_prompts
 from vlmhyperbench.db import claims, manifests, runs
@@ -18,7 +19,7 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.scoring.metrics import host_of
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.metric_hosts import hosts_of
-from vlmhyperbench_inference_worker.few_shot import check_leaks, examples_of
+from vlmhyperbench_inference_worker.few_shot import examples_of
 from vlmhyperbench_inference_worker.requests import (
     Example,
     PlannedRequest,
@@ -97,9 +98,9 @@ async def with_requests(job: ClaimedJob, work: Work) -> Work:
         return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), work.prompts))
     examples = list(work.examples) if work.spec.prompt.few_shot is not None else []
     rendered = await _render(job, work.spec.prompt, [*examples, *readable])
-    shown = examples_of(work.spec.prompt, examples, rendered[: len(examples)])
-    rendered = rendered[len(examples) :]
-    check_leaks(shown, readable, rendered)
+    before, rendered = rendered[: len(examples)], rendered[len(examples) :]
+    shown = examples_of(work.spec.prompt, examples, before)
+    check_leaks(examples, before, readable, rendered)
     shaped = map(work.shape, rendered) if work.shape is not None else rendered
     prompts = {sample.index: prompt for sample, prompt in zip(readable, shaped, strict=True)}
     return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts, shown))

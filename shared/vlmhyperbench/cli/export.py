@@ -131,7 +131,7 @@ def _find(client: Client, wanted: str) -> RunDetail:
 def _pages(client: Client, run_id: UUID) -> Iterator[list[Result]]:
     cursor: str | None = None
     while True:
-        page = client.results(run_id, limit=PAGE_ROWS, cursor=cursor)
+        page = client.results(run_id, prompts=True, limit=PAGE_ROWS, cursor=cursor)
         if page.items:
             yield page.items
         if page.next is None:

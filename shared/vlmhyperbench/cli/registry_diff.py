@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SELECTION
-from vlmhyperbench.cli.output import emit, say, table
+from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.environments.git import extract_revision
 from vlmhyperbench.errors import InvalidInput
@@ -68,9 +68,14 @@ def diff(
 
 def _print(left: Catalogue, right: Catalogue, output: OutputFlags) -> int:
     found = differences(left, right)
+    warnings = [
+        f"{side}: {error}" for side, catalogue in (("left", left), ("right", right)) for error in _unread(catalogue)
+    ]
     if output.json:
-        emit("registry-differences", [asdict(difference) for difference in found])
+        emit("registry-differences", [asdict(difference) for difference in found], warnings=warnings)
         return exits.OK
+    for warning in warnings:
+        note(f"note: {warning}")
     rows = [
         [f"{difference.kind}/{difference.name}", difference.path, _side(difference.left), _side(difference.right)]
         for difference in found
@@ -79,6 +84,20 @@ def _print(left: Catalogue, right: Catalogue, output: OutputFlags) -> int:
         table(["entry", "value", "left", "right"], rows)
     say(f"{len(rows)} values differ." if rows else "Nothing differs.")
     return exits.OK
+
+
+def _unread(catalogue: Catalogue) -> list[str]:
+    """Return the errors of entries without any value, which look as if they were missing.
+
+    Raises:
+        InvalidInput: there is no entry at all.
+    """
+    if not catalogue.documents and not catalogue.broken:
+        folders = ", ".join(map(str, catalogue.roots))
+        message = f"There is no registry entry in {folders}."
+        raise InvalidInput(message, cure="Give the folder that holds models/, tasks/ and so on.")
+    unread = (errors for key, errors in sorted(catalogue.broken.items()) if key not in catalogue.documents)
+    return [str(error) for errors in unread for error in errors]
 
 
 def _side(value: Value | None) -> str:

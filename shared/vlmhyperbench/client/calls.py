@@ -217,10 +217,11 @@ def list_results(
     outcome: str | None = None,
     doc_class: str | None = None,
     question_type: str | None = None,
+    prompts: bool | None = None,
     limit: int = 50,
     cursor: str | None = None,
 ) -> Call[Page[Result]]:
-    """List the results of a run (request records with answers and scores), in their order."""
+    """List the results of a run (request records with answers and scores), in their order; `prompts`: as sent."""
     return page_call(
         "/results",
         Page[Result],
@@ -229,6 +230,7 @@ def list_results(
         outcome=outcome,
         doc_class=doc_class,
         question_type=question_type,
+        prompts=prompts,
         limit=limit,
         cursor=cursor,
     )

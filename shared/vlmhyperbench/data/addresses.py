@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
 import re
 import socket
 import ssl
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from vlmhyperbench.data.images import MEDIA_TYPES, InvalidImage
+from vlmhyperbench.data.room import image_room
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.files import write_whole
@@ -43,13 +46,15 @@ class ImageAddresses:
 
     policy: UrlPolicy
     folder: Path
+    max_bytes: int
+    """Bound of the folder; the least recently used images are evicted for new ones."""
 
     @classmethod
     def of(cls, settings: Settings) -> ImageAddresses | None:
         """Return what a machine's settings allow; None: nothing is fetched."""
         if not settings.fetch_images or settings.offline:
             return None
-        return cls(policy=settings.url_policy, folder=settings.home / "images")
+        return cls(policy=settings.url_policy, folder=settings.home / "images", max_bytes=settings.images_max_bytes)
 
     def read(self, url: str, limits: Limits) -> bytes:
         """Return the image at a URL, as it was when it was first fetched here.
@@ -69,14 +74,17 @@ class ImageAddresses:
         file = self.folder / name[:2] / f"{name}-{hashlib.sha256(data).hexdigest()}"
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, data)
+        image_room(self.folder, self.max_bytes).add(len(data))
         return data
 
     def _known(self, name: str) -> bytes | None:
         """Return what was fetched before; a copy whose content is not that of its hash is removed."""
         for file in sorted((self.folder / name[:2]).glob(f"{name}-*")):
-            data = file.read_bytes()
-            if file.name == f"{name}-{hashlib.sha256(data).hexdigest()}":
-                return data
+            with suppress(FileNotFoundError):  # another process has just evicted it
+                data = file.read_bytes()
+                if file.name == f"{name}-{hashlib.sha256(data).hexdigest()}":
+                    os.utime(file)
+                    return data
             file.unlink(missing_ok=True)
         return None
 

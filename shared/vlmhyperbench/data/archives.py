@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from vlmhyperbench.data.integrity import WHOLE, check_hashes
+from vlmhyperbench.data.room import MAKING, in_use, make_room
 from vlmhyperbench.domain.datasets import is_archive
 from vlmhyperbench.domain.specs import DatasetSpec
 from vlmhyperbench.errors import STORAGE_FULL, InvalidInput, Unavailable
@@ -55,13 +56,19 @@ class Bounds:
     ratio: int = MAX_RATIO
 
 
-def unpacked(spec: DatasetSpec, home: Path, bounds: Bounds = Bounds()) -> DatasetSpec:
-    """Return the spec with the folder of its archive's content; a spec without an archive as it is.
+@contextmanager
+def unpacked(
+    spec: DatasetSpec, home: Path, bounds: Bounds = Bounds(), *, max_bytes: int = MAX_BYTES
+) -> Iterator[DatasetSpec]:
+    """Yield the spec with the folder of its archive's content, or a spec without an archive as it is.
+
+    The content is not evicted until the block ends.
 
     Args:
         spec: The dataset, whose files are on this machine.
         home: Folder of all unpacked archives, by the hashes of their content.
         bounds: What the archive may hold.
+        max_bytes: Bound of that folder; what was used least recently is evicted for more.
 
     Raises:
         InvalidInput: the archive is damaged, or holds what is refused.
@@ -70,20 +77,23 @@ def unpacked(spec: DatasetSpec, home: Path, bounds: Bounds = Bounds()) -> Datase
     """
     path = Path(spec.path or "")
     if not is_archive(spec.path) or not path.is_file():
-        return spec
+        yield spec
+        return
     stated = {name: sha256 for name, sha256 in spec.sha256.items() if name == WHOLE}
     check_hashes(spec.model_copy(update={"sha256": stated}))
     folder = home / content_hash(path)
-    if not folder.is_dir():
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=".making-", dir=home))
-        try:
-            _unpack(path, making, bounds)
-            _put(making, folder)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-    rest = {name: sha256 for name, sha256 in spec.sha256.items() if name != WHOLE}
-    return spec.model_copy(update={"path": str(_inner(folder)), "sha256": rest})
+    with in_use(folder):
+        if not folder.is_dir():
+            make_room(home, max_bytes, size_bytes=path.stat().st_size)
+            making = Path(tempfile.mkdtemp(prefix=MAKING, dir=home))
+            try:
+                _unpack(path, making, bounds)
+                _put(making, folder)
+            finally:
+                shutil.rmtree(making, ignore_errors=True)
+            make_room(home, max_bytes)
+        rest = {name: sha256 for name, sha256 in spec.sha256.items() if name != WHOLE}
+        yield spec.model_copy(update={"path": str(_inner(folder)), "sha256": rest})
 
 
 def _put(making: Path, folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from PIL import Image as Pillow
 
+from vlmhyperbench.data.enumerating import text_problems
 from vlmhyperbench.data.images import Addresses, InvalidImage, called, check, read_image
 from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.preprocessing import kept_pages, prepared
@@ -26,9 +27,16 @@ BLANK_SPREAD: Final = 2
 """Largest difference between the darkest and the brightest grey value of an image that counts as blank."""
 
 Code = Literal[
-    "broken_image", "doubled_key", "leak", "blank_image", "doubled_image", "doubled_question", "no_reference"
+    "broken_text",
+    "broken_image",
+    "doubled_key",
+    "leak",
+    "blank_image",
+    "doubled_image",
+    "doubled_question",
+    "no_reference",
 ]
-ERRORS: Final[frozenset[Code]] = frozenset({"broken_image", "doubled_key", "leak"})
+ERRORS: Final[frozenset[Code]] = frozenset({"broken_text", "broken_image", "doubled_key", "leak"})
 """Findings that make a score wrong or lose samples; the others may be meant."""
 
 
@@ -108,6 +116,8 @@ def check_dataset(
         keys[sample.key] += 1
         if keys[sample.key] > 1:
             checked.add("doubled_key", sample.key, f"{sample.key!r} is the key of several samples")
+        if problems := text_problems(sample):
+            checked.add("broken_text", sample.key, " ".join(problems))
         _add_images(checked, sample, images, pictures)
         identity = _identity(sample, images)
         if identity in elsewhere:
@@ -171,4 +181,5 @@ def _seen(data: bytes) -> _Seen:
 def _identity(sample: Sample, images: Sequence[_Seen]) -> str:
     """Return what makes two samples the same question: its words and its pixels, not its key."""
     words = " ".join(sample.question.split()).casefold()
-    return hashlib.sha256("\n".join([words, *(image.pixels or image.problem for image in images)]).encode()).hexdigest()
+    text = "\n".join([words, *(image.pixels or image.problem for image in images)])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

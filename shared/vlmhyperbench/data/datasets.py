@@ -28,12 +28,15 @@ _BESIDE: Final = ("README.md", "dataset_info.json", "dataset_dict.json", "state.
 def on_this_machine(spec: DatasetSpec, settings: Settings, arrival: Arrival) -> Iterator[DatasetSpec]:
     """Yield the spec with the path of its files on this machine: fetched if they are elsewhere, then unpacked.
 
+    They are not evicted until the block ends.
+
     Raises:
         InvalidInput: it is an archive that is refused.
         VlmHyperBenchError: see `_fetched`.
     """
-    with _fetched(spec, settings, arrival) as local:
-        yield unpacked(local, settings.home / "unpacked")
+    home, max_bytes = settings.home / "unpacked", settings.unpacked_max_bytes
+    with _fetched(spec, settings, arrival) as local, unpacked(local, home, max_bytes=max_bytes) as there:
+        yield there
 
 
 @contextmanager

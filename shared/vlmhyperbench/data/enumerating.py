@@ -245,6 +245,17 @@ class _Enumeration:
         return info
 
 
+def text_problems(sample: Sample) -> list[str]:
+    """Return why the texts of a sample cannot be stored, for which it is an error row, or its dataset is refused."""
+    problems: list[str] = []
+    _text(sample.key, "key", problems)
+    _text(sample.question, "question", problems)
+    for text in sample.references:
+        _text(text, "reference", problems)
+    _metadata(sample, problems)
+    return problems
+
+
 def _text(text: str, what: str, problems: list[str]) -> str:
     if not isinstance(text, str):
         problems.append(f"The {what} is not text.")

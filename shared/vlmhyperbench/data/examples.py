@@ -22,6 +22,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk.suggestions import did_you_mean
+from vlmhyperbench_sdk.types import Prompt
 
 MAX_LEFT_OUT: Final = 200
 """Maximum number of samples that are drawn in vain before another split or seed is asked for."""
@@ -94,7 +95,7 @@ def draw_examples(
             if not left_out:
                 raise
             raise _too_few(few_shot, 0, left_out) from error
-        _check_fields(few_shot, drawn)
+        _check_answer_field(few_shot, drawn)
         wrong = {sample.key: why for sample in drawn if (why := _why_not(few_shot, sample, keys, questions))}
         left_out |= wrong
         if len(drawn) < few_shot.count or len(left_out) > MAX_LEFT_OUT:
@@ -111,11 +112,54 @@ def draw_examples(
     )
 
 
+def with_local_files(few_shot: FewShotSpec, asked: DatasetSpec, local: DatasetSpec) -> tuple[FewShotSpec, DatasetSpec]:
+    """Return both with the path of the files of the examples on this machine, `local`.
+
+    Files that were fetched have a path of their own; whether they are the same data is said by where they were.
+    """
+    is_same = asked.path == few_shot.dataset.path
+    same = asked.model_copy(update={"path": local.path}) if is_same else asked
+    return few_shot.model_copy(update={"dataset": local}), same
+
+
+def check_leaks(
+    examples: Sequence[ManifestSample],
+    shown: Sequence[Prompt],
+    samples: Sequence[ManifestSample],
+    rendered: Sequence[Prompt],
+) -> None:
+    """Check that no example asks the same text about the same images as a sample.
+
+    INDEX leaves out samples that are asked themselves. Others can become the same by the prompt, which may leave out
+    what distinguishes them.
+
+    Args:
+        examples: The samples that are shown.
+        shown: Their prompts.
+        samples: The samples that are asked.
+        rendered: Their prompts.
+
+    Raises:
+        InvalidInput: an example does; it would show the model the answer.
+    """
+    asked = {(prompt.user, _images(sample)): sample.key for sample, prompt in zip(samples, rendered, strict=True)}
+    for example, prompt in zip(examples, shown, strict=True):
+        key = asked.get((prompt.user, _images(example)))
+        if key is not None:
+            message = f"The example {example.key!r} of the prompt asks what the sample {key!r} asks."
+            cure = "Draw the examples from another split or with another seed in few_shot."
+            raise InvalidInput(message, cure=cure, code="prompt")
+
+
+def _images(sample: ManifestSample) -> tuple[str, ...]:
+    return tuple(image.sha256 for image in sample.images)
+
+
 def identity_of(sample: ManifestSample) -> str:
     """Return what makes two samples the same question: its words with its images, or without images its metadata."""
     words = " ".join(sample.question.split()).casefold()
     if sample.images:
-        return digest_of([words, [image.sha256 for image in sample.images]])
+        return digest_of([words, list(_images(sample))])
     return digest_of([words, {name: value for name, value in sample.metadata.items() if name != "split"}])
 
 
@@ -128,15 +172,12 @@ def _why_not(few_shot: FewShotSpec, sample: ManifestSample, keys: set[str], ques
     return "" if answer_of(few_shot, sample.references, sample.metadata) else "it has no answer"
 
 
-def _check_fields(few_shot: FewShotSpec, drawn: Sequence[ManifestSample]) -> None:
-    """Check that the metadata that `few_shot` names occurs."""
-    sampling, known = few_shot.dataset.sampling, _fields(drawn)
-    wanted = [("stratify", name) for name in (sampling.by if sampling is not None else ())]
-    wanted += [("answer_field", few_shot.answer_field)] if few_shot.answer_field is not None else []
-    for key, name in wanted:
-        if name not in known:
-            message = f"few_shot.{key}: the dataset {few_shot.dataset.name!r} has no metadata {name!r}."
-            raise InvalidInput(message, cure=did_you_mean(name, known, nothing="It has none."), code="prompt")
+def _check_answer_field(few_shot: FewShotSpec, drawn: Sequence[ManifestSample]) -> None:
+    """Check that the metadata that `few_shot` names as the answer occurs."""
+    name, known = few_shot.answer_field, _fields(drawn)
+    if name is not None and name not in known:
+        message = f"few_shot.answer_field: the dataset {few_shot.dataset.name!r} has no metadata {name!r}."
+        raise InvalidInput(message, cure=did_you_mean(name, known, nothing="It has none."), code="prompt")
 
 
 def _fields(samples: Iterable[ManifestSample]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -69,11 +69,43 @@ class Selection:
         """Yield what passes the filters; with a draw the dataset is read twice, so that no image is held."""
         sampling = self._spec.sampling
         if sampling is None:
-            yield from filter(self._is_wanted, read_samples(self._spec, self._host))
+            yield from self._wanted()
             return
-        wanted = filter(self._is_wanted, read_samples(self._spec, self._host))
-        drawn = draw(((sample.key, stratum_of(sample.metadata, sampling.by)) for sample in wanted), sampling)
+        drawn = draw(self._strata(self._wanted(), sampling.by), sampling)
         yield from (sample for sample in read_samples(self._spec, self._host) if sample.key in drawn)
+
+    def _wanted(self) -> Iterator[Sample]:
+        """Yield what passes the filters.
+
+        Raises:
+            InvalidInput: all samples were read, and none has what a filter excludes values of, which excludes nothing.
+        """
+        known: set[str] = set()
+        for sample in read_samples(self._spec, self._host):
+            known.update(sample.metadata)
+            if self._is_wanted(sample):
+                yield sample
+        for condition in self._conditions:
+            if condition.operator == "!=" and not condition.is_any and known and condition.column not in known:
+                message = f"The dataset {self._spec.name!r} has no metadata {condition.column!r}, which a filter names."
+                raise InvalidInput(message, cure=did_you_mean(condition.column, known, nothing="Leave it out."))
+
+    def _strata(self, samples: Iterable[Sample], by: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield key and stratum of each sample.
+
+        Raises:
+            InvalidInput: no sample has metadata by which strata are made; all samples would be one stratum.
+        """
+        known: set[str] = set()
+        any_sample = False
+        for sample in samples:
+            any_sample = True
+            known.update(name for name, value in sample.metadata.items() if value is not None)
+            yield sample.key, stratum_of(sample.metadata, by)
+        missing = next((name for name in by if name not in known), None)
+        if any_sample and missing is not None:
+            message = f"The dataset {self._spec.name!r} has no metadata {missing!r}, by which samples are drawn."
+            raise InvalidInput(message, cure=did_you_mean(missing, known, nothing="It has none."))
 
     def _is_wanted(self, sample: Sample) -> bool:
         metadata = sample.metadata

@@ -29,11 +29,22 @@ _UNFIT: Final = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """An answered question that stands before every question: the text of its prompt, its images, and its answer."""
+
+    prompt: str
+    images: tuple[bytes, ...]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What one call is given."""
 
     prompt: Prompt
     images: tuple[Path, ...]
+    examples: tuple[Example, ...] = ()
+    """The same for every call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +58,23 @@ class Reply:
     duration_s: float
 
 
-def check_takes(function: Answering, prompts: Sequence[Prompt]) -> None:
-    """Check that the function can be given these prompts, before it is called.
+def check_takes(function: Answering, questions: Sequence[Question]) -> None:
+    """Check that the function can be given these questions, before it is called.
 
     Raises:
-        InvalidInput: it cannot be called, or a prompt has a system text that it does not take.
+        InvalidInput: it cannot be called, or a prompt has a system text or examples that it does not take.
     """
     if not callable(function):
         raise InvalidInput(f"A {type(function).__name__} cannot be called.", cure="Give a function of prompt, images.")
-    if any(prompt.system is not None for prompt in prompts) and not _takes_system(function):
-        raise InvalidInput(
-            f"The prompt has a system text, and {name_of(function)} has no parameter `system`.",
-            cure="Write def answer(prompt, images, *, system=None), or choose another prompt.",
-        )
+    for holds, name, default, is_given in (
+        ("a system text", "system", "None", any(question.prompt.system is not None for question in questions)),
+        ("examples", "examples", "()", any(question.examples for question in questions)),
+    ):
+        if is_given and not _takes(function, name):
+            raise InvalidInput(
+                f"The prompt has {holds}, and {name_of(function)} has no parameter `{name}`.",
+                cure=f"Write def answer(prompt, images, *, {name}={default}), or choose another prompt.",
+            )
 
 
 def name_of(function: Answering) -> str:
@@ -106,7 +121,7 @@ async def _await_all(function: Answering, questions: Sequence[Question], concurr
         async with free:
             images, began = await asyncio.to_thread(_images, question), time.perf_counter()
             try:
-                answer = await awaiting(question.prompt.user, images, **_system(function, question))
+                answer = await awaiting(question.prompt.user, images, **_extras(function, question))
             except Exception as error:  # noqa: BLE001 -- the user's function may raise anything
                 reply = _raised(error, began)
             else:
@@ -123,7 +138,7 @@ async def _await_all(function: Answering, questions: Sequence[Question], concurr
 def _call(function: Answering, question: Question) -> Reply:
     images, began = _images(question), time.perf_counter()
     try:
-        answer = function(question.prompt.user, images, **_system(function, question))
+        answer = function(question.prompt.user, images, **_extras(function, question))
     except Exception as error:  # noqa: BLE001 -- the user's function may raise anything
         return _raised(error, began)
     return _returned(answer, began)
@@ -133,16 +148,17 @@ def _images(question: Question) -> list[bytes]:
     return [path.read_bytes() for path in question.images]
 
 
-def _system(function: Answering, question: Question) -> dict[str, str | None]:
-    return {"system": question.prompt.system} if _takes_system(function) else {}
+def _extras(function: Answering, question: Question) -> dict[str, object]:
+    extras = {"system": question.prompt.system, "examples": question.examples}
+    return {name: value for name, value in extras.items() if _takes(function, name)}
 
 
-def _takes_system(function: Answering) -> bool:
+def _takes(function: Answering, name: str) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # of a class or a builtin without a signature
         return False
-    return any(each.name == "system" or each.kind is each.VAR_KEYWORD for each in parameters)
+    return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def _is_async(function: Answering) -> bool:

@@ -9,20 +9,22 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from uuid import uuid4
 
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.enumerating import index
+from vlmhyperbench.data.examples import check_leaks, draw_examples, with_local_files
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.rendering import render_prompts
 from vlmhyperbench.data.repositories import Arrival
+from vlmhyperbench.domain.few_shot import answer_of
 from vlmhyperbench.domain.specs import PromptStrategySpec, RunSpec
 from vlmhyperbench.environments.metric_hosts import metric_hosts_here
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.evaluation.calling import Answering, Question, Reply, Told, call_all, check_takes, name_of
+from vlmhyperbench.evaluation.calling import Answering, Example, Question, Reply, Told, call_all, check_takes, name_of
 from vlmhyperbench.evaluation.facts import answers_sha256, facts_of
 from vlmhyperbench.evaluation.results import Evaluation
 from vlmhyperbench.evaluation.scoring import Answered, score
@@ -35,6 +37,9 @@ from vlmhyperbench.scoring.metrics import Hosts, RunsApart, host_of
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Prompt
+
+if TYPE_CHECKING:
+    import polars
 
 MAX_CONCURRENCY: Final = 1024
 T = TypeVar("T")
@@ -61,7 +66,8 @@ def evaluate(
     Args:
         task: Name of a registered task.
         function: Called with the text of the prompt and a list of images, as encoded bytes; it returns the answer. It
-            may be a coroutine function. Where it has a parameter `system`, it is given the prompt's system text.
+            may be a coroutine function. Where it has a parameter `system`, it is given the prompt's system text, and
+            in `examples` the examples of a prompt that has some.
         limit: Maximum number of samples: the first ones in the dataset's order.
         dataset: Dataset in place of the task's own: its name, or an object as in a run's entry.
         prompt: Prompt in place of the task's own.
@@ -104,6 +110,7 @@ def evaluate(
     spec = resolve_function(catalogue, choices, function=called, in_flight=concurrency)
     folder = Path(tempfile.mkdtemp(prefix="vlmhb-evaluation-"))
     sources: list[RunsApart] = [spec.dataset, *([spec.prompt] if isinstance(spec.prompt, PromptStrategySpec) else [])]
+    sources += [spec.prompt.few_shot.dataset] if spec.prompt.few_shot is not None else []
     try:
         with metric_hosts_here(sources, settings) as hosts:
             answered = _answers(function, spec, open_storage(str(folder)), called, hosts, progress or _tell_nobody)
@@ -120,37 +127,80 @@ def _answers(function: Answering, spec: RunSpec, storage: Storage, name: str, ho
     with on_this_machine(spec.dataset, settings, Arrival()) as local:
         host = host_of(spec.dataset, hosts)
         indexed = index(local, spec.limits, storage, host, ImageAddresses.of(settings))
-    [path] = _awaited(storage.open_all([(manifest.manifest_key(indexed.manifest_id), indexed.manifest_id)]))
-    frame = manifest.read(path)
+    frame = _read(storage, indexed.manifest_id)
     samples = list(manifest.samples_of(frame))
-    asked = _ask(function, spec, samples, storage, hosts, told)
+    examples_id = _draw(spec, samples, storage, hosts)
+    examples = list(manifest.samples_of(_read(storage, examples_id))) if examples_id is not None else []
+    asked = _ask(function, spec, samples, examples, storage, hosts, told)
     target = spec.target.model_copy(update={"answers": answers_sha256(samples, asked)})
     return Answered(
         id=run_id,
         name=name,
         spec=spec.model_copy(update={"target": target}),
         indexed=indexed,
-        facts=facts_of(run_id, samples, asked, frame),
+        examples_id=examples_id,
+        facts=facts_of(run_id, samples, asked, frame, examples_id=examples_id),
         durations_s={sample: reply.duration_s for sample, (_, reply) in asked.items()},
         started_at=started_at,
         finished_at=_now(),
     )
 
 
+def _draw(spec: RunSpec, samples: Sequence[ManifestSample], storage: Storage, hosts: Hosts) -> str | None:
+    """Draw the examples of the prompt, and return the hash of their manifest; None without examples."""
+    few_shot, settings = spec.prompt.few_shot, Settings.load()
+    if few_shot is None:
+        return None
+    with on_this_machine(few_shot.dataset, settings, Arrival()) as local:
+        given, same = with_local_files(few_shot, spec.dataset, local)
+        host, addresses = host_of(few_shot.dataset, hosts), ImageAddresses.of(settings)
+        return draw_examples(given, same, samples, spec.limits, storage, host, addresses).stored.manifest_id
+
+
+def _read(storage: Storage, manifest_id: str) -> polars.DataFrame:
+    [path] = _awaited(storage.open_all([(manifest.manifest_key(manifest_id), manifest_id)]))
+    return manifest.read(path)
+
+
 def _ask(
-    function: Answering, spec: RunSpec, samples: Sequence[ManifestSample], storage: Storage, hosts: Hosts, told: Told
+    function: Answering,
+    spec: RunSpec,
+    samples: Sequence[ManifestSample],
+    examples: Sequence[ManifestSample],
+    storage: Storage,
+    hosts: Hosts,
+    told: Told,
 ) -> dict[int, tuple[Prompt, Reply]]:
     """Call the function for every sample that can be read; return prompt and reply by the sample's index."""
     readable = [sample for sample in samples if sample.error is None]
     host = host_of(spec.prompt, hosts) if isinstance(spec.prompt, PromptStrategySpec) else None
-    prompts = _awaited(render_prompts(spec.prompt, readable, host=host))
-    check_takes(function, prompts)
-    stored = {(image.storage_key, image.sha256) for sample in readable for image in sample.images}
+    rendered = _awaited(render_prompts(spec.prompt, [*examples, *readable], host=host))
+    before, prompts = rendered[: len(examples)], rendered[len(examples) :]
+    check_leaks(examples, before, readable, prompts)
+    stored = {(image.storage_key, image.sha256) for sample in [*examples, *readable] for image in sample.images}
     paths = dict(zip(stored, _awaited(storage.open_all(list(stored))), strict=True))
+
+    def images_of(sample: ManifestSample) -> tuple[Path, ...]:
+        return tuple(paths[image.storage_key, image.sha256] for image in sample.images)
+
+    few_shot = spec.prompt.few_shot
+    shown = (
+        ()
+        if few_shot is None
+        else tuple(
+            Example(
+                prompt=prompt.user,
+                images=tuple(path.read_bytes() for path in images_of(example)),
+                answer=answer_of(few_shot, example.references, example.metadata),
+            )
+            for example, prompt in zip(examples, before, strict=True)
+        )
+    )
     questions = [
-        Question(prompt=prompt, images=tuple(paths[image.storage_key, image.sha256] for image in sample.images))
+        Question(prompt=prompt, images=images_of(sample), examples=shown)
         for sample, prompt in zip(readable, prompts, strict=True)
     ]
+    check_takes(function, questions)
     replies = call_all(function, questions, concurrency=spec.scenario.in_flight or 1, told=told)
     return {sample.index: (prompt, reply) for sample, prompt, reply in zip(readable, prompts, replies, strict=True)}
 

@@ -68,6 +68,8 @@ def facts_of(
     samples: Sequence[ManifestSample],
     asked: Mapping[int, tuple[Prompt, Reply]],
     manifest: polars.DataFrame,
+    *,
+    examples_id: str | None = None,
 ) -> polars.DataFrame:
     """Return one row for each sample, with the columns of its sample.
 
@@ -76,10 +78,11 @@ def facts_of(
         samples: Every sample, in order.
         asked: Index of a sample → what was asked, and the reply; the others could not be read.
         manifest: The sample manifest.
+        examples_id: Hash of the examples that every call was given; None without examples.
     """
     import polars
 
-    rows = [_row(run_id, sample, asked.get(sample.index)) for sample in samples]
+    rows = [_row(run_id, sample, asked.get(sample.index), examples_id) for sample in samples]
     facts = polars.DataFrame(rows, schema=polars_schema(dict(COLUMNS)))
     own = manifest.rename({"index": "sample"}).drop("error", strict=False)
     return with_hashes(facts.join(own, on="sample", how="left", maintain_order="left"))
@@ -91,7 +94,9 @@ def answers_sha256(samples: Sequence[ManifestSample], asked: Mapping[int, tuple[
     return digest_of({key: [reply.text, reply.code] for key, reply in replies.items()})
 
 
-def _row(run_id: str, sample: ManifestSample, asked: tuple[Prompt, Reply] | None) -> dict[str, JsonValue]:
+def _row(
+    run_id: str, sample: ManifestSample, asked: tuple[Prompt, Reply] | None, examples_id: str | None
+) -> dict[str, JsonValue]:
     blank: dict[str, JsonValue] = dict.fromkeys(COLUMNS)
     same: dict[str, JsonValue] = dict.fromkeys(("source_phase", "repeat", "turn", "member", "stream", "chunk"), 0)
     row = (
@@ -116,10 +121,11 @@ def _row(run_id: str, sample: ManifestSample, asked: tuple[Prompt, Reply] | None
         return row | failed | {"request_sha256": digest_of([sample.key])}
     prompt, reply = asked
     images: list[JsonValue] = [image.sha256 for image in sample.images]
+    shown: dict[str, JsonValue] = {} if examples_id is None else {"examples": examples_id}
     row |= {
         "system_prompt": prompt.system,
         "user_prompt": prompt.user,
-        "request_sha256": digest_of({"system": prompt.system, "user": prompt.user, "images": images}),
+        "request_sha256": digest_of({"system": prompt.system, "user": prompt.user, "images": images, **shown}),
     }
     if reply.code is None:
         return row | {"status": "ok", "text": reply.text}

@@ -13,8 +13,9 @@ from vlmhyperbench.client.handles import RunHandle
 from vlmhyperbench.client.steps import measures
 from vlmhyperbench.client.tables import MetricRow, Rows
 from vlmhyperbench.data.images import image_key
-from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.evaluation.scoring import Answered
+from vlmhyperbench.extras import needed_for
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.reports.composing import draft_of, render
 from vlmhyperbench.reports.document import write_number
@@ -97,11 +98,8 @@ class Evaluation:
         Raises:
             Unavailable: pandas is not installed.
         """
-        try:
+        with needed_for("to_pandas()", extra="pandas"):
             import pandas
-        except ModuleNotFoundError as error:
-            message = "to_pandas() needs the library pandas, which is not installed."
-            raise Unavailable(message, cure="pip install pandas", code="not_installed") from error
         return pandas.DataFrame(self.to_polars().to_dict(as_series=False))
 
     def show(self) -> None:

@@ -35,6 +35,8 @@ class Answered:
     name: str
     spec: RunSpec
     indexed: IndexResult
+    examples_id: str | None
+    """Hash of the examples that every call was given; None without examples."""
     facts: polars.DataFrame
     durations_s: Mapping[int, float]
     """Index of a sample → how long its call took; a sample that could not be read has none."""
@@ -77,6 +79,7 @@ def _measure(answered: Answered, metric: MetricSpec, extractor: ExtractorSpec, h
         engines=[],
         environment=environment,
         packages=host.packages if host is not None else None,
+        examples_id=answered.examples_id,
     )
     return MeasureFile(
         identity=measured.identity, environment=environment, evaluation_id=id_of(evaluation), content=measured.content
@@ -110,5 +113,6 @@ def _bundle(answered: Answered, measures: tuple[MeasureFile, ...], hosts: Hosts)
         judges=(),
         retunes=(),
         platform_version=version("vlmhyperbench"),
+        examples_id=answered.examples_id,
         hosts=hosts,
     )

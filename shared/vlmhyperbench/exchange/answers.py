@@ -31,8 +31,8 @@ _UNFIT = re.compile("[\0\ud800-\udfff]")
 _RUN_EXTRAS: Final = frozenset({"run"})
 _ANSWER_EXTRAS: Final = frozenset(
     {
-        *("phase", "ordinal", "sample", "images", "system_prompt", "user_prompt", "status", "outcome", "error_code"),
-        *("ttft_ms", "tpot_ms", "parsed", "measures"),
+        *("phase", "ordinal", "sample", "images", "system_prompt", "user_prompt", "examples", "status", "outcome"),
+        *("error_code", "ttft_ms", "tpot_ms", "parsed", "measures"),
     }
 )
 """Fields that our own export adds to the neutral format."""

@@ -53,7 +53,7 @@ def write_inspect(
         with summaries.open("w", encoding="utf-8") as file:
             for sample in samples:
                 sample_id = sample_ids.of(sample)
-                shown = pictures.of(sample.images) if pictures is not None else {}
+                shown = pictures.of(_sent_images(sample)) if pictures is not None else {}
                 whole = sample_of(run, sample, sample_id, shown)
                 file.write("," if totals.answers else "[")
                 file.write(_text(summary_of(whole)))
@@ -62,6 +62,10 @@ def write_inspect(
             file.write("]")
         _add_file(archive, "summaries.json", summaries)
         _add(archive, "header.json", _header(run, totals))
+
+
+def _sent_images(sample: ExportedSample) -> tuple[str, ...]:
+    return (*(sha256 for example in sample.examples for sha256 in example.images), *sample.images)
 
 
 class _Totals:

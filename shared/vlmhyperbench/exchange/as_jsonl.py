@@ -71,6 +71,7 @@ def _answer(run: ExportedRun, sample: ExportedSample) -> JsonObject:
         "images": list(sample.images),
         "system_prompt": sample.system_prompt,
         "user_prompt": sample.user_prompt,
+        "examples": [asdict(example) for example in sample.examples],
         "status": sample.status,
         "outcome": sample.outcome,
         "error_code": sample.error_code,

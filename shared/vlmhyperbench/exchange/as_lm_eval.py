@@ -102,11 +102,13 @@ def _rows(run: ExportedRun, sample: ExportedSample) -> Iterator[JsonObject]:
 
 
 def _prompt(sample: ExportedSample) -> str:
-    """Return the prompt in the harness's form: text, or with a system prompt messages as JSON."""
-    user = sample.user_prompt if sample.user_prompt is not None else sample.question or ""
-    if sample.system_prompt is None:
-        return user
-    messages = [{"role": "system", "content": sample.system_prompt}, {"role": "user", "content": user}]
+    """Return the prompt in the harness's form: text, or with a system prompt or examples messages as JSON."""
+    if sample.system_prompt is None and not sample.examples:
+        return sample.asked
+    turns = [("system", sample.system_prompt)] if sample.system_prompt is not None else []
+    for example in sample.examples:
+        turns += [("user", example.user_prompt), ("assistant", example.answer)]
+    messages = [{"role": role, "content": text} for role, text in [*turns, ("user", sample.asked)]]
     return json.dumps(messages, ensure_ascii=False)
 
 

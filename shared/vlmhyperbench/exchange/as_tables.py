@@ -76,6 +76,8 @@ def parquet_schema() -> polars.Schema:
     """Return the columns of the Parquet file."""
     import polars
 
+    texts = polars.String()
+    example = {"key": texts, "user_prompt": texts, "images": polars.List(texts), "answer": texts}
     measure = {
         **{name: polars.Float64() if name == "value" else polars.String() for name in ("key", *_OF_MEASURE)},
         "is_invalid": polars.Boolean(),
@@ -86,6 +88,7 @@ def parquet_schema() -> polars.Schema:
             **{name: _type(name) for name in _OF_SAMPLE},
             "references": polars.List(polars.String()),
             "images": polars.List(polars.String()),
+            "examples": polars.List(polars.Struct(example)),
             "metadata": polars.String(),
             "parsed": polars.List(polars.Struct({"extractor": polars.String(), "text": polars.String()})),
             "measures": polars.List(polars.Struct(measure)),
@@ -106,6 +109,7 @@ def _row(sample: ExportedSample) -> JsonObject:
         **{name: getattr(sample, name) for name in _OF_SAMPLE},
         "references": list(sample.references),
         "images": list(sample.images),
+        "examples": [asdict(example) for example in sample.examples],
         "metadata": json.dumps(sample.metadata, ensure_ascii=False, allow_nan=False),
         "parsed": [{"extractor": label, "text": text} for label, text in sample.parsed.items()],
         "measures": [asdict(measure) for measure in sample.measures],

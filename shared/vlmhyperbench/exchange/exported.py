@@ -113,6 +113,17 @@ class ExportedMeasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedExample:
+    """An answered question that was sent before the sample's own."""
+
+    key: str
+    user_prompt: str
+    images: tuple[str, ...]
+    """SHA-256 of each."""
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedSample:
     """A counted request with its sample, answer and scores."""
 
@@ -125,7 +136,7 @@ class ExportedSample:
     question: str | None
     system_prompt: str | None
     user_prompt: str | None
-    """The prompt that was sent, if it can be derived from the question alone."""
+    """The prompt as it was sent; None if it is unknown, as for imported answers."""
     references: tuple[str, ...]
     metadata: JsonObject
     images: tuple[str, ...]
@@ -144,8 +155,15 @@ class ExportedSample:
     tpot_ms: float | None
     latency_ms: float | None
     measures: tuple[ExportedMeasure, ...]
+    examples: tuple[ExportedExample, ...] = ()
+    """What was sent before the prompt, in this order."""
     parsed: Mapping[str, str | None] = field(default_factory=dict)
     """Extractor → the parsed answer, None if it could not parse one; without an entry this is unknown."""
+
+    @property
+    def asked(self) -> str:
+        """The prompt, or the question where the prompt is unknown."""
+        return self.user_prompt if self.user_prompt is not None else self.question or ""
 
     @property
     def failure(self) -> str | None:

@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
-from typing import TypeGuard
 
-from vlmhyperbench.domain.prompts import is_linear, render
 from vlmhyperbench.domain.publishing import public_spec
-from vlmhyperbench.domain.specs import AnyPrompt, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, ImportTarget, MetricSpec, RunSpec
 from vlmhyperbench.domain.valid_text import storable, storable_json, valid_unicode
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
-from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
+from vlmhyperbench.exchange.exported import (
+    ExportedExample,
+    ExportedMeasure,
+    ExportedRun,
+    ExportedSample,
+    ExportedScore,
+)
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench.scoring.scores import INVALID
-from vlmhyperbench.wire.results import MeasureValue, Result
+from vlmhyperbench.wire.results import MeasureValue, Result, ShownExample
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER
-from vlmhyperbench_sdk.types import JsonObject
-
-_TYPED_BY = ("doc_type", "doc_class", "question_type")
-"""Metadata that chooses a prompt."""
 
 
 def exported_run(run: RunDetail) -> ExportedRun:
@@ -77,7 +77,7 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
         parsed = _parsed(run.spec, page)
         for i, result in enumerate(page):
             is_empty = False
-            yield _sample(run.spec, order, result, {label: texts[i] for label, texts in parsed.items()})
+            yield _sample(order, result, {label: texts[i] for label, texts in parsed.items()})
     if is_empty:
         why = f": {run.reason}" if run.reason else ""
         void = f" that counts; {run.done} came before its phase became void" if run.done else ""
@@ -125,10 +125,9 @@ def _versions(metrics: Sequence[MetricSpec]) -> dict[tuple[str, str], str]:
     return {key: next(iter(versions)) for key, versions in known.items() if len(versions) == 1}
 
 
-def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str | None]) -> ExportedSample:
-    question = storable(result.question)
+def _sample(order: _Order, result: Result, parsed: dict[str, str | None]) -> ExportedSample:
+    sent = result.prompt
     metadata = {name: value for name, value in result.group.items() if value is not None}
-    system, user = _prompts(spec, question, metadata)
     measures = sorted((_measure(order, measure) for measure in result.measures), key=order.rank)
     return ExportedSample(
         phase=result.phase,
@@ -136,9 +135,10 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
         sample=result.sample,
         repeat=result.repeat,
         key=storable(result.key) if result.key else str(result.sample),
-        question=question,
-        system_prompt=storable(system),
-        user_prompt=storable(user),
+        question=storable(result.question),
+        system_prompt=storable(sent.system_prompt) if sent else None,
+        user_prompt=storable(sent.user_prompt) if sent else None,
+        examples=tuple(map(_example, sent.examples if sent else ())),
         references=tuple(storable(reference) for reference in result.references),
         metadata=storable_json(metadata),
         images=tuple(result.images),
@@ -156,6 +156,15 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
         latency_ms=result.latency_ms,
         measures=tuple(measures),
         parsed={label: storable(text) for label, text in parsed.items()} if result.status == "ok" else {},
+    )
+
+
+def _example(example: ShownExample) -> ExportedExample:
+    return ExportedExample(
+        key=storable(example.key),
+        user_prompt=storable(example.user_prompt),
+        images=tuple(example.images),
+        answer=storable(example.answer),
     )
 
 
@@ -192,36 +201,6 @@ def _read(texts: list[str], extractor: ExtractorSpec) -> Sequence[str | None] | 
         return extract(texts, extractor=extractor).texts
     except (NotFound, InvalidInput):  # the run was scored by another version, which had the extractor
         return None
-
-
-def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple[str | None, str | None]:
-    """Return system and user prompt if they can be rendered from the API's data, whose only metadata are short texts.
-
-    A template that is not linear is not rendered, because that needs a child process with bounds.
-    """
-    if question is None or isinstance(spec.target, ImportTarget) or not _is_known(spec.prompt):
-        return None, None
-    kinds: JsonObject = {name: metadata[name] for name in _TYPED_BY if name in metadata}
-    try:
-        prompt = render(spec.prompt, question=question, metadata=kinds)
-    except InvalidInput:
-        return None, None
-    return prompt.system, prompt.user
-
-
-def _is_known(prompt: AnyPrompt) -> TypeGuard[PromptSpec]:
-    if not isinstance(prompt, PromptSpec) or prompt.few_shot is not None:
-        return False
-    return is_linear(prompt) and not _needs_metadata(prompt)
-
-
-def _needs_metadata(prompt: PromptSpec) -> bool:
-    """Say whether a template reads metadata beyond the document type, which only chooses the template."""
-    own = (prompt.system_prompt, prompt.user_prompt, prompt.fixed_system_prompt, prompt.fixed_prompt)
-    mapped = (
-        text for template in prompt.type_mapping.values() for text in (template.system_prompt, template.user_prompt)
-    )
-    return any("metadata" in text for text in (*own, *mapped) if text is not None)
 
 
 def _scores(run: RunDetail) -> tuple[ExportedScore, ...]:

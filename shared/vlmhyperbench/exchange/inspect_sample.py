@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,16 +48,16 @@ class SampleIds:
 
 def sample_of(run: ExportedRun, sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str]) -> JsonObject:
     """Return the content of `samples/<id>_epoch_<epoch>.json`; `images` maps hashes to data URLs."""
-    asked = _asked(sample, sample_id, images)
+    system, asked = _system(sample, sample_id), _user(sample.asked, sample.images, images, _ids(sample_id, "user"))
     answer = _answer(run, sample, sample_id)
     latency_s = None if sample.latency_ms is None else sample.latency_ms / 1000
     failed: JsonObject = {"message": sample.failure, "traceback": "", "traceback_ansi": ""}
     return {
         "id": sample_id.id,
         "epoch": sample_id.epoch,
-        "input": asked if sample.system_prompt is not None or images else _user(sample),
+        "input": [*system, asked] if system or images else sample.asked,
         "target": list(sample.references),
-        "messages": [*asked, *([answer] if answer else [])],
+        "messages": [*system, *_examples(sample, sample_id, images), asked, *([answer] if answer else [])],
         "output": _output(run, sample, answer, latency_s),
         "scores": {
             _name(run, measure): _score(sample, measure) for measure in sample.measures if measure.field is None
@@ -96,15 +96,25 @@ def summary_of(whole: JsonObject) -> JsonObject:
     }
 
 
-def _asked(sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str]) -> list[JsonValue]:
+def _system(sample: ExportedSample, sample_id: SampleId) -> list[JsonValue]:
+    if sample.system_prompt is None:
+        return []
+    return [{"role": "system", "content": sample.system_prompt, **_ids(sample_id, "system")}]
+
+
+def _examples(sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str]) -> list[JsonValue]:
+    """Return the answered turns before the question, which inspect_ai has in the messages and not in the input."""
     messages: list[JsonValue] = []
-    if sample.system_prompt is not None:
-        messages.append({"role": "system", "content": sample.system_prompt, **_ids(sample_id, "system", "input")})
-    content: JsonValue = _user(sample)
-    if images:
-        shown: list[JsonValue] = [_image(sha256) for sha256 in sample.images]
-        content = [*shown, {"type": "text", "text": _user(sample)}]
-    return [*messages, {"role": "user", "content": content, **_ids(sample_id, "user", "input")}]
+    for number, example in enumerate(sample.examples, 1):
+        user, answer = (_ids(sample_id, f"{role}-example-{number}") for role in ("user", "assistant"))
+        messages.append(_user(example.user_prompt, example.images, images, user))
+        messages.append({"role": "assistant", "content": example.answer, **answer})
+    return messages
+
+
+def _user(text: str, shown: Sequence[str], images: Mapping[str, str], ids: JsonObject) -> JsonObject:
+    content: JsonValue = [*map(_image, shown), {"type": "text", "text": text}] if images and shown else text
+    return {"role": "user", "content": content, **ids}
 
 
 def _image(sha256: str) -> JsonObject:
@@ -123,20 +133,21 @@ def _without_images(asked: JsonValue) -> JsonValue:
     return {**asked, "content": _without_images(asked["content"])} if "content" in asked else asked
 
 
-def _user(sample: ExportedSample) -> str:
-    return sample.user_prompt if sample.user_prompt is not None else sample.question or ""
-
-
 def _answer(run: ExportedRun, sample: ExportedSample, sample_id: SampleId) -> JsonObject | None:
     if sample.text is None:
         return None
     content: JsonValue = sample.text
     if sample.reasoning is not None:
         content = [{"type": "reasoning", "reasoning": sample.reasoning}, {"type": "text", "text": sample.text}]
-    return {"role": "assistant", "content": content, "model": run.model, **_ids(sample_id, "assistant", "generate")}
+    return {
+        "role": "assistant",
+        "content": content,
+        "model": run.model,
+        **_ids(sample_id, "assistant", source="generate"),
+    }
 
 
-def _ids(sample_id: SampleId, role: str, source: str) -> JsonObject:
+def _ids(sample_id: SampleId, role: str, *, source: str = "input") -> JsonObject:
     return {"id": f"{sample_id.id}-{sample_id.epoch}-{role}", "source": source}
 
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from vlmhyperbench.data.images import InvalidImage
@@ -98,16 +98,14 @@ class Pictures:
     """SHA-256 → content."""
     left_out: int = 0
     _left: int = MAX_IN_ALL_BYTES
-    _last: tuple[str, str] = ("", "")
+    _recent: dict[str, str] = field(default_factory=dict)
 
     def of(self, images: tuple[str, ...]) -> dict[str, str]:
         """Return the images of an answer by hash: all of its images, or none."""
         urls: dict[str, str] = {}
         try:
             for sha256 in images if self._left else ():
-                if self._last[0] != sha256:  # questions about the same page are adjacent
-                    self._last = (sha256, data_url(self.fetch(sha256)))
-                urls[sha256] = self._last[1]
+                urls[sha256] = self._recent.get(sha256) or data_url(self.fetch(sha256))
         except NotFound:
             urls = {}
         size = sum(map(len, urls.values()))
@@ -115,4 +113,5 @@ class Pictures:
             self.left_out += len(images)
             return {}
         self._left -= size
+        self._recent = urls  # questions about the same page are adjacent, and their examples are the same
         return urls

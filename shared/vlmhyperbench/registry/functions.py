@@ -55,8 +55,7 @@ def resolve_function(catalogue: Catalogue, choices: FunctionChoices, *, function
     )
     if choices.limit is not None and dataset is not None:
         dataset = dataset.model_copy(update={"limit": choices.limit})
-    alone = "a function is given one question and no earlier turns"
-    prompt = pin_prompt(references, choices.prompt or task.prompt, ("prompt",), no_examples=alone)
+    prompt = pin_prompt(references, choices.prompt or task.prompt, ("prompt",), asked=dataset)
     metrics = pin_metrics(references, choices.metrics or task.metrics, task, ("metrics",))
     extractors = pin_extractors(references, given(choices.extractors, task.extractors), ("extractors",))
     for metric in metrics:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.errors import RegistryError
 from vlmhyperbench.registry.legacy_tables import PROMPT_COLUMNS, LegacyRow, is_file, read_rows
+from vlmhyperbench.registry.prompt_collections import read_collection
 
 SYSTEM: Final = ("", "system_prompts", "data_dirs/system_prompts", "data_dirs/SystemPrompts")
 COLLECTIONS: Final = ("", "prompt_collections", "data_dirs/prompt_collections", "data_dirs/PromptCollections")
 """Folders in which the files are searched, relative to that of `user_config.csv`."""
+QUESTION: Final = "{{ question }}"
 _PAIR: Final = 'metadata.doc_class | default("") ~ " " ~ metadata.question_type | default("")'
 
 
@@ -31,7 +35,7 @@ def prompt_values(
             message, cure = f"There is no file {collection}.", f"Put it into {folder}, or correct its name."
             errors.append(row.error("prompt_collection", message, cure))
         else:
-            values["user_prompt"] = _by_pair(file, errors, warnings)
+            values |= _by_pair(file, errors, warnings)
     return values
 
 
@@ -50,8 +54,12 @@ def _system_text(row: LegacyRow, folder: Path, errors: list[RegistryError]) -> s
     return name
 
 
-def _by_pair(file: Path, errors: list[RegistryError], warnings: list[str]) -> str:
-    """Return a template that chooses the prompt by document class and question type, and else asks the question."""
+def _by_pair(file: Path, errors: list[RegistryError], warnings: list[str]) -> dict[str, JsonValue]:
+    """Return the prompts by document class and question type; a sample of another pair is asked its question.
+
+    They are the collection itself, pinned by its hash, where that gives the same prompts. Otherwise (a prompt has marks
+    of templates, or a type would apply to more than one pair) they are a template that chooses.
+    """
     branches: dict[str, str] = {}
     for row in read_rows(file, PROMPT_COLUMNS, PROMPT_COLUMNS, errors, warnings):
         pair = row.text("doc_class_question_type")
@@ -62,13 +70,26 @@ def _by_pair(file: Path, errors: list[RegistryError], warnings: list[str]) -> st
             message = f"{pair!r} has a quote or a backslash."
             errors.append(row.error("doc_class_question_type", message, "Rename the class or the type."))
         branches[pair] = _literal(row, "prompt", row.text("prompt"), errors)
+    if _is_same_collection(file, branches):
+        return {"collection": str(file.resolve()), "user_prompt": QUESTION}
     if not branches:
-        return "{{ question }}"
+        return {"user_prompt": QUESTION}
     tests = [
         f'{{% {"elif" if no else "if"} {_PAIR} == "{pair}" %}}{text}'
         for no, (pair, text) in enumerate(branches.items())
     ]
-    return "".join([*tests, "{% else %}{{ question }}{% endif %}"])
+    return {"user_prompt": "".join([*tests, f"{{% else %}}{QUESTION}{{% endif %}}"])}
+
+
+def _is_same_collection(file: Path, branches: Mapping[str, str]) -> bool:
+    """Return whether the file, read as a collection, has these prompts for these pairs, and for nothing else."""
+    try:
+        collection = read_collection(file)
+    except (InvalidInput, NotFound):  # `read_rows` has named what is wrong, or takes what a collection does not
+        return False
+    texts = {pair: text.user_prompt for pair, text in collection.texts.items()}
+    are_pairs = all(" " in pair and "{% raw %}" not in text for pair, text in branches.items())
+    return collection.default is None and are_pairs and texts == dict(branches)
 
 
 def _literal(row: LegacyRow, column: str, text: str, errors: list[RegistryError]) -> str:

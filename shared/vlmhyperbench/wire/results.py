@@ -39,6 +39,24 @@ class DamagedFile(Output):
     cure: str
 
 
+class ShownExample(Output):
+    """An answered question that was sent before the sample's own."""
+
+    key: str
+    user_prompt: str
+    images: list[str]
+    """SHA-256 of each."""
+    answer: str
+
+
+class SentPrompt(Output):
+    """What was sent for a sample, after rendering."""
+
+    system_prompt: str | None
+    user_prompt: str
+    examples: list[ShownExample] = Field(default_factory=list)
+
+
 class Result(Output):
     """A request record with its sample, answer and scores."""
 
@@ -75,5 +93,7 @@ class Result(Output):
     vram_delta_mb: float | None = None
     """Its rise from the last sample before the request; null without an accelerator that says it."""
     measures: list[MeasureValue]
+    prompt: SentPrompt | None = None
+    """Only if `prompts` asks for it; null too where no prompt is stored, as for imported answers."""
     damaged: list[DamagedFile] = Field(default_factory=list)
     """Files of this result that cannot be read; empty if the result is complete."""

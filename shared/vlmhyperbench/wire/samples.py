@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field, JsonValue
 
 from vlmhyperbench.wire.base import Output
-from vlmhyperbench.wire.results import Result, SampleOutcome
+from vlmhyperbench.wire.results import Result, SampleOutcome, ShownExample
 
 Flip = Literal["broke", "mended", "both_right", "both_wrong"]
 """An answer against that of a baseline, by the primary metric: `broke` was right in the baseline and is wrong here."""
@@ -123,16 +123,6 @@ class SampleNeighbours(Output):
     next_error: str | None = None
     next_wrong: str | None = None
     next_flip: str | None = None
-
-
-class ShownExample(Output):
-    """An answered question that was sent before the sample's own."""
-
-    key: str
-    user_prompt: str
-    images: list[str]
-    """SHA-256 of each."""
-    answer: str
 
 
 class MemberAnswer(Output):

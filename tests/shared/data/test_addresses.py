@@ -80,7 +80,7 @@ def server(asked: Counter[str]) -> Iterator[str]:
 
 @pytest.fixture
 def addresses(tmp_path: Path) -> ImageAddresses:
-    return ImageAddresses(policy=UrlPolicy(allow_loopback=True), folder=tmp_path / "images")
+    return ImageAddresses(policy=UrlPolicy(allow_loopback=True), folder=tmp_path / "images", max_bytes=2**20)
 
 
 def test_nothing_is_fetched_unless_the_machine_says_so(tmp_path: Path, server: str, asked: Counter[str]) -> None:

@@ -30,22 +30,27 @@ def zipped(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
     return path
 
 
-def tarred(path: Path, *entries: tuple[str, bytes], **members: bytes | str) -> Path:
-    """Write a tar; `members` is the type of a special entry, and what it links to."""
+def tarred(path: Path, *entries: tuple[str, bytes], kind: bytes = b"", to: str = "") -> Path:
+    """Write a tar; `kind` is the type of a special entry, and `to` what it links to."""
     with tarfile.open(path, "w:gz") as archive:
         for name, content in entries:
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-        if members:
+        if kind:
             info = tarfile.TarInfo("special")
-            info.type, info.linkname = members["type"], str(members.get("to", ""))  # type: ignore[assignment]
+            info.type, info.linkname = kind, to
             archive.addfile(info)
     return path
 
 
 def spec(path: Path, **fields: object) -> DatasetSpec:
     return DatasetSpec.model_validate({"name": "d", "version": "1.0.0", "type": "table", "path": str(path), **fields})
+
+
+def unpack(dataset: DatasetSpec, folder: Path, bounds: Bounds | None = None) -> None:
+    with unpacked(dataset, folder / "home", bounds or Bounds()):
+        pass
 
 
 @pytest.mark.parametrize(("name", "make"), [("d.zip", zipped), ("d.tar.gz", tarred), ("d.TGZ", tarred)])
@@ -60,9 +65,9 @@ def test_an_archive_is_unpacked_once_and_is_its_only_folder(
             folder = Path(local.path or "")
     assert folder == settings.home / "unpacked" / sha256 / "set"
     assert {name: (folder.parent / name).read_bytes() for name in FILES} == FILES
-    assert [each.name for each in folder.parents[1].iterdir()] == [sha256]
+    assert {each.name for each in folder.parents[1].iterdir()} == {sha256, ".locks"}
     with pytest.raises(Conflict):
-        unpacked(spec(path, sha256={".": "0" * 64}), tmp_path / "home")
+        unpack(spec(path, sha256={".": "0" * 64}), tmp_path)
 
 
 def _linked(name: str, mode: int) -> zipfile.ZipInfo:
@@ -86,17 +91,17 @@ def _linked(name: str, mode: int) -> zipfile.ZipInfo:
         (lambda p: tarred(p / "d.tar", ("../out", b"x")), "leads out"),
         (lambda p: tarred(p / "d.tar", ("/out", b"x")), "absolute"),
         (lambda p: tarred(p / "d.tar", ("a\nb", b"x")), "characters"),
-        (lambda p: tarred(p / "d.tar", type=tarfile.SYMTYPE, to="/etc/passwd"), "symbolic link"),
-        (lambda p: tarred(p / "d.tar", type=tarfile.LNKTYPE, to="/etc/passwd"), "hard link"),
-        (lambda p: tarred(p / "d.tar", type=tarfile.CHRTYPE), "device"),
-        (lambda p: tarred(p / "d.tar", type=tarfile.FIFOTYPE), "device or a pipe"),
+        (lambda p: tarred(p / "d.tar", kind=tarfile.SYMTYPE, to="/etc/passwd"), "symbolic link"),
+        (lambda p: tarred(p / "d.tar", kind=tarfile.LNKTYPE, to="/etc/passwd"), "hard link"),
+        (lambda p: tarred(p / "d.tar", kind=tarfile.CHRTYPE), "device"),
+        (lambda p: tarred(p / "d.tar", kind=tarfile.FIFOTYPE), "device or a pipe"),
     ],
 )
 def test_what_could_do_harm_refuses_the_whole_archive(make: Callable[[Path], Path], words: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=words) as refused:
-        unpacked(spec(make(tmp_path)), tmp_path / "home", Bounds(files=10))
+        unpack(spec(make(tmp_path)), tmp_path, Bounds(files=10))
     assert refused.value.code == "bad_archive"
-    assert list((tmp_path / "home").iterdir()) == []
+    assert [path.name for path in (tmp_path / "home").iterdir()] == [".locks"]
     assert not (tmp_path / "out").exists()
 
 
@@ -110,7 +115,7 @@ def test_a_byte_that_differs_is_damage(kind: str, tmp_path: Path) -> None:
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(InvalidInput) as refused:
-        unpacked(spec(path), tmp_path / "home")
+        unpack(spec(path), tmp_path)
     assert refused.value.code == "bad_archive"
 
 
@@ -120,4 +125,4 @@ def test_half_an_archive_is_damaged(name: str, tmp_path: Path) -> None:
     path = make(tmp_path / name, ("a", bytes(range(256)) * 400))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(InvalidInput, match="damaged"):
-        unpacked(spec(path), tmp_path / "home")
+        unpack(spec(path), tmp_path)

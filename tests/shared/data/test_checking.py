@@ -150,3 +150,29 @@ def test_pages_are_kept_by_number_and_a_page_that_is_not_there_is_an_error(tmp_p
     assert len(single.images) == 2
     third = spec.model_copy(update={"preprocess": (spec.preprocess[0].model_copy(update={"keep": (2,)}),)})
     assert counts(check_dataset(third, Limits()))["broken_image"] == (2, ["0", "1"])
+
+
+def test_text_that_cannot_be_stored_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    rows = [row("1", "a.png", "half a pair \ud800"), row("2", "b.png", "\0"), row("3", "c.png")]
+    spec = spec_of(tmp_path, rows, {f"{name}.png": picture(shade) for shade, name in enumerate("abc")})
+    assert counts(check_dataset(spec, Limits()))["broken_text"] == (2, ["1", "2"])
+
+
+def test_a_draw_by_metadata_that_no_sample_has_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    rows = [row(str(number), "a.png", kind="x") for number in range(4)]
+    sampling = {"size": 2, "by": ["kinds"]}
+    columns = {"key": "id", "question": "question", "images": "image", "metadata": ["kind"]}
+    spec = spec_of(tmp_path, rows, {"a.png": picture(1)}, sampling=sampling, params={"columns": columns})
+    with pytest.raises(InvalidInput, match="kinds") as refused:
+        list(Selection(spec))
+    assert "kind?" in (refused.value.cure or "")
+
+
+def test_a_filter_that_excludes_values_of_metadata_that_no_sample_has_is_refused(tmp_path: Path) -> None:
+    rows = [row(str(number), "a.png", kind="ab"[number % 2]) for number in range(4)]
+    columns = {"key": "id", "question": "question", "images": "image", "metadata": ["kind"]}
+    spec = spec_of(tmp_path, rows, {"a.png": picture(1)}, where=["kinds!=a"], params={"columns": columns})
+    with pytest.raises(InvalidInput, match="kinds") as refused:
+        list(Selection(spec))
+    assert "kind?" in (refused.value.cure or "")
+    assert len(list(Selection(spec.model_copy(update={"where": ("kind!=a",)})))) == 2

@@ -11,9 +11,10 @@ import polars
 import pytest
 
 from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
-from vlmhyperbench.evaluation import Evaluation, evaluate
+from vlmhyperbench.evaluation import Evaluation, Example, evaluate
 from vlmhyperbench.evaluation.facts import COLUMNS
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
+from vlmhyperbench_sdk.types import JsonObject
 
 QUESTIONS = ["question,answer,question_type", "What is one?,1,odd", "What is two?,2,even", "What is three?,3,odd"]
 ANSWERS = {"What is one?": "1", "What is two?": "2", "What is three?": "3"}
@@ -129,6 +130,39 @@ def test_a_system_text_reaches_a_function_that_takes_it_and_no_other() -> None:
     assert "system" in (refused.value.cure or "")
 
 
+def test_examples_reach_a_function_that_takes_them_and_no_other() -> None:
+    seen: list[tuple[str, tuple[Example, ...]]] = []
+
+    def takes(prompt: str, _images: list[bytes], *, examples: tuple[Example, ...] = ()) -> str:
+        seen.append((prompt, examples))
+        return examples[0].answer
+
+    evaluation = evaluate("digits", takes, prompt="digits-examples", limit=3)
+    assert len(seen) == 3
+    [shown] = {examples for _, examples in seen}
+    assert len(shown) == 2
+    assert all(example.answer and example.images[0][:4] == b"\x89PNG" for example in shown)
+    assert {example.images for example in shown}.isdisjoint({(image,) for image in _pages("digits", limit=3)})
+    [other] = [evaluate("digits", takes, limit=3, prompt="digits-examples")]
+    assert other.summary.described[0].evaluation_id == evaluation.summary.described[0].evaluation_id
+    plain = evaluate("digits", lambda prompt, images: "", limit=3)
+    assert plain.summary.described[0].evaluation_id != evaluation.summary.described[0].evaluation_id
+    with pytest.raises(InvalidInput) as refused:
+        evaluate("digits", right, prompt="digits-examples", limit=3)
+    assert "examples" in (refused.value.cure or "")
+
+
+def _pages(task: str, *, limit: int) -> list[bytes]:
+    pages: list[bytes] = []
+
+    def collects(_prompt: str, images: list[bytes]) -> str:
+        pages.extend(images)
+        return ""
+
+    evaluate(task, collects, limit=limit)
+    return pages
+
+
 def test_images_are_given_as_their_bytes() -> None:
     sizes = []
 
@@ -220,3 +254,28 @@ def test_the_rows_have_the_columns_of_a_run_s_facts() -> None:
     assert {name: kind for name, kind in COLUMNS.items() if name in FACT_COLUMNS} == FACT_COLUMNS
     own = polars_schema({name: kind for name, kind in COLUMNS.items() if name not in FACT_COLUMNS})
     assert own.items() <= polars.Schema({name: chunk[name] for name in (*PAYLOAD_COLUMNS, "system_prompt")}).items()
+
+
+def test_every_form_of_the_report_says_which_samples_were_taken_and_what_was_done_to_images(tmp_path: Path) -> None:
+    chosen: JsonObject = {
+        "name": "synthetic-documents",
+        "where": ["question_type!=kind"],
+        "sampling": {"size": 4, "seed": 7, "by": ["doc_class"], "allocation": "equal"},
+        "preprocess": [{"step": "resize", "max_side": 64}, {"step": "greyscale"}],
+    }
+    page = evaluate("document-qa", lambda prompt, images: "x", dataset=chosen, limit=3).report(tmp_path / "report")
+    taken = "question_type!=kind; 4 drawn by doc_class, equal with seed 7; the first 3 samples"
+    images = "longer side scaled down to 64 px, then made grey"
+    document = json.loads((page.parent / "report.json").read_text())
+    [provenance] = [section for section in document["sections"] if section["name"] == "provenance"]
+    items = dict(provenance["blocks"][0]["items"])
+    assert (items["samples taken"], items["images"]) == (taken, images)
+    for name in ("report.html", "report.md"):
+        text = (page.parent / name).read_text().replace("\\", "")
+        assert text.count(taken) == text.count(images) == 2  # in the configuration, too
+
+
+def test_a_report_says_that_all_samples_were_taken_as_they_are(tmp_path: Path) -> None:
+    text = (evaluate("small", right).report(tmp_path / "report").parent / "report.md").read_text()
+    assert "samples taken" in text
+    assert "unchanged" in text

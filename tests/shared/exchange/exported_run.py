@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from tests.shared.reports.builders import run_spec
-from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.exporting import exported_run, exported_samples
-from vlmhyperbench.wire.results import MeasureValue, Result
+from vlmhyperbench.wire.results import MeasureValue, Result, SentPrompt, ShownExample
 from vlmhyperbench.wire.runs import Headline, MetricScore, RunDetail
 
 RUN = UUID("00000000-0000-4000-8000-00000000000a")
 IMAGE = "a" * 64
+SHOWN = "b" * 64
+EXAMPLE = ShownExample(key="t1", user_prompt="Q: box 1?", images=[SHOWN], answer="red")
 JSON = ExtractorSpec(name="json_repaired")
 METRICS = (
     MetricSpec(name="anls", profile="paper", version="1.0.0", class_path="anls"),
@@ -166,6 +168,6 @@ def samples(found: Sequence[Result] | None = None, detail: RunDetail | None = No
     return list(exported_samples(detail or run(), [found if found is not None else results()]))
 
 
-def prompt(**changes: object) -> PromptSpec:
-    """Make a prompt that asks the question."""
-    return PromptSpec(name="plain", version="1.0.0").model_copy(update=changes)
+def prompt(system: str | None = None, **changes: object) -> SentPrompt:
+    """Make a prompt as it was sent."""
+    return SentPrompt(system_prompt=system, user_prompt="What colour is box 0?").model_copy(update=changes)

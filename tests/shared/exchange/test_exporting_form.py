@@ -7,21 +7,22 @@ from typing import Literal
 import pytest
 
 from tests.shared.exchange.exported_run import (
+    EXAMPLE,
     METRICS,
     RUN,
+    SHOWN,
     exported,
     measure,
-    prompt,
     result,
     run,
     samples,
     spec,
 )
 from tests.support.wording import Wording
-from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, PromptText
+from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec
 from vlmhyperbench.errors import Conflict, NotReady
 from vlmhyperbench.exchange.exporting import exported_samples
-from vlmhyperbench.wire.results import DamagedFile
+from vlmhyperbench.wire.results import DamagedFile, SentPrompt
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "INDEXED", "RUNNING"])
@@ -98,24 +99,17 @@ def test_what_an_extractor_of_another_version_read_is_unknown() -> None:
     assert sample.parsed == {"text@1": "blue"}
 
 
-def test_the_prompt_is_rendered_where_it_follows_from_the_question() -> None:
-    detail = run(pinned=spec(prompt=prompt(system_prompt="Be brief.", user_prompt="Q: {{ question }}")))
-    (sample,) = samples([result(7)], detail)
-    assert (sample.system_prompt, sample.user_prompt) == ("Be brief.", "Q: What colour is box 7?")
+def test_the_prompt_is_as_it_was_sent_with_its_examples() -> None:
+    sent = SentPrompt(system_prompt="Be brief.\0", user_prompt="Q: box 7?", examples=[EXAMPLE])
+    (sample,) = samples([result(7, prompt=sent)])
+    assert (sample.system_prompt, sample.user_prompt) == ("Be brief.\N{REPLACEMENT CHARACTER}", "Q: box 7?")
+    [example] = sample.examples
+    assert (example.key, example.user_prompt, example.images, example.answer) == ("t1", "Q: box 1?", (SHOWN,), "red")
 
 
-def test_the_kind_of_document_chooses_the_prompt() -> None:
-    mapped = prompt(type_mapping={"form": PromptText(user_prompt="On this form: {{ question }}")})
-    (sample,) = samples([result(7)], run(pinned=spec(prompt=mapped)))
-    assert sample.user_prompt == "On this form: What colour is box 7?"
-
-
-def test_a_prompt_that_reads_metadata_or_was_asked_elsewhere_is_unknown() -> None:
-    reads = prompt(user_prompt="{{ metadata.doc_class }}: {{ question }}")
-    elsewhere = ImportTarget(model_name="m", format="lm-eval", answers="0" * 64)
-    for pinned in (spec(prompt=reads), spec(target=elsewhere)):
-        (sample,) = samples([result()], run(pinned=pinned))
-        assert (sample.system_prompt, sample.user_prompt) == (None, None)
+def test_a_prompt_that_is_not_stored_is_unknown() -> None:
+    (sample,) = samples([result(7)])
+    assert (sample.system_prompt, sample.user_prompt, sample.examples) == (None, None, ())
 
 
 def test_scores_come_from_the_report_in_the_order_of_the_spec(wording: Wording) -> None:

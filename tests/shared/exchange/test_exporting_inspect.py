@@ -22,12 +22,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.shared.exchange.exported_run import IMAGE, RUN, exported, failed, measure, prompt, result, run, samples, spec
+from tests.shared.exchange.exported_run import (
+    EXAMPLE,
+    IMAGE,
+    RUN,
+    SHOWN,
+    exported,
+    failed,
+    measure,
+    prompt,
+    result,
+    run,
+    samples,
+)
 from tests.shared.reports.builders import thumbnail
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.as_inspect import write_inspect
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.pictures import Pictures, data_url
+from vlmhyperbench.exchange.reading import read
 from vlmhyperbench.exchange.staging import staged
 
 SCHEMA = json.loads((Path(__file__).parent / "data" / "inspect_log.schema.json").read_text())
@@ -148,12 +161,28 @@ def test_unknown_tokens_are_left_out_and_never_zero(tmp_path: Path) -> None:
 
 
 def test_reasoning_and_the_system_prompt_are_messages_of_their_own(tmp_path: Path) -> None:
-    detail = run(pinned=spec(prompt=prompt(system_prompt="Be brief.")))
-    found = samples([result(0, reasoning="It is not red.")], detail)
-    sample = _members(_write(tmp_path, found, exported(detail)))["samples/page/0_epoch_1.json"]
+    found = samples([result(0, reasoning="It is not red.", prompt=prompt("Be brief."))])
+    sample = _members(_write(tmp_path, found))["samples/page/0_epoch_1.json"]
     _check(sample, "EvalSample")
     assert [message["role"] for message in sample["messages"]] == ["system", "user", "assistant"]
     assert [part["type"] for part in sample["messages"][2]["content"]] == ["reasoning", "text"]
+
+
+def test_examples_are_turns_of_the_messages_and_no_part_of_the_input(tmp_path: Path) -> None:
+    found = samples([result(0, prompt=prompt("Be brief.", examples=[EXAMPLE]))])
+    path = tmp_path / "log.eval"
+    with staged(path) as staging:
+        pictures = Pictures(lambda sha256: b"\x89PNG" + sha256.encode())
+        write_inspect(exported(), found, out=path, staging=staging, pictures=pictures)
+    sample = _members(path)["samples/page/0_epoch_1.json"]
+    _check(sample, "EvalSample")
+    assert [message["role"] for message in sample["messages"]] == ["system", "user", "assistant", "user", "assistant"]
+    assert sample["messages"][1]["content"][0]["image"] == f"attachment://{SHOWN}"
+    assert sample["messages"][2]["content"] == "red"
+    assert [message["role"] for message in sample["input"]] == ["system", "user"]
+    assert set(sample["attachments"]) == {SHOWN, IMAGE}
+    (answer,) = read(path).answers
+    assert (answer.question, len(answer.image_urls)) == ("What colour is box 0?", 1)
 
 
 def test_repeats_are_epochs_and_equal_keys_never_share_a_file(tmp_path: Path) -> None:

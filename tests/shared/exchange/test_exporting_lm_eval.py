@@ -11,7 +11,7 @@ from typing import Any
 import polars
 import pytest
 
-from tests.shared.exchange.exported_run import exported, measure, prompt, result, run, samples, spec
+from tests.shared.exchange.exported_run import EXAMPLE, exported, measure, prompt, result, run, samples, spec
 from vlmhyperbench.domain.specs import Decoding, ModelTarget
 from vlmhyperbench.exchange.as_lm_eval import model_folder, write_lm_eval
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
@@ -111,9 +111,18 @@ def test_the_decoding_is_in_the_words_of_the_harness(tmp_path: Path) -> None:
 
 
 def test_a_system_prompt_makes_messages_of_the_prompt(tmp_path: Path) -> None:
-    detail = run(pinned=spec(prompt=prompt(system_prompt="Be brief.")))
-    row = _rows(_write(tmp_path, samples([result()], detail)))[0]
+    row = _rows(_write(tmp_path, samples([result(prompt=prompt("Be brief."))])))[0]
     assert json.loads(row["arguments"]["gen_args_0"]["arg_0"])[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_examples_are_turns_before_the_question(tmp_path: Path) -> None:
+    row = _rows(_write(tmp_path, samples([result(prompt=prompt(examples=[EXAMPLE]))])))[0]
+    messages = json.loads(row["arguments"]["gen_args_0"]["arg_0"])
+    assert [(message["role"], message["content"]) for message in messages] == [
+        ("user", "Q: box 1?"),
+        ("assistant", "red"),
+        ("user", "What colour is box 0?"),
+    ]
 
 
 def test_neither_metric_nor_metadata_can_hide_a_field_of_the_row(tmp_path: Path) -> None:

@@ -114,7 +114,11 @@ def test_a_run_that_cannot_have_examples_is_refused(
     assert (error.field, bool(error.cure)) == (place, True)
 
 
-def test_a_function_is_given_no_examples(tmp_path: Path) -> None:
-    with pytest.raises(RegistryErrors) as raised:
-        resolve_function(_catalogue(tmp_path), FunctionChoices(task="t"), function="f", in_flight=1)
-    assert raised.value.errors[0].field == "prompt"
+def test_a_function_has_the_examples_of_a_run(tmp_path: Path) -> None:
+    catalogue = _catalogue(tmp_path)
+    of_run = _spec(catalogue).prompt.few_shot
+    of_function = resolve_function(catalogue, FunctionChoices(task="t"), function="f", in_flight=1).prompt.few_shot
+    assert of_run is not None
+    assert of_function is not None
+    assert of_function.answer_field == of_run.answer_field
+    assert of_function.dataset.model_copy(update={"package": of_run.dataset.package}) == of_run.dataset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.legacy_plan import compile_legacy
 from vlmhyperbench.registry.loading import load_catalogue, read_catalogue
 from vlmhyperbench.registry.matrix import target_name
+from vlmhyperbench.registry.prompt_pins import templates_of
 from vlmhyperbench.registry.resolution import resolve_experiment
-from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.registry.schemas import ExperimentEntry, PromptEntry, RunEntry
 from vlmhyperbench.registry.shelf import Shelf
 
 REGISTRIES = Path(__file__).parents[3] / "registries"
@@ -128,6 +130,41 @@ def test_prompts_are_chosen_by_class_and_type_and_are_no_templates(shipped: Cata
     ):
         prompt = render(spec, question="Who?", metadata=metadata)
         assert (prompt.system, prompt.user) == ("Read {{ this }}.", user)
+
+
+def test_a_collection_that_gives_the_same_prompts_stays_one_and_is_pinned(shipped: Catalogue, tmp_path: Path) -> None:
+    config = project(tmp_path, "Snils;VQA;simulated;simulated;;prompts.csv;anls;;;;\n")
+    content = 'prompt;doc_class_question_type\nWhose?;id name\n"Total; in all?";id total\n'
+    (tmp_path / "prompts.csv").write_text(content, encoding="utf-8-sig")
+    plan = compile_legacy(Shelf(root=tmp_path / "own", catalogue=shipped), config)
+    [values] = [entry.values for entry in plan.entries if entry.kind == "prompts"]
+    entry = PromptEntry.model_validate({"name": "p", **values})
+    spec = templates_of(shipped, "document-qa", entry)
+    assert spec.collection is not None
+    assert spec.collection.sha256 == hashlib.sha256((tmp_path / "prompts.csv").read_bytes()).hexdigest()
+    for metadata, user in (
+        ({"doc_class": "id", "question_type": "name"}, "Whose?"),
+        ({"doc_class": "id", "question_type": "total"}, "Total; in all?"),
+        ({"doc_class": "id", "question_type": "other"}, "Who?"),
+        ({"doc_class": "id"}, "Who?"),
+        ({}, "Who?"),
+    ):
+        assert render(spec, question="Who?", metadata=metadata).user == user
+
+
+@pytest.mark.parametrize("row", ["Total?;id", "Total?;default", "Give {{ it }}.;id name"])
+def test_a_collection_that_would_give_other_prompts_becomes_a_template(
+    shipped: Catalogue, tmp_path: Path, row: str
+) -> None:
+    config = project(tmp_path, "Snils;VQA;simulated;simulated;;prompts.csv;anls;;;;\n")
+    (tmp_path / "prompts.csv").write_text(f"prompt;doc_class_question_type\nWhose?;id age\n{row}\n")
+    plan = compile_legacy(Shelf(root=tmp_path / "own", catalogue=shipped), config)
+    [values] = [entry.values for entry in plan.entries if entry.kind == "prompts"]
+    assert "collection" not in values
+    spec = PromptSpec(name="p", version="1.0.0", user_prompt=str(values["user_prompt"]))
+    age = {"doc_class": "id", "question_type": "age"}
+    assert render(spec, question="Who?", metadata=age).user == "Whose?"
+    assert render(spec, question="Who?", metadata={"doc_class": "id", "question_type": "x"}).user == "Who?"
 
 
 def test_everything_that_is_wrong_is_named_at_once_with_the_nearest(shipped: Catalogue, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,7 @@ class OmniDocBench:
     }
 
     def __init__(self, *, profile: str = "text") -> None:
-        self._profile: Literal["text", "formula", "table"] = check_profile("omnidocbench", profile, self.profiles)  # type: ignore[assignment]  # checked
+        self._profile = check_profile("omnidocbench", profile, self.profiles)
         self._teds = Teds()
 
     @property

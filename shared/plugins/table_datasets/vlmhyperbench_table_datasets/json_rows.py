@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_table_datasets.json_text import NoJson, parse
 from vlmhyperbench_table_datasets.rows import Facts, Row, RowError
 
 PAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".webp")
@@ -38,9 +38,12 @@ class DocumentsTable:
     def rows(self, columns: Collection[str] | None = None) -> Iterator[Row | RowError]:  # noqa: ARG002 - read whole
         for number, file in enumerate(self.files):
             try:
-                document = json.loads(file.read_text(encoding="utf-8-sig"))
-            except (ValueError, RecursionError) as error:
-                yield RowError(str(file), f"it is no JSON ({error})")
+                document = parse(file.read_text(encoding="utf-8-sig"))
+            except UnicodeDecodeError:
+                yield RowError(str(file), "it is not UTF-8")
+                continue
+            except NoJson as error:
+                yield RowError(str(file), str(error))
                 continue
             members = document if isinstance(document, dict) else {}
             key = file.relative_to(self.root).with_suffix("").as_posix()
@@ -103,9 +106,11 @@ class CocoTable:
 
     def _parts(self) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         try:
-            document = json.loads(self.file.read_text(encoding="utf-8-sig"))
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"{self.file} is no JSON: {error}.", cure="Copy the file again.") from error
+            document = parse(self.file.read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{self.file}: it is not UTF-8.", cure="Save it as UTF-8.") from error
+        except NoJson as error:
+            raise InvalidInput(f"{self.file}: {error}.", cure="Copy the file again, or correct it.") from error
         parts = [document.get(name) if isinstance(document, dict) else None for name in _COCO]
         for name, part in zip(_COCO, parts):  # noqa: B905 - one for each
             if not isinstance(part, list) or not all(isinstance(item, Mapping) for item in part):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from vlmhyperbench_table_datasets.json_text import NoJson, parse
 from vlmhyperbench_table_datasets.rows import Facts, Row, RowError
 
 
@@ -29,7 +29,6 @@ class JsonlTable:
 
     def rows(self, columns: Collection[str] | None = None) -> Iterator[Row | RowError]:  # noqa: ARG002 - a line is read whole
         number = 0
-        decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
         with self.file.open("rb") as lines:
             for line, raw in enumerate(lines, 1):
                 location = f"{self.file}:{line}"
@@ -37,18 +36,14 @@ class JsonlTable:
                     text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
                     if not text.strip():
                         continue
-                    cells = decode(text)
+                    cells = parse(text)
                 except UnicodeDecodeError:
                     yield RowError(location, "it is not UTF-8")
-                except (ValueError, RecursionError) as error:
-                    yield RowError(location, f"it is no JSON ({error})")
+                except NoJson as error:
+                    yield RowError(location, str(error))
                 else:
                     if isinstance(cells, dict):
                         yield Row(number, cells, location)
                     else:
                         yield RowError(location, "it is no JSON object")
                 number += 1
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")

@@ -11,6 +11,7 @@ from vlmhyperbench.domain.spec_values import name_of, values_of
 from vlmhyperbench.domain.specs import AnyPrompt, ImportTarget, ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.sections.cost import prices_in_words
+from vlmhyperbench.reports.sections.taking import taking_items
 from vlmhyperbench.reports.sections.wording import path_of, plain, plural, size
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.records import ClaimEvidence
@@ -46,7 +47,6 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     """List the settings of a run spec, in the same order for every run, so that runs can be compared."""
     target = spec.target
     dataset = spec.dataset
-    chosen = {"doc_classes": list(dataset.doc_classes), "question_types": list(dataset.question_types)}
     return (
         ("target", f"{target.model} {target.version}" if isinstance(target, ModelTarget) else target.served_name),
         ("through", f"{path_of(spec)} ({target.backend_class})"),
@@ -55,7 +55,7 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("task", f"{spec.task} {spec.task_version}" + (f" ({spec.category})" if spec.category else "")),
         ("data set", f"{dataset.name} {dataset.version}, seed {dataset.seed}, limit {dataset.limit or 'none'}"),
         ("data set parameters", plain(dataset.params)),
-        ("filters", plain({k: v for k, v in chosen.items() if v})),
+        *taking_items(dataset),
         *_asking(spec),
         ("prices", prices_in_words(spec)),
         ("model failures count as", "wrong" if spec.on_model_failure == "zero" else "unscored"),
@@ -69,6 +69,9 @@ def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Prove
     """Return the section on what was used."""
     environments = ", ".join(dict.fromkeys(metric.environment for metric in run.described))
     phases = ", ".join(f"{phase.no} {phase.kind} {phase.state.lower()}" for phase in run.phases)
+    dataset = run.spec.dataset
+    split = f", split {dataset.split}" if dataset.split is not None else ""
+    revision = f", revision {dataset.revision}" if dataset.revision is not None else ""
     blocks: list[Block] = [
         Facts(
             title="",
@@ -79,6 +82,8 @@ def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Prove
                 ("licence of the weights", _licence(run)),
                 *_recipe(run),
                 ("sample manifest", run.manifest_id or "none"),
+                ("data set", f"{dataset.name} {dataset.version}{split}{revision}"),
+                *taking_items(dataset),
                 ("samples", f"{run.samples if run.samples is not None else '–'}, {run.unreadable} unreadable"),
                 ("phases", phases or "none"),
                 ("created, started", f"{run.created_at or '–'}, {run.started_at or '–'}"),
@@ -116,20 +121,22 @@ def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         answers = ("answers", f"imported, SHA-256 {spec.target.answers}")
         if spec.target.is_function:
             answers = ("answers", f"of a Python function, SHA-256 {spec.target.answers}")
-            return (("prompt", f"{spec.prompt.name} {spec.prompt.version}"), *_strategy(spec.prompt), answers)
+            return (*_prompt(spec.prompt), answers)
         return (answers, ("decoding", plain(spec.target.decoding)))
     decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
     scenario = spec.scenario
     return (
-        ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
-        *_strategy(spec.prompt),
-        *_collection(spec.prompt),
-        *_few_shot(spec.prompt),
+        *_prompt(spec.prompt),
         ("decoding", plain(decoding)),
         ("response format", plain(spec.response_format)),
         ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_words}"),
         ("warm-up", plural(scenario.warmup_requests, "request")),
     )
+
+
+def _prompt(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
+    named = ("prompt", f"{prompt.name} {prompt.version}")
+    return (named, *_strategy(prompt), *_collection(prompt), *_few_shot(prompt))
 
 
 def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:

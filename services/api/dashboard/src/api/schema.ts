@@ -1230,7 +1230,7 @@ export interface paths {
         };
         /**
          * List Results
-         * @description List the counted requests of a run with question, answer, timing and scores.
+         * @description List the counted requests of a run with question, answer, timing and scores; with `prompts`, as they were sent.
          *
          *     A result whose answer or scores are in a damaged file is listed without them, and names the file in `damaged`.
          */
@@ -6095,6 +6095,7 @@ export interface components {
             outcome: "answered" | "model_failure" | "infrastructure_failure";
             /** Phase */
             phase: number;
+            prompt?: components["schemas"]["SentPrompt"] | null;
             /** Prompt Tokens */
             prompt_tokens: number | null;
             /** Question */
@@ -7192,6 +7193,18 @@ export interface components {
              * @default 2
              */
             warmup_requests?: number;
+        };
+        /**
+         * SentPrompt
+         * @description What was sent for a sample, after rendering.
+         */
+        SentPrompt: {
+            /** Examples */
+            examples?: components["schemas"]["ShownExample"][];
+            /** System Prompt */
+            system_prompt: string | null;
+            /** User Prompt */
+            user_prompt: string;
         };
         /**
          * Session
@@ -10342,6 +10355,7 @@ export interface operations {
                 /** @description Rows of a page. */
                 limit?: number;
                 outcome?: ("answered" | "model_failure" | "infrastructure_failure") | null;
+                prompts?: boolean;
                 question_type?: string | null;
                 run_id: string;
                 status?: components["schemas"]["FactStatus"] | null;
