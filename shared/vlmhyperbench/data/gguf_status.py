@@ -40,6 +40,8 @@ class GgufStatus:
     """Memory on accelerators and host together."""
     estimate_source: str | None = None
     is_projector: bool = False
+    is_registered: bool = True
+    """Whether an entry uses it; other files beside those of entries can be registered, and not asked."""
 
 
 def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free: FreeMemory) -> GgufStatus:

@@ -766,7 +766,8 @@ export interface paths {
         };
         /**
          * List Models
-         * @description List the registered GGUF models by name: whether they can be used, and whether they are loaded.
+         * @description List the registered GGUF models by name, whether they can be used and whether they are loaded; then files beside
+         *     them that no entry uses.
          */
         get: operations["list_models_api_v1_models_get"];
         put?: never;
@@ -4754,7 +4755,7 @@ export interface components {
         };
         /**
          * ModelStatus
-         * @description A registered GGUF model.
+         * @description A registered GGUF model, or a GGUF file beside those of registered models.
          */
         ModelStatus: {
             /** Architecture */
@@ -4770,6 +4771,11 @@ export interface components {
              * @default false
              */
             is_pinned?: boolean;
+            /**
+             * Is Registered
+             * @default true
+             */
+            is_registered?: boolean;
             /** Measured Bytes */
             measured_bytes?: number | null;
             /** Name */
