@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.api.conftest import Served
 from vlmhyperbench.db import held_models, memory
 from vlmhyperbench.settings import Settings
+from vlmhyperbench_tiny_doc_vlm import path
 
 pytestmark = pytest.mark.anyio
 
@@ -30,6 +32,7 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
     folder = tmp_path / "registries" / "models"
     folder.mkdir(parents=True)
     (folder.parent / "broken.gguf").write_bytes(b"no GGUF")
+    shutil.copy(path("tiny-doc-vlm-q8_0.gguf", "0.2"), folder.parent / "beside.gguf")
     for name in ("gone", "broken"):
         entry = {"backends": ["llamacpp"], "path": ".", "files": {"weights": f"{name}.gguf"}}
         (folder / f"{name}.yaml").write_text(
@@ -50,6 +53,9 @@ async def test_the_list_has_every_gguf_model_with_its_status_and_reason(api: Ser
     assert "gone.gguf" in models["gone"]["reason"]
     assert models["broken"]["status"] == "invalid"
     assert "simulated" not in models
+    beside = next(model for model in models.values() if not model["is_registered"])
+    assert (beside["file"], beside["status"], beside["quantization"]) == ("beside.gguf", "available", "Q8_0")
+    assert beside["reason"].endswith(f"registry add model {beside['name']}`.")
     assert (await api.http.get(f"/models/{MODEL}")).json() == usable
 
 

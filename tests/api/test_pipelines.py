@@ -89,6 +89,10 @@ async def test_a_plan_names_each_step_and_what_was_never_measured(api: Served) -
     assert (plan["time"]["expected_s"], plan["memory"]["devices"]) == (None, [])
     refused = await api.http.post("/pipelines/plan", json={"entry": {"stages": STAGES[1:]}})
     assert (refused.status_code, refused.json()["code"]) == (422, "registry_errors")
+    (error,) = refused.json()["errors"]
+    assert (error["field"].startswith("stages.0"), error["message"].startswith("stage answer: ")) == (True, True)
+    unknown = await api.http.post("/pipelines/plan", json={"entry": {"stages": [{**STAGES[1], "model": "nothing"}]}})
+    assert unknown.json()["errors"]
 
 
 async def test_the_client_lists_checks_and_plans_pipelines(api: Served) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
+import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from tests.api.conftest import Served
 from tests.support.builders import add_shard, chunk_frame, new_fact, store_chunk
@@ -19,7 +21,7 @@ from vlmhyperbench.client import AsyncClient
 from vlmhyperbench.db import jobs, runs
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
-from vlmhyperbench.db.tables import ClaimRow
+from vlmhyperbench.db.tables import ClaimRow, RunRow
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
@@ -140,6 +142,36 @@ async def test_a_stage_is_asked_again_only_of_a_session_that_has_ended(client: A
     asked = await ask(client)
     with pytest.raises(Conflict):
         await client.sessions.ask_again(asked, SessionRerun(stage="read"))
+
+
+async def test_an_ended_session_is_exported_to_its_project_alone(
+    api: Served, client: AsyncClient, wording: Wording
+) -> None:
+    asked = await ask(client)
+    with pytest.raises(Conflict) as refused:
+        await client.sessions.export(asked)
+    assert refused.value.code == "run_open"
+    async with api.database.transaction() as session:
+        await session.execute(update(table_of(RunRow)).values(state="CANCELLED").where(table_of(RunRow).c.id == asked))
+    answer = await api.http.get(f"/pipelines/sessions/{asked}/export")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+    with zipfile.ZipFile(io.BytesIO(await client.sessions.export(str(asked)[:13]))) as archive:
+        files = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+    meta = json.loads(files["session_meta.json"])
+    assert (meta["status"], meta["sessions"]) == ("CANCELLED", [str(asked)])
+    assert json.loads(files["config_snapshot.json"])["target"]["pipeline"] == "readers"
+    assert {name for name in files if name.startswith("read_v1/members/")} == {
+        f"read_v1/members/{name.replace(' #', '-')}.json" for name in NAMES[:2]
+    }
+    assert files["final.txt"] == b""
+    stranger = {"X-API-Key": await api.add_key(project="other")}
+    assert (await api.http.get(f"/pipelines/sessions/{asked}/export", headers=stranger)).status_code == 404
+    blind = {"X-API-Key": await api.add_key("worker:read")}
+    assert (await api.http.get(f"/pipelines/sessions/{asked}/export", headers=blind)).status_code == 403
+    unknown = uuid4()
+    with pytest.raises(NotFound) as missing:
+        await client.sessions.export(unknown)
+    wording(missing.value, SESSION=unknown)
 
 
 async def test_a_session_shows_what_its_models_answered_and_what_their_loads_gave_up(

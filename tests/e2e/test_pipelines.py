@@ -222,7 +222,7 @@ def test_a_pipeline_is_asked_one_question_step_by_step(stack, command, page):
         stack.client.leaderboard("session")
 
 
-def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(stack, command, tmp_path):
+def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(stack, command, program, tmp_path):
     first = command("pipeline", "ask", "two-stages", "What colour is grass?")
     again = command("pipeline", "rerun", first["id"], "write")
     assert again["parent_run_id"] == first["id"]
@@ -237,6 +237,8 @@ def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(st
     meta = json.loads((folder / "session_meta.json").read_text())
     assert meta["sessions"] == [first["id"], again["id"]]
     assert json.loads((folder / "write_v2" / "members" / "says-red.json").read_text())["text"] == "red"
+    assert json.loads((folder / "read_v1" / "output.json").read_text())["answer"] == again["stages"][0]["value"]
+    assert program("pipeline", "export", again["id"], str(tmp_path)).returncode == exits.SETUP
 
 
 @pytest.mark.parametrize(

@@ -11,28 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support import gguf as files
+from tests.support.gguf import entry, header, tensor, text
+from tests.support.wording import Wording
 from vlmhyperbench_sdk import gguf
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.gguf import GgufHeader, read_header
+from vlmhyperbench_sdk.gguf import GgufHeader, read_header, read_weights
 
 GIB = 2**30
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def entry(key: str, kind: int, value: bytes) -> bytes:
-    return text(key) + struct.pack("<I", kind) + value
-
-
-def tensor(name: str, shape: tuple[int, ...], kind: int, offset: int) -> bytes:
-    return text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
-
-
-def header(entries: list[bytes], tensors: list[bytes], *, version: int = 3) -> bytes:
-    start = struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(entries))
-    return start + b"".join(entries) + b"".join(tensors)
 
 
 ARCHITECTURE = entry("general.architecture", 8, text("llama"))
@@ -111,6 +97,30 @@ def test_a_header_that_lies_is_refused_without_taking_memory(tmp_path: Path, nam
         assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
     finally:
         tracemalloc.stop()
+
+
+NO_WHOLE_MODEL = {
+    "cut": DATA[:100],
+    "arrays": header([entry("a", 9, struct.pack("<IQ", 9, 1) * 2)], []) + b"\0" * 64,
+    "unknown": header([entry("a", 9, struct.pack("<IQ", 77, 1))], []) + b"\0" * 64,
+    "part": files.part(0, 3),
+    "vocabulary": files.vocabulary(),
+}
+
+
+def test_a_file_that_is_no_whole_model_is_refused_by_its_name_place_and_cure(tmp_path: Path, wording: Wording) -> None:
+    for name, data in NO_WHOLE_MODEL.items():
+        path = tmp_path / f"{name}.gguf"
+        path.write_bytes(data)
+        with pytest.raises(InvalidInput) as refused:
+            read_weights(path)
+        wording(refused.value)
+
+
+def test_a_file_that_was_split_into_one_is_a_whole_model(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(files.part(0, 1))
+    assert read_weights(path).part is None
 
 
 def test_a_sparse_file_of_zeros_ends_soon(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from fastapi.responses import Response
 from pydantic import Field
 
 from vlmhyperbench.db import runs as rows
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.exchange.session_archive import name_of, pack_session
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench.wire.sessions import Session, SessionCreate, SessionDetail, SessionRerun
@@ -28,7 +31,7 @@ from vlmhyperbench_api.ids import RunId
 from vlmhyperbench_api.replicas import ListSession
 from vlmhyperbench_api.runs import IdempotencyKey
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.session_steps import read_session, session_of
+from vlmhyperbench_api.session_steps import read_chain, read_session, session_of
 from vlmhyperbench_api.submission import ChildSubmission, Submission, submit_session, submit_session_rerun
 
 router = APIRouter(prefix="/pipelines/sessions", tags=["pipelines"], route_class=StrictRoute)
@@ -105,3 +108,22 @@ async def list_sessions(
 async def get_session(run_id: RunId, principal: Reader, runtime: RuntimeOf, without: Known = ()) -> SessionDetail:
     """Return a session with what each step answered so far."""
     return await read_session(runtime, run_id, project_id=principal.project_id, without=without)
+
+
+@router.get(
+    "/{run_id}/export",
+    response_class=Response,
+    responses={200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def export_session(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> Response:
+    """Download an ended session with those that it was made from, as a zip archive of one folder, of at most 64 MiB."""
+    chain = await read_chain(runtime, run_id, project_id=principal.project_id)
+    packed = await asyncio.to_thread(pack_session, chain)
+    return Response(
+        packed,
+        media_type="application/zip",
+        headers={
+            "Content-Disposition": f'attachment; filename="{name_of(chain[-1][0])}.zip"',
+            "Content-Security-Policy": "sandbox",
+        },
+    )

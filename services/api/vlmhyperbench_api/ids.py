@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db import ids
 from vlmhyperbench.db.ids import Named
-from vlmhyperbench.domain.short_ids import NamedKind, ids_from
+from vlmhyperbench.domain.short_ids import LISTED_BY, NamedKind, ids_from
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench_api.bodies import StrictRoute
@@ -53,7 +53,7 @@ async def _find(connection: HTTPConnection, principal: Principal, given: str, ki
             session, first, last, project_id=principal.project_id, kinds=kinds, limit=MAX_CANDIDATES + 1
         )
     if not matches:
-        raise NotFound(f"There is no {' or '.join(kinds)} {given}.", cure="List them to see which there are.")
+        raise NotFound(f"There is no {' or '.join(kinds)} {given}.", cure=LISTED_BY)
     if len(matches) > 1:
         candidates = ", ".join(f"{named.kind} {named.id} ({named.name})" for named in matches[:MAX_CANDIDATES])
         more = ", and more" if len(matches) > MAX_CANDIDATES else ""

@@ -11,7 +11,7 @@ from uuid import UUID
 from vlmhyperbench.data.estimating import shown_estimate
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.gguf_status import GgufStatus
-from vlmhyperbench.data.registered_gguf import BACKEND, registered_status
+from vlmhyperbench.data.registered_gguf import BACKEND, registered_status, unregistered_status
 from vlmhyperbench.db import held_models, memory, workers
 from vlmhyperbench.db.views import HeldModelView
 from vlmhyperbench.domain.digests import digest_of
@@ -34,12 +34,14 @@ _SHOWN = frozenset({"waiting", "loading", "loaded", "error"})
 
 
 async def listed(runtime: Runtime, catalogue: Catalogue, project_id: str) -> list[ModelStatus]:
-    """Return every registered GGUF model."""
+    """Return every registered GGUF model, then the GGUF files beside them that no entry uses."""
     async with runtime.database.transaction() as session:
         held = {model.name: model for model in await held_models.of_project(session, project_id)}
         names = {worker.id: worker.name for worker in await workers.page(session, after=None, limit=500)}
-    statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, open_cache(runtime.settings))))
-    measured = await _measured(runtime, catalogue, [each.name for each in statuses if each.status == "available"])
+    cache = open_cache(runtime.settings)
+    statuses = await asyncio.to_thread(lambda: [*registered_status(catalogue, cache), *unregistered_status(catalogue)])
+    usable = [each.name for each in statuses if each.status == "available" and each.is_registered]
+    measured = await _measured(runtime, catalogue, usable)
     return [
         _with_held(_by_files(status, measured.get(status.name)), held.get(status.name), names) for status in statuses
     ]

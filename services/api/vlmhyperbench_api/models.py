@@ -22,7 +22,9 @@ ModelName = Annotated[str, Path(max_length=200)]
 
 @router.get("")
 async def list_models(principal: Reader, runtime: RuntimeOf, registries: RegistriesOf) -> Page[ModelStatus]:
-    """List the registered GGUF models by name: whether they can be used, and whether they are loaded."""
+    """List the registered GGUF models by name, whether they can be used and whether they are loaded; then files beside
+    them that no entry uses.
+    """
     catalogue = await registries.catalogue(principal.project_id)
     return Page[ModelStatus](items=await states.listed(runtime, catalogue, principal.project_id), next=None)
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pydantic import JsonValue
+
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.registered_gguf import registered_status
 from vlmhyperbench.db import durations
@@ -162,13 +164,24 @@ def _spec(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft) -> RunSp
     references = References(catalogue=catalogue, plugins=plugins)
     entry = check_draft(references, name, draft.entry)
     if entry is None or references.problems:
-        raise RegistryErrors.of(references.problems)
+        raise RegistryErrors.of(_with_stage(problem, draft.entry) for problem in references.problems)
     candidate = replace(
         catalogue,
         pipelines={**catalogue.pipelines, name: entry},
         broken={key: errors for key, errors in catalogue.broken.items() if key != ("pipelines", name)},
     )
     return resolve_session(candidate, name, _NO_QUESTION, storage_path="", plugins=plugins)
+
+
+def _with_stage(problem: Problem, entry: Mapping[str, JsonValue]) -> Problem:
+    """Return a problem whose message begins with the id of its stage, if that has one."""
+    stages = entry.get("stages")
+    match problem.path:
+        case ("stages", int(no), *_) if isinstance(stages, list) and no < len(stages):
+            stage = stages[no]
+            if isinstance(stage, dict) and isinstance(stage.get("id"), str):
+                return replace(problem, message=f"stage {stage['id']}: {problem.message}")
+    return problem
 
 
 def _step(asked: AskedModel, pace: Pace | None) -> PlannedStep:

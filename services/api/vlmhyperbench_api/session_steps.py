@@ -8,15 +8,18 @@ from typing import Any
 from uuid import UUID
 
 from vlmhyperbench.db import evidence, jobs, phases, runs
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.evidence import ClaimOfJob
 from vlmhyperbench.db.views import PhaseView, RunView
 from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model, asked_models
+from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import JobState, PhaseState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.units import NS_PER_S
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.exchange.session_archive import MAX_SESSIONS
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND
 from vlmhyperbench.runtime import Runtime
@@ -36,12 +39,10 @@ async def read_session(
         NotReady, Damaged, Unavailable: as `read_facts`.
     """
     async with runtime.database.transaction() as session:
-        run = await runs.get(session, run_id, project_id=project_id)
+        run = await _session_run(session, run_id, project_id)
         own = await phases.of_run(session, run_id)
         measured = await evidence.of_run(session, run_id)
         running = [job for job in await jobs.of_run(session, run_id) if job.state is JobState.RUNNING]
-    if run is None or not run.pinned_spec().is_session:
-        raise NotFound(f"There is no session {run_id}.", cure="List the sessions to see which there are.")
     pipeline = pipeline_of(run.pinned_spec())
     wanted = {asked.key: (no, asked) for no, asked in enumerate(asked_models(pipeline)) if no not in without}
     keys = {
@@ -72,6 +73,33 @@ async def read_session(
     )
 
 
+async def read_chain(runtime: Runtime, run_id: UUID, *, project_id: str) -> list[tuple[SessionDetail, RunSpec]]:
+    """Read an ended session after those that it was made from, oldest first; one that was deleted ends the chain.
+
+    Raises:
+        NotFound: there is no such session.
+        Conflict: it has not ended.
+        InvalidInput: it was made from too many.
+        NotReady, Damaged, Unavailable: as `read_facts`.
+    """
+    async with runtime.database.transaction() as session:
+        last = await _session_run(session, run_id, project_id)
+        if not last.state.is_terminal:
+            raise Conflict(f"The session {last.id} has not ended.", cure="Wait until it has ended.", code="run_open")
+        chain = [last]
+        while len(chain) <= MAX_SESSIONS and (parent_id := chain[-1].parent_run_id) is not None:
+            parent = await runs.get(session, parent_id, project_id=project_id)
+            if parent is None:
+                break
+            chain.append(parent)
+    if len(chain) > MAX_SESSIONS:
+        message = f"The session {run_id} was made from more than {MAX_SESSIONS - 1} others."
+        raise InvalidInput(message, cure="Export a session earlier in its chain.", code="export_too_large")
+    return [
+        (await read_session(runtime, each.id, project_id=project_id), each.pinned_spec()) for each in reversed(chain)
+    ]
+
+
 def session_of(run: RunView) -> Session:
     """Return a session as a row of a list."""
     return Session(
@@ -83,6 +111,14 @@ def session_of(run: RunView) -> Session:
         created_at=run.created_at,
         finished_at=run.finished_at,
     )
+
+
+async def _session_run(session: AsyncSession, run_id: UUID, project_id: str) -> RunView:
+    run = await runs.get(session, run_id, project_id=project_id)
+    if run is None or not run.pinned_spec().is_session:
+        cure = "`vlmhyperbench pipeline history` and GET /pipelines/sessions list them."
+        raise NotFound(f"There is no session {run_id}.", cure=cure)
+    return run
 
 
 def _key(pipeline: PipelineTarget, phase: PhaseView) -> Key | None:

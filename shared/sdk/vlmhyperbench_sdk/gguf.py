@@ -111,6 +111,12 @@ class GgufHeader:
         """The type of most of the weights' bytes; None for a file without tensors."""
         return max(self.type_bytes, key=lambda name: self.type_bytes[name], default=None)
 
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """Which of how many files it is, from 1, where a model was split into several; None for a whole model."""
+        no, count = self.values.get("split.no"), self.values.get("split.count")
+        return (no + 1, count) if isinstance(no, int) and isinstance(count, int) and count > 1 else None
+
     def of_model(self, name: str) -> Value:
         """Return a value of the model's architecture."""
         return self.values.get(f"{self.values.get('general.architecture')}.{name}")
@@ -120,16 +126,36 @@ def read_header(path: Path) -> GgufHeader:
     """Read the header of a file.
 
     Raises:
-        InvalidInput: the file is no GGUF, or it is cut off, or its header contradicts itself.
+        InvalidInput: the file is no GGUF, or it is cut off, or its header contradicts itself (code `no_gguf`).
         OSError: it cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         size = path.stat().st_size
         try:
             return _Reader(file, size).header()
-        except (struct.error, ValueError, KeyError) as error:
-            cure = "Give a GGUF file, or fetch it again."
-            raise InvalidInput(f"The file {path} is no whole GGUF file: {error}.", cure=cure) from error
+        except ValueError as error:
+            cure = "Give the weights themselves, or fetch the file again: a page or a pointer may be in its place."
+            message = f"The file {path} is no whole GGUF file: {error}."
+            raise InvalidInput(message, cure=cure, code="no_gguf") from error
+
+
+def read_weights(path: Path) -> GgufHeader:
+    """Read the header of a file that must have all weights of a model or of a projector.
+
+    Raises:
+        InvalidInput: as `read_header`; or the file is one part of a model, since the others would be neither estimated
+            nor pinned by a hash (code `gguf_part`), or has no weights (code `gguf_no_weights`).
+        OSError: it cannot be read.
+    """
+    header = read_header(path)
+    if header.part is not None:
+        message = "{} is part {} of the {} files of a model.".format(path, *header.part)
+        cure = f"Merge them: llama-gguf-split --merge {path} WHOLE.gguf; then give the merged file."
+        raise InvalidInput(message, cure=cure, code="gguf_part")
+    if not header.tensor_bytes:
+        message = f"{path} has a header and no weights, as files of a vocabulary have."
+        raise InvalidInput(message, cure="Give a file with the weights of the model.", code="gguf_no_weights")
+    return header
 
 
 class _Reader:
@@ -143,7 +169,7 @@ class _Reader:
         """Read the header.
 
         Raises:
-            ValueError, KeyError, struct.error: the file is no GGUF file, or is cut off.
+            ValueError: the file is no GGUF file, or is cut off.
         """
         magic, version, tensors, values = self._take("4sIQQ")
         if magic != b"GGUF" or version not in {2, 3}:
@@ -155,7 +181,7 @@ class _Reader:
             key = self._text(_MAX_KEY_BYTES)
             if key in read:
                 raise ValueError(f"the key {key[:100]!r} appears twice")
-            read[key] = self._value(self._take("I")[0])
+            read[key] = self._value(key, self._take("I")[0])
         return self._with_tensors(read, [self._tensor() for _ in range(tensors)])
 
     def _with_tensors(self, read: dict[str, Value], tensors: list[_Tensor]) -> GgufHeader:
@@ -190,11 +216,11 @@ class _Reader:
         kind, offset = self._take("IQ")
         return _Tensor(name=name, count=math.prod(shape), kind_number=kind, offset=offset)
 
-    def _value(self, kind: int) -> Value:
+    def _value(self, key: str, kind: int) -> Value:
         if kind == _STRING:
             return self._text(self._size)
         if kind != _ARRAY:
-            value: Value = self._take(_SCALARS[kind])[0]
+            value: Value = self._take(_scalar(key, kind))[0]
             return value
         inner, count = self._take("IQ")
         if count > MAX_ITEMS:
@@ -202,7 +228,9 @@ class _Reader:
         if inner == _STRING:
             self._skip_texts(count)
             return None
-        form = f"<{count}{_SCALARS[inner]}"
+        if inner == _ARRAY:
+            raise ValueError(f"the value {key[:100]!r} at byte {self._at} is an array of arrays")
+        form = f"<{count}{_scalar(key, inner)}"
         begin = self._advance(struct.calcsize(form))
         return [*struct.unpack_from(form, self._data, begin)] if count <= _MAX_KEPT else None
 
@@ -266,6 +294,13 @@ class _Reader:
             if not chunk:
                 raise ValueError("it was cut off while it was read")
             self._data += chunk
+
+
+def _scalar(key: str, kind: int) -> str:
+    form = _SCALARS.get(kind)
+    if form is None:
+        raise ValueError(f"the value {key[:100]!r} has the type {kind}, which the format does not have")
+    return form
 
 
 @lru_cache(maxsize=1)

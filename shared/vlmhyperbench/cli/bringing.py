@@ -21,9 +21,16 @@ from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.licences import licence_in
 from vlmhyperbench.data.verifying import check_folder
 from vlmhyperbench.data.weights import cached_files
-from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION
+from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION, CachedFile
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.registry.adding_models import GGUF_SUFFIX, add_fetched, add_folder, add_model, pin_model
+from vlmhyperbench.registry.adding_models import (
+    GGUF_SUFFIX,
+    add_fetched,
+    add_folder,
+    add_model,
+    check_gguf,
+    pin_model,
+)
 from vlmhyperbench.registry.model_files import model_files
 from vlmhyperbench.registry.schemas import ModelEntry
 from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
@@ -154,6 +161,9 @@ def _add_fetched(
     files = gguf_files(repository.names, wanted.file, mmproj, wanted.repo) if is_gguf else None
     names = list(files.values()) if files is not None else folder_files(repository.names, wanted.repo)
     fetched = fetch(repository, names, output)
+    if files is not None:
+        cache, kept = open_cache(), (fetched.repo, fetched.commit)
+        check_gguf({role: cache.path_of(CachedFile(*kept, name)) for role, name in files.items()})
     stem = Path(files["weights"]).stem if files is not None else wanted.repo.rpartition("/")[2]
     return add_fetched(
         shelf,

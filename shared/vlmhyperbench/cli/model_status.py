@@ -18,7 +18,7 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.remembered import remembered_models
 from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder
-from vlmhyperbench.data.registered_gguf import estimate_files, registered_status
+from vlmhyperbench.data.registered_gguf import estimate_files, registered_status, unregistered_status
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.pipelines import blocked_by
 from vlmhyperbench.wire.models import ModelStatus
@@ -34,7 +34,7 @@ def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, out
         folder: Folder whose GGUF files are looked at instead of the registered models.
         output: How the output is printed.
     """
-    rows = list(registered_status(open_catalogue(), open_cache()) if folder is None else _in_folder(folder))
+    rows = list(_registered() if folder is None else _in_folder(folder))
     blocked = _blocked({row.name: f"it is {row.status}" for row in rows if row.status != "available"})
     known = remembered_models() if folder is None else {}
     if output.json:
@@ -72,6 +72,12 @@ def _held(known: ModelStatus | None) -> dict[str, str | None]:
 
 def _measured(known: ModelStatus | None) -> int | None:
     return known.measured_bytes if known is not None else None
+
+
+def _registered() -> Iterator[GgufStatus]:
+    catalogue = open_catalogue()
+    yield from registered_status(catalogue, open_cache())
+    yield from unregistered_status(catalogue)
 
 
 def _in_folder(folder: Path) -> Iterator[GgufStatus]:

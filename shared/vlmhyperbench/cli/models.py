@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -29,6 +30,7 @@ from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.resolving import stated_estimate
 from vlmhyperbench.data.fetched import Fetched
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.registered_gguf import unregistered_files
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import MADE
 from vlmhyperbench.domain.recipes import CONVERTER, QUANTIZER, RecipeSpec
@@ -59,17 +61,22 @@ class ListedModel:
     is_fetched: bool
     """Whether its files are on this machine, as far as the entry says which they are."""
     size_bytes: int | None
+    is_registered: bool = True
+    """Whether it is an entry; else a GGUF file beside those of entries, whose name is its path."""
 
 
 @app.command(name=("list", "ls"))
 def list_(*, output: OutputFlags = TEXT) -> int:
     """List the registered models: where their files come from, under which licence, and whether they are here.
 
+    GGUF files beside those of registered models are listed too, by their paths.
+
     Args:
         output: How the output is printed.
     """
     catalogue, cache = open_catalogue(), open_cache()
     rows = [_listed(catalogue, cache, name, entry) for name, entry in sorted(catalogue.models.items())]
+    rows += map(_beside, unregistered_files(catalogue))
     if output.json:
         emit("models", rows)
         return exits.OK
@@ -258,6 +265,18 @@ def _listed(catalogue: Catalogue, cache: ModelCache, name: str, entry: ModelEntr
         source=source,
         is_fetched=is_fetched,
         size_bytes=size_bytes,
+    )
+
+
+def _beside(path: Path) -> ListedModel:
+    return ListedModel(
+        name=str(path),
+        backends=(),
+        license=None,
+        source="not registered",
+        is_fetched=True,
+        size_bytes=path.stat().st_size if path.is_file() else None,
+        is_registered=False,
     )
 
 

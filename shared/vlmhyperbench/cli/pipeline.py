@@ -16,11 +16,11 @@ from vlmhyperbench.cli.ls import session_table
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.pipeline_serving import serve
-from vlmhyperbench.cli.session_export import export_session
 from vlmhyperbench.client import Client, RunHandle
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.exchange.pictures import data_url
+from vlmhyperbench.exchange.session_archive import unpack_session
 from vlmhyperbench.wire.live import Live, LiveEvent, Snapshot
 from vlmhyperbench.wire.sessions import SessionCreate, SessionDetail, SessionRerun
 
@@ -119,7 +119,7 @@ def export(session: str, folder: Path, /, *, output: OutputFlags = TEXT) -> int:
         output: How the output is printed.
     """
     with Client() as client:
-        path = export_session(client, client.identify(session).id, folder)
+        path = unpack_session(client.sessions.export(client.identify(session).id), folder)
     if output.json:
         emit("exported", {"path": str(path)})
     else:

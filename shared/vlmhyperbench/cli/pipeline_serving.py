@@ -124,15 +124,15 @@ async def _serve(pinned: PinnedPipeline, starting: _Starting, options: GatewayOp
             loading.cancel()
             await asyncio.wait([loading])
             return exits.OK
-        failing = [
-            asyncio.create_task(wait_for_failure(gateway, stays_loaded=stays_loaded))
-            for gateway, stays_loaded in await loading
-        ]
+        failing = {
+            asyncio.create_task(wait_for_failure(gateway, stays_loaded=stays_loaded)): name
+            for name, gateway, stays_loaded in await loading
+        }
         await asyncio.wait([*failing, ended], return_when=asyncio.FIRST_COMPLETED)
         failed = next((task for task in failing if task.done()), None)
         if failed is not None and not ended.done():
-            cure = f"Read the logs in {starting.settings.logs_dir}."
-            raise Unavailable(await failed, cure=cure, code="engine_failed")
+            cure = f"Read the logs in {starting.settings.logs_dir}, then start the command again."
+            raise Unavailable(f"{failing[failed]} has failed: {await failed}", cure=cure, code="engine_failed")
         for task in failing:
             task.cancel()
         note("Stopping the models …", starting.output)
@@ -145,12 +145,13 @@ async def _start(
     options: GatewayOptions,
     own_key: str | None,
     stack: AsyncExitStack,
-) -> list[tuple[GatewayClient, bool]]:
+) -> list[tuple[str, GatewayClient, bool]]:
     """Load the models, then the pipeline, and print where it is; the gateways end with the stack.
 
-    Returns them all, each with whether its model stays loaded.
+    Returns them all, each after its model's name and with whether that stays loaded.
     """
     started: dict[str, GatewayClient] = {}
+    names: dict[str, str] = {}
     models: list[ServedModel] = []
     execution, held = await asyncio.to_thread(
         execution_of, pinned.target, open_cache(), allow_lossy=starting.allow_lossy
@@ -164,6 +165,7 @@ async def _start(
         digest = digest_of(asked.model.target)
         if digest not in started and digest not in unusable:
             try:
+                names[digest] = asked.model.name
                 started[digest] = await stack.enter_async_context(_model(asked, starting, no=len(started)))
             except VlmHyperBenchError as error:
                 if not can_do_without(pinned.target, digest):
@@ -190,7 +192,11 @@ async def _start(
     gateway = await GatewayClient.start(options, key=own_key)
     stack.push_async_callback(gateway.close)
     print_served(served_by(await gateway.load(request), gateway, own_key), starting.output)
-    return [*((each, not starting.is_sequential) for each in started.values()), (gateway, True)]
+    stays_loaded = not starting.is_sequential
+    return [
+        *((names[digest], each, stays_loaded) for digest, each in started.items()),
+        (pinned.target.pipeline, gateway, True),
+    ]
 
 
 def _served_model(pinned: PinnedPipeline, asked: AskedModel, url: str) -> ServedModel:

@@ -33,6 +33,11 @@ def get_session(run_id: Id, *, without: Collection[int] = ()) -> Call[SessionDet
     return page_call(f"/pipelines/sessions/{id_text(run_id)}", SessionDetail, without=sorted(without))
 
 
+def export_session(run_id: Id) -> Call[bytes]:
+    """Return a zip archive of an ended session with those that it was made from: a folder of their files."""
+    return Call(method="GET", path=f"/pipelines/sessions/{id_text(run_id)}/export", read=bytes)
+
+
 def list_pipelines() -> Call[Page[PipelineStatus]]:
     """List the registered pipelines, the base pipeline first, with every reason why one cannot start."""
     return get_call("/pipelines", Page[PipelineStatus])

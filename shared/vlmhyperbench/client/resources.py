@@ -123,6 +123,7 @@ class Sessions(Resource):
     ask_again = HandleNow(asking.ask_again, RunHandle.bind)
     list = Now(asking.list_sessions)
     get = Now(asking.get_session)
+    export = Now(asking.export_session)
 
 
 class AsyncSessions(AsyncResource):
@@ -132,6 +133,7 @@ class AsyncSessions(AsyncResource):
     ask_again = HandleLater(asking.ask_again, AsyncRunHandle.bind)
     list = Later(asking.list_sessions)
     get = Later(asking.get_session)
+    export = Later(asking.export_session)
 
 
 class Pipelines(Resource):

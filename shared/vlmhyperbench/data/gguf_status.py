@@ -10,7 +10,7 @@ from typing import Final, Literal
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench_sdk.fitting import shortage
 from vlmhyperbench_sdk.free_memory import FreeMemory
-from vlmhyperbench_sdk.gguf import GgufHeader, read_header
+from vlmhyperbench_sdk.gguf import GgufHeader, read_weights
 from vlmhyperbench_sdk.protocols import MemoryEstimate
 
 Status = Literal["available", "missing", "invalid", "too_large"]
@@ -40,6 +40,8 @@ class GgufStatus:
     """Memory on accelerators and host together."""
     estimate_source: str | None = None
     is_projector: bool = False
+    is_registered: bool = True
+    """Whether an entry uses it; other files beside those of entries can be registered, and not asked."""
 
 
 def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free: FreeMemory) -> GgufStatus:
@@ -49,7 +51,7 @@ def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free:
         if not path.is_file():
             return GgufStatus(name=name, path=str(weights), status="missing", reason=f"There is no file {path}.")
     try:
-        header = [read_header(path) for path in files.values()][list(files).index("weights")]
+        header = [read_weights(path) for path in files.values()][list(files).index("weights")]
         need = estimate(files) if not header.is_projector else None
     except VlmHyperBenchError as error:
         return GgufStatus(name=name, path=str(weights), status="invalid", reason=f"{error.message} {error.cure}")

@@ -1,15 +1,18 @@
-"""The registered GGUF models, and whether they can be used on this machine."""
+"""The GGUF models of the registry and the files beside them, and whether they can be used on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from vlmhyperbench.data.estimating import whole_estimate
-from vlmhyperbench.data.gguf_status import GgufStatus, status_of
+from vlmhyperbench.data.gguf_status import MAX_FILES, SUFFIX, GgufStatus, status_of
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.weights import locate
+from vlmhyperbench.domain.recipes import WEIGHTS
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.model_files import model_files, recipe_of
@@ -42,11 +45,51 @@ def registered_status(
         except VlmHyperBenchError as error:
             yield GgufStatus(name=name, path="", status="missing", reason=f"{error.message} {error.cure}")
             continue
-        if "weights" not in paths:
+        if WEIGHTS not in paths:
             cure = f"Run `vlmhyperbench models fetch {name}`."
             yield GgufStatus(name=name, path="", status="missing", reason=f"Its files are not here. {cure}")
             continue
         yield status_of(name, paths, estimate=partial(estimate_files, name, entry.engine_params), free=free)
+
+
+def unregistered_files(catalogue: Catalogue) -> list[Path]:
+    """Return the GGUF files that no entry uses, beside the weights of registered models of a folder.
+
+    Folders below are not read: an entry's folder may be anything, such as a home.
+    """
+    used: set[Path] = set()
+    folders: set[Path] = set()
+    for name, entry in catalogue.models.items():
+        if entry.path is None or BACKEND not in entry.backends:
+            continue
+        root = catalogue.folder_of("models", name) / entry.path
+        used |= {(root / file).resolve() for file in entry.files.values()}
+        if WEIGHTS in entry.files:
+            folders.add((root / entry.files[WEIGHTS]).parent.resolve())
+    found = (path for folder in sorted(folders) for path in _gguf_of(folder) if path.resolve() not in used)
+    return list(islice(found, MAX_FILES))
+
+
+def unregistered_status(catalogue: Catalogue) -> Iterator[GgufStatus]:
+    """Yield the status of `unregistered_files`; the name of each is its path."""
+    free = free_memory()
+    for path in unregistered_files(catalogue):
+        files = {WEIGHTS: path}
+        status = status_of(str(path), files, estimate=partial(estimate_files, path.name, {}), free=free)
+        cure = (
+            "It is an image projector: give it as mmproj of its model."
+            if status.is_projector
+            else f"No entry uses it: run `vlmhyperbench registry add model {path}`."
+        )
+        yield replace(status, is_registered=False, reason=f"{status.reason} {cure}" if status.reason else cure)
+
+
+def _gguf_of(folder: Path) -> list[Path]:
+    """Return the GGUF files of a folder by name; none of one that cannot be read, whose entries are told as missing."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
+    except OSError:
+        return []
 
 
 def estimate_files(name: str, params: JsonObject, files: Mapping[str, Path]) -> MemoryEstimate | None:

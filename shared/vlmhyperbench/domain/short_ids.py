@@ -10,6 +10,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 NamedKind = Literal["run", "experiment", "artifact"]
 """Kinds of things whose ids users write."""
 
+LISTED_BY = "`vlmhyperbench ls runs`, `ls sessions` and `ls experiments` list ids."
 MIN_DIGITS = 4
 SHOWN_DIGITS = 8
 """Number of digits of an id that users are shown."""
@@ -25,7 +26,7 @@ def ids_from(text: str) -> tuple[UUID, UUID]:
     """
     digits = text.lower().replace("-", "")
     if not digits or len(digits) > _DIGITS or not _HEX.issuperset(digits):
-        raise InvalidInput(f"{text[:80]!r} is not an id.", cure="Copy the first digits of one from `vlmhyperbench ls`.")
+        raise InvalidInput(f"{text[:80]!r} is not an id.", cure=f"Copy its first digits. {LISTED_BY}")
     if len(digits) < MIN_DIGITS:
         raise InvalidInput(f"{text!r} is too short for an id.", cure=f"Give at least {MIN_DIGITS} digits of the id.")
     return UUID(digits.ljust(_DIGITS, "0")), UUID(digits.ljust(_DIGITS, "f"))

@@ -10,12 +10,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.cached_files import S3
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.domain.recipes import MMPROJ
+from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.loading import SUFFIX
 from vlmhyperbench.registry.shelf import Added, Shelf, existing, read_entry, slug_of, write_entry
+from vlmhyperbench_sdk.gguf import read_weights
 
-GGUF_MAGIC: Final = b"GGUF"
 GGUF_SUFFIX: Final = ".gguf"
 
 
@@ -32,13 +33,15 @@ def add_model(
 
     Raises:
         NotFound: a file does not exist.
-        InvalidInput: a file is no GGUF, or the weights are others than those of `sha256`.
+        InvalidInput: a file is no whole GGUF, or not what its role says, or the weights are others than those of
+            `sha256`.
         Conflict: the name is taken by another entry.
     """
     files = {"weights": weights, **({"mmproj": mmproj} if mmproj is not None else {})}
     paths = {role: existing(path) for role, path in files.items()}
     folder = Path(os.path.commonpath([path.parent for path in paths.values()]))
-    hashes = {role: _gguf_sha256(path) for role, path in paths.items()}
+    check_gguf(paths)  # before gigabytes are hashed
+    hashes = {role: file_sha256(path) for role, path in paths.items()}
     if sha256 is not None and sha256 != hashes["weights"]:
         message = f"The file {weights} has SHA-256 {hashes['weights']}, not {sha256}."
         raise InvalidInput(message, cure="Download it again, or correct its sha256.")
@@ -49,6 +52,25 @@ def add_model(
         "sha256": {**hashes},
     }
     return shelf.add("models", name or slug_of(weights.stem), values, same=("path", "files"))
+
+
+def check_gguf(paths: Mapping[str, Path]) -> None:
+    """Read the headers of files by their roles, which must be those of whole weights and of a projector.
+
+    Raises:
+        InvalidInput: a file is no whole GGUF, or not what its role says (code `wrong_role`).
+        Unavailable: a file cannot be read.
+    """
+    for role, path in paths.items():
+        try:
+            is_projector = read_weights(path).is_projector
+        except OSError as error:
+            message = f"{path} cannot be read: {error.strerror or error}."
+            raise Unavailable(message, cure="Correct the rights of the file.", code="cannot_read") from error
+        if is_projector != (role == MMPROJ):
+            message = f"{path} is {'an image projector' if is_projector else 'no image projector'}."
+            cure = "Give a projector as mmproj, and its model as weights."
+            raise InvalidInput(message, cure=cure, code="wrong_role")
 
 
 def add_folder(
@@ -186,11 +208,3 @@ def _roles(files: Mapping[str, str] | None, sha256: Mapping[str, str]) -> dict[s
     if files is None:
         return _own_names(sha256)
     return {"files": dict(files), "sha256": {role: sha256[name] for role, name in files.items()}}
-
-
-def _gguf_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
-            cure = "Give the weights themselves: a page or a pointer in their place means that the download failed."
-            raise InvalidInput(f"{path} is no GGUF file.", cure=cure, code="no_gguf")
-    return file_sha256(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -35,6 +35,7 @@ from vlmhyperbench_sdk.protocols import Aggregation
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
 Failure = Literal["model", "infrastructure"]
+_MAX_REASON_CHARS: Final = 1000
 NO_ANSWER_OF = "The stage {stage} has no answer: {reason}."
 NOTHING_TO_MERGE = "There is nothing to merge."
 NO_REPAIR = "No repair is needed."
@@ -204,7 +205,7 @@ class Combiner:
         )
         return StageAnswer(
             value=None,
-            reason=f"the aggregation ended with {aggregated.status}",
+            reason=_why(aggregated),
             failure="infrastructure" if is_ours else "model",
             status=aggregated.status,
             aggregated=aggregated,
@@ -342,3 +343,13 @@ def _schema(stage: StageSpec, sample: Asked) -> JsonObject | None:
     wrapper = wanted.get("json_schema") if wanted is not None else None
     schema = wrapper.get("schema") if isinstance(wrapper, dict) else None
     return schema if isinstance(schema, dict) else None
+
+
+def _why(aggregated: Aggregated) -> str:
+    """Return why an aggregation has no answer: its own reason, or those of the models that failed."""
+    problem, failed = aggregated.trace.get("problem"), aggregated.trace.get("failed")
+    told = [problem] if isinstance(problem, str) else []
+    if isinstance(failed, Mapping):
+        told += [f"{name}: {error}" for name, error in failed.items()]
+    reasons = "; ".join(told)[:_MAX_REASON_CHARS].rstrip(" .")
+    return f"the aggregation ended with {aggregated.status}" + (f": {reasons}" if reasons else "")

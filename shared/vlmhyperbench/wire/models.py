@@ -13,9 +13,10 @@ ModelState = Literal["available", "missing", "invalid", "too_large", "waiting", 
 
 
 class ModelStatus(Output):
-    """A registered GGUF model."""
+    """A registered GGUF model, or a GGUF file beside those of registered models."""
 
     name: str
+    """Of a file that no entry uses, its path."""
     status: ModelState
     """`waiting`: a worker will load it when it has no job. By files and memory of the machine of the API."""
     reason: str | None
@@ -27,6 +28,8 @@ class ModelStatus(Output):
     worker: str | None = None
     """Name of the worker that has loaded it."""
     is_pinned: bool = False
+    is_registered: bool = True
+    """Whether an entry uses it; a file that none uses cannot be loaded before it is registered."""
     size_bytes: int | None = None
     quantization: str | None = None
     context_tokens: int | None = None

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.gguf import whole
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 
@@ -92,7 +93,7 @@ def test_a_dataset_that_is_not_the_tasks_causes_a_warning_on_stderr_and_in_json(
 
 def test_weights_and_questions_of_a_user_are_registered_with_their_hash(home: Home, tmp_path: Path) -> None:
     weights = tmp_path / "My Model.gguf"
-    weights.write_bytes(b"GGUF weights")
+    weights.write_bytes(whole())
     (tmp_path / "mine.csv").write_text("question,answer,kind\n2+2?,4,sums\n")
     arguments = ("--model", str(weights), "--data", str(tmp_path / "mine.csv"), "--metric", "anls")
     run = _submitted(home, *arguments, "--group-by", "kind")["data"]
@@ -102,7 +103,7 @@ def test_weights_and_questions_of_a_user_are_registered_with_their_hash(home: Ho
     assert file == {
         "role": "weights",
         "location": str(weights),
-        "sha256": hashlib.sha256(b"GGUF weights").hexdigest(),
+        "sha256": hashlib.sha256(whole()).hexdigest(),
     }
     assert (spec["target"]["model"], spec["task"]) == ("My-Model", "mine")
     assert (spec["dataset"]["type"], spec["dataset"]["path"]) == ("annotation_csv", str(tmp_path / "mine.csv"))
@@ -119,7 +120,7 @@ def test_registry_add_prints_the_entries_it_wrote(home: Home, tmp_path: Path) ->
         ("datasets", "quiz"),
         ("tasks", "quiz"),
     ]
-    (tmp_path / "w.gguf").write_bytes(b"GGUF")
+    (tmp_path / "w.gguf").write_bytes(whole())
     added = _run(home, "registry", "add", "model", str(tmp_path / "w.gguf"), "--name", "named")
     assert "models/named" in added.stdout
     (tmp_path / "mine_of_words.py").write_text(METRIC)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.test_gguf_files import MODELS, folder
+from tests.support.gguf import whole
 from vlmhyperbench.cli.main import main
 
 __all__ = ["folder"]
@@ -38,3 +39,17 @@ def test_two_models_of_one_name_are_refused_with_file_and_line(
     file.write_text(MODELS + "  reader: {file: reader.gguf}\n")
     assert main(["models", "import", str(file)]) == 2
     assert f"{file}:{len(MODELS.splitlines()) + 1}" in capsys.readouterr().err
+
+
+def test_files_beside_those_of_entries_have_a_status_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["models", "import", str(folder / "models.yaml"), "--json"])
+    (folder / "gguf" / "mmproj.gguf").write_bytes(whole("clip"))
+    capsys.readouterr()
+    assert main(["models", "status", "--json"]) == 0
+    models = json.loads(capsys.readouterr().out)["data"]["models"]
+    beside = [(Path(each["name"]).name, each["status"]) for each in models if not each["is_registered"]]
+    assert beside == [("cut.gguf", "invalid"), ("mmproj.gguf", "available")]
+    assert "reader" in [each["name"] for each in models if each["is_registered"]]
+    assert main(["models", "ls", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["data"]
+    assert [Path(each["name"]).name for each in listed if not each["is_registered"]] == ["cut.gguf", "mmproj.gguf"]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import vlmhyperbench_tiny_doc_vlm
+from tests.support.gguf import vocabulary
 from tests.support.hub import TOKEN, LoopbackHub, serve_hub
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
@@ -44,6 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 def hub() -> Iterator[LoopbackHub]:
     with serve_hub() as served:
         served.hold("org/tiny-GGUF", {name: (TINY / name).read_bytes() for name in (GGUF, MMPROJ)})
+        served.hold("org/words", {"words.gguf": vocabulary()})
         served.hold("org/tiny", {**FOLDER, "onnx/model.onnx": b"other", "README.md": b"# tiny"})
         yield served
 
@@ -226,6 +228,7 @@ def test_offline_a_fetched_model_is_used_and_another_is_refused(home: Home, hub:
         (("--model", "hf:org/tiny@v9", "--backend", "folders"), "hub_no_revision"),
         (("--model", "hf:org/tiny-GGUF", "--backend", "folders"), "weights_missing"),
         (("--model", "hf:org/tiny-GGUF/other.gguf"), "hub_no_file"),
+        (("--model", "hf:org/words/words.gguf"), "gguf_no_weights"),
         (("--model", "hf:org/tiny", "--backend", "llamacpp"), "weights_missing"),
         (("--model", "folder:/no/such/folder", "--backend", "folders"), "no_file"),
         (("--model", f"folder:{TINY}"), "usage"),

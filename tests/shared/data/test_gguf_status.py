@@ -63,7 +63,7 @@ def test_what_the_adapter_refuses_or_cannot_be_read_is_invalid(monkeypatch: pyte
     def fails(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(gguf_status, "read_header", fails)
+    monkeypatch.setattr(gguf_status, "read_weights", fails)
     assert status({"weights": WEIGHTS}).status == "invalid"
 
 

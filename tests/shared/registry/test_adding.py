@@ -11,6 +11,7 @@ import yaml
 
 from tests.shared.registry.writing import Shelf as Plugins
 from tests.shared.registry.writing import write
+from tests.support.gguf import part, vocabulary, whole
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.registry.adding import add_dataset, add_metric, add_task
 from vlmhyperbench.registry.adding_models import add_model, pin_made
@@ -19,6 +20,8 @@ from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.schemas import json_schema
 from vlmhyperbench.registry.shelf import Shelf, slug_of
+
+MODEL, OTHER = whole(), whole(content=b"other")
 
 
 def read(tmp_path: Path) -> Catalogue:
@@ -37,8 +40,8 @@ def shelf(tmp_path: Path) -> Shelf:
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
     (tmp_path / "models" / "eyes").mkdir(parents=True)
-    (tmp_path / "models" / "My Model.Q4.gguf").write_bytes(b"GGUF weights")
-    (tmp_path / "models" / "eyes" / "mmproj.gguf").write_bytes(b"GGUF eyes")
+    (tmp_path / "models" / "My Model.Q4.gguf").write_bytes(MODEL)
+    (tmp_path / "models" / "eyes" / "mmproj.gguf").write_bytes(whole("clip"))
     return tmp_path / "models" / "My Model.Q4.gguf"
 
 
@@ -48,7 +51,7 @@ def test_a_model_s_files_are_registered_with_their_hashes(tmp_path: Path, weight
     entry = read(tmp_path).models[added.name]
     assert entry.path == str(weights.parent)
     assert entry.files == {"weights": "My Model.Q4.gguf", "mmproj": "eyes/mmproj.gguf"}
-    assert entry.sha256["weights"] == hashlib.sha256(b"GGUF weights").hexdigest()
+    assert entry.sha256["weights"] == hashlib.sha256(MODEL).hexdigest()
 
 
 def test_a_file_that_has_changed_gets_its_new_hash_and_what_was_written_beside_stays(
@@ -57,11 +60,11 @@ def test_a_file_that_has_changed_gets_its_new_hash_and_what_was_written_beside_s
     first = add_model(shelf(tmp_path), weights, None, backend="engine")
     assert add_model(shelf(tmp_path), weights, None, backend="engine").is_new is False
     first.file.write_text(first.file.read_text() + "engine_params: {n_ctx: 99}\n")
-    weights.write_bytes(b"GGUF other")
+    weights.write_bytes(OTHER)
     assert add_model(shelf(tmp_path), weights, None, backend="engine").is_new
     entry = read(tmp_path).models[first.name]
     assert entry.engine_params == {"n_ctx": 99}
-    assert entry.sha256["weights"] == hashlib.sha256(b"GGUF other").hexdigest()
+    assert entry.sha256["weights"] == hashlib.sha256(OTHER).hexdigest()
 
 
 @pytest.mark.parametrize(("own", "licence"), [("", "mit"), ("license: apache-2.0\n", "apache-2.0")])
@@ -77,13 +80,39 @@ def test_what_a_recipe_makes_has_the_licence_of_its_source_unless_it_states_one(
     assert (entry.license, entry.files) == (licence, {"weights": "weights.gguf"})
 
 
-def test_what_is_no_gguf_or_no_file_is_refused(tmp_path: Path, weights: Path) -> None:
-    weights.write_bytes(b"<html>")
+@pytest.mark.parametrize(
+    ("weights_are", "projector_is", "code"),
+    [
+        (b"<html>", None, "no_gguf"),
+        (MODEL[:-1], None, "no_gguf"),
+        (MODEL, whole("clip")[:-1], "no_gguf"),
+        (part(0, 2), None, "gguf_part"),
+        (vocabulary(), None, "gguf_no_weights"),
+        (whole("clip"), None, "wrong_role"),
+        (MODEL, OTHER, "wrong_role"),
+    ],
+)
+def test_what_is_no_whole_model_is_refused_before_it_is_hashed(
+    tmp_path: Path, weights: Path, weights_are: bytes, projector_is: bytes | None, code: str
+) -> None:
+    weights.write_bytes(weights_are)
+    projector = weights.parent / "eyes" / "mmproj.gguf"
+    if projector_is is not None:
+        projector.write_bytes(projector_is)
     with pytest.raises(InvalidInput) as refused:
-        add_model(shelf(tmp_path), weights, None)
-    assert refused.value.code == "no_gguf"
+        add_model(
+            shelf(tmp_path), weights, projector if projector_is is not None else None, backend="engine", sha256="0" * 64
+        )
+    assert refused.value.code == code
+    assert str(weights if projector_is is None else projector) in refused.value.message
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_file_that_is_not_there_or_cannot_be_read_is_refused(tmp_path: Path, weights: Path) -> None:
     with pytest.raises(NotFound):
         add_model(shelf(tmp_path), tmp_path / "none.gguf", None)
+    with pytest.raises(NotFound):
+        add_model(shelf(tmp_path), weights.parent, None)
 
 
 def test_names_that_are_taken_are_not_taken_over(tmp_path: Path, weights: Path) -> None:
@@ -92,7 +121,7 @@ def test_names_that_are_taken_are_not_taken_over(tmp_path: Path, weights: Path) 
     assert refused.value.code == "name_taken"
     add_model(shelf(tmp_path), weights, None, name="mine", backend="engine")
     other = weights.with_name("other.gguf")
-    other.write_bytes(b"GGUF")
+    other.write_bytes(OTHER)
     with pytest.raises(Conflict):
         add_model(shelf(tmp_path), other, None, name="mine", backend="engine")
 

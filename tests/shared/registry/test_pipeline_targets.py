@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import SHA, Shelf, load
+from tests.support import gguf
 from vlmhyperbench.domain.pipelines import PipelineTarget, StageSpec
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.pipeline_targets import MAX_ASKED
@@ -230,7 +231,7 @@ def test_an_optional_model_whose_file_is_gone_is_left_out_and_said_so(tmp_path: 
     weights = tmp_path / "weights"
     weights.mkdir()
     for name in ("there", "gone"):
-        (weights / f"{name}.gguf").write_bytes(b"GGUF")
+        (weights / f"{name}.gguf").write_bytes(gguf.whole())
     entries = {f"models/{name}.yaml": local(weights, name) for name in ("there", "gone")}
     catalogue = load(tmp_path / "registries", {**entries, "pipelines/p.yaml": OPTIONAL})
     entry = RunEntry.model_validate({"target": {"pipeline": "p"}, "task": "t"})

@@ -59,6 +59,17 @@ def test_no_answer_is_a_failure_of_the_platform_only_if_every_model_failed_by_it
     assert (alone.reason, alone.failure, alone.status) == ("timeout", "infrastructure", "failed")
 
 
+def test_a_stage_without_an_answer_says_which_models_failed_or_why_its_template_did() -> None:
+    failed = Combiner(VOTE).answers(answered(read__a=FAILED, read__b=FAILED, read__c=FAILED))["read"]
+    assert failed.reason.endswith(": a: timeout; b: timeout; c: timeout")
+    endless = "{% for m in members %}" * 18 + "{{ m.text }}" + "{% endfor %}" * 18
+    target = pipeline(stage("read", "a", "b", aggregation="template", params={"template": endless}))
+    refused = Combiner(target).answers(answered(read__a="x", read__b="y"))["read"]
+    assert (refused.status, refused.reason == "the aggregation ended with invalid") == ("invalid", False)
+    undecided = Combiner(VOTE).answers(answered(read__a="x", read__b=FAILED, read__c=FAILED))["read"]
+    assert undecided.reason == "the aggregation ended with no_quorum"
+
+
 def test_a_later_stage_is_asked_about_the_answer_before_with_its_own_words() -> None:
     combiner, asked = Combiner(REPORT), asked_in(REPORT, "write/w")
     assert combiner.prompt_of(asked, answered(read__a="x", read__b="x")) == Prompt(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.gguf import GgufHeader, read_header
+from vlmhyperbench_sdk.gguf import GgufHeader, read_weights
 
 CACHE_BLOCKS: Mapping[str, tuple[int, int]] = {
     "f32": (1, 4),
@@ -68,21 +68,19 @@ def estimate_llama_memory(weights: Path, mmproj: Path | None, params: Mapping[st
     offloaded first, then layers from the last one on; the embeddings of the input stay on the host (`llama-model.cpp`).
 
     Raises:
-        InvalidInput: a file is no GGUF, or cut off, or has no weights or more layers than a model may have, or a
-            projector and a model are confused.
+        InvalidInput: a file is no GGUF, or cut off, or a part of a model, or has no weights or more layers than a model
+            may have, or a projector and a model are confused.
         OSError: a file cannot be read.
     """
-    header = read_header(weights)
+    header = read_weights(weights)
     if header.is_projector:
         raise InvalidInput(f"{weights} is an image projector.", cure="Give it as mmproj, and its model as weights.")
-    if mmproj is not None and not read_header(mmproj).is_projector:
+    if mmproj is not None and not read_weights(mmproj).is_projector:
         raise InvalidInput(f"{mmproj} is no image projector.", cure="Give the mmproj file that belongs to the model.")
     layers = header.whole("block_count") or _stored_layers(header)
     if layers > MAX_LAYERS:
         message = f"{weights} states {layers:,} layers; llama.cpp takes at most {MAX_LAYERS}."
         raise InvalidInput(message, cure="Give a whole model, or fetch it again.")
-    if not header.tensor_bytes:
-        raise InvalidInput(f"{weights} has no weights.", cure="Give a whole model, or fetch it again.")
     wanted = int(params["n_gpu_layers"])
     first_on_device = max(layers + 1 - (layers + 1 if wanted < 0 else wanted), 0)
     on_device = sum(size for name, size in header.tensor_bytes.items() if _place(name, layers) >= first_on_device)

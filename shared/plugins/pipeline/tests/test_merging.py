@@ -112,6 +112,7 @@ def test_text_in_an_answer_is_not_a_template() -> None:
         "{{ unclosed",
         "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
         "x" * 20_001,
+        "{% for m in members %}" * 30 + "{% endfor %}" * 30,
     ],
 )
 def test_what_a_template_must_not_do_is_refused(source: str) -> None:

@@ -54,7 +54,7 @@ class BoundedTemplate:
                 loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
             parsed.set_environment(_ENVIRONMENT)
             code = _ENVIRONMENT.compile(parsed)
-        except (TemplateError, RecursionError) as error:
+        except (TemplateError, RecursionError, SyntaxError) as error:  # Python nests at most 20 loops
             reason = error.message if isinstance(error, TemplateError) else "it is nested too deeply"
             raise InvalidInput(f"The template is not valid: {reason}.", cure="Correct the template.") from error
         self._template = Template.from_code(_ENVIRONMENT, code, {})

@@ -766,7 +766,8 @@ export interface paths {
         };
         /**
          * List Models
-         * @description List the registered GGUF models by name: whether they can be used, and whether they are loaded.
+         * @description List the registered GGUF models by name, whether they can be used and whether they are loaded; then files beside
+         *     them that no entry uses.
          */
         get: operations["list_models_api_v1_models_get"];
         put?: never;
@@ -956,6 +957,26 @@ export interface paths {
          * @description Return a session with what each step answered so far.
          */
         get: operations["get_session_api_v1_pipelines_sessions__run_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/sessions/{run_id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Session
+         * @description Download an ended session with those that it was made from, as a zip archive of one folder, of at most 64 MiB.
+         */
+        get: operations["export_session_api_v1_pipelines_sessions__run_id__export_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4734,7 +4755,7 @@ export interface components {
         };
         /**
          * ModelStatus
-         * @description A registered GGUF model.
+         * @description A registered GGUF model, or a GGUF file beside those of registered models.
          */
         ModelStatus: {
             /** Architecture */
@@ -4750,6 +4771,11 @@ export interface components {
              * @default false
              */
             is_pinned?: boolean;
+            /**
+             * Is Registered
+             * @default true
+             */
+            is_registered?: boolean;
             /** Measured Bytes */
             measured_bytes?: number | null;
             /** Name */
@@ -9765,6 +9791,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionDetail"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    export_session_api_v1_pipelines_sessions__run_id__export_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             /** @description Validation Error */

@@ -83,9 +83,13 @@ function Table({ items }: { items: readonly ModelStatus[] }) {
           header: 'Model',
           cell: (row) => (
             <div className="wide-text">
-              <Link to="/pipelines" search={{ tab: 'models', model: row.name }}>
+              {row.is_registered === false ? (
                 <bdi>{row.name}</bdi>
-              </Link>
+              ) : (
+                <Link to="/pipelines" search={{ tab: 'models', model: row.name }}>
+                  <bdi>{row.name}</bdi>
+                </Link>
+              )}
               <div className="sub">
                 <bdi>{row.file ?? 'no file'}</bdi>
               </div>
@@ -145,7 +149,8 @@ function Table({ items }: { items: readonly ModelStatus[] }) {
 function Hold({ model }: { model: ModelStatus }) {
   const mayLoad = useAllowed('worker:write');
   const hold = useHold();
-  if (!mayLoad || model.status === 'missing' || model.status === 'invalid') return null;
+  const canLoad = model.is_registered !== false && model.status !== 'missing' && model.status !== 'invalid';
+  if (!mayLoad || !canLoad) return null;
   const button = (holding: Holding, word: string) => (
     <Button
       size="compact-xs"
