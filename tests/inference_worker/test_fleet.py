@@ -17,9 +17,9 @@ from vlmhyperbench.domain.execution import Residency
 from vlmhyperbench.domain.fallbacks import Fallback
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, SourceRef
+from vlmhyperbench.serving.memory_back import Unloaded
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.memory_back import unload_measured
 from vlmhyperbench_inference_worker.room import Room
 from vlmhyperbench_sdk.errors import Conflict
 
@@ -81,6 +81,29 @@ async def test_targets_stay_loaded_while_they_fit_the_device(fleet, options, wan
     assert fleet.resident == ["d"]  # a job whose speed counts has the worker alone
 
 
+async def test_the_next_target_is_loaded_once_the_memory_of_the_unloaded_one_is_free(options, wanted):
+    seen, free = [20, 20, 60, 80], []  # 60 of the 80 bytes that are used are 75 %
+
+    def measured(room):
+        assert room == part(80)
+        free.append((seen.pop(0), len(children("vlmhyperbench_gateway"))))
+        return free[-1][0]
+
+    fleet = Fleet(free=measured)
+    await used(fleet, wanted(target(), "a"), options, part(80))
+    await used(fleet, wanted(target(), "b"), options, part(70))
+    assert fleet.resident == ["b"]
+    assert free == [(20, 1), (20, 0), (60, 0), (80, 0)]
+    await fleet.close()
+
+
+async def test_memory_that_never_comes_back_is_not_waited_for_where_it_cannot_be_measured(options, wanted):
+    fleet = Fleet(free=lambda _: None)
+    await used(fleet, wanted(target(), "a"), options, part(80))
+    assert await fleet.unload("a") == Unloaded(held=80, back=0)
+    await fleet.close()
+
+
 async def test_what_no_job_waits_for_is_unloaded_before_what_is_due_later(fleet, options, wanted):
     async def waiting(_):
         return ["a", "c"]  # c is due last
@@ -114,11 +137,11 @@ async def test_a_sequential_target_is_loaded_after_the_others_are_gone_and_left_
     await fleet.acquire(replace(wanted(target(), "b"), residency=one_by_one), options, part(10), user)
     assert fleet.resident == ["b"]
     assert fleet.leave_sequential(user) == ["b"]
-    unloaded = await unload_measured(fleet, "b")
+    unloaded = await fleet.unload("b")
     assert unloaded is not None
     assert unloaded.held == 10
     assert fleet.resident == []
-    assert await unload_measured(fleet, "b") is None
+    assert await fleet.unload("b") is None
 
 
 async def test_a_target_in_use_is_not_unloaded_for_another(fleet, options, wanted):

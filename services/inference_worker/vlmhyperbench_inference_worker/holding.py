@@ -23,7 +23,6 @@ from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
-from vlmhyperbench_inference_worker.memory_back import unload_measured
 from vlmhyperbench_inference_worker.room import Room, ladder_of
 from vlmhyperbench_inference_worker.serving import WantedTarget
 from vlmhyperbench_sdk.types import JsonObject
@@ -106,7 +105,7 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
 
 async def _unloaded(bench: Bench, taken: HeldModelView) -> _Settled:
     """Unload a model, wait until its memory is back, and return its state with what came back."""
-    unloaded = await unload_measured(bench.fleet, taken.target_digest)
+    unloaded = await bench.fleet.unload(taken.target_digest)
     if unloaded is None:
         return _Settled("unloaded")
     return _Settled("unloaded", f"{in_gib(unloaded.back)} of about {in_gib(unloaded.held)} are free again.")

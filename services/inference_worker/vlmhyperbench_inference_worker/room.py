@@ -20,6 +20,7 @@ from vlmhyperbench.domain.fallbacks import MachineMemory, TaskTokens, usable_dev
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
 from vlmhyperbench.domain.specs import ModelTarget, Target
+from vlmhyperbench.serving.memory_back import free_bytes
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.serving import Serving
@@ -149,6 +150,12 @@ def _usable(room: Room, measure_free: Callable[[Mapping[str, str]], FreeMemory])
 def visible_to_engine(gpus: Sequence[DeviceInfo]) -> Mapping[str, str]:
     """Return the variable that leaves these GPUs to an engine; a machine may have others, with other free memory."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(device.uuid for device in gpus)}
+
+
+def free_of(room: Room) -> int | None:
+    """Return the free bytes of a room's devices; None if unknown."""
+    gpus = [device for device in room.devices if device.kind == "gpu"]
+    return free_bytes(visible_to_engine(gpus), is_accelerated=bool(gpus))
 
 
 async def record_peak(job: ClaimedJob, room: Room, watch: Watch, serving: Serving) -> None:

@@ -46,6 +46,7 @@ from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
+from vlmhyperbench_sdk.free_memory import free_memory
 from vlmhyperbench_sdk.gateway import LoadRequest
 
 _IN_WORDS = {"persistent": "all at once", "sequential": "one after the other"}
@@ -157,6 +158,8 @@ async def _start(
     )
     note(f"Models are loaded {_IN_WORDS[execution.mode]}: {execution.why}.", starting.output)
     starting = replace(starting, is_sequential=execution.mode == "sequential")
+    if not (await asyncio.to_thread(free_memory)).devices:
+        held = {}  # what an engine holds of the machine's memory is seen while it is loaded
     unusable = dropped_of(pinned.target, execution)
     for name in execution.dropped:
         note(f"{name} is left out, so that the others stay loaded together.", starting.output)
