@@ -124,7 +124,8 @@ def ladder_of(
         return None
     measure = partial(_usable, room, measure_free)
     here = list(_here(smaller, cache)) if allow_lossy else []
-    return LoadLadder(adapter, request, measure, allow_lossy=allow_lossy, task=task, smaller=here)
+    gpus = sum(device.kind == "gpu" for device in room.devices)
+    return LoadLadder(adapter, request, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=here)
 
 
 def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substitute]:
