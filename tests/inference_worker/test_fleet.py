@@ -5,6 +5,7 @@ import hashlib
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -20,8 +21,9 @@ from vlmhyperbench.domain.specs import EndpointTarget, SourceRef
 from vlmhyperbench.serving.memory_back import Unloaded
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.room import Room
+from vlmhyperbench_inference_worker.room import Room, usable_of
 from vlmhyperbench_sdk.errors import Conflict
+from vlmhyperbench_sdk.free_memory import FreeMemory
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +97,21 @@ async def test_the_next_target_is_loaded_once_the_memory_of_the_unloaded_one_is_
     assert fleet.resident == ["b"]
     assert free == [(20, 1), (20, 0), (60, 0), (80, 0)]
     await fleet.close()
+
+
+async def test_a_load_may_not_use_what_others_have_reserved_whether_or_not_they_use_it_already(fleet, options, wanted):
+    card = replace(GPU, memory_bytes=24 * 2**30)
+    room = Room(devices=(card,), reserved_bytes={0: 4 * 2**30}, is_alone=False)
+    user = uuid4()
+    await fleet.acquire(wanted(target(), "a"), options, room, user)
+    await used(fleet, wanted(target(), "b"), options, room)
+    assert [fleet.reserved_beside({"a"}, 0), fleet.reserved_beside({"c"}, 0)] == [4 * 2**30, 8 * 2**30]
+    assert [fleet.reserved_beside({"a"}, 0, in_use=True), fleet.reserved_beside({"a"}, 1)] == [0, 0]
+    free = FreeMemory(host_bytes=64 * 2**30, device_bytes=22 * 2**30, devices=1)
+    usable = usable_of(room, lambda _: free, reserved=partial(fleet.reserved_beside, {"c"}))
+    assert usable.devices == (15 * 2**30,)
+    assert usable_of(room, lambda _: free).devices == (21 * 2**30,)
+    assert usable_of(room, lambda _: free, held=2**30).devices == (22 * 2**30,)
 
 
 async def test_memory_that_never_comes_back_is_not_waited_for_where_it_cannot_be_measured(options, wanted):

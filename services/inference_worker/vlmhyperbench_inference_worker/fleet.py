@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -111,6 +111,11 @@ class Fleet:
     def memory_bytes(self, digest: str) -> int:
         """Return what a loaded target holds: of accelerators what is reserved, else the memory of its engine."""
         return sum(_held(each) for each in self._residents if each.wanted.digest == digest)
+
+    def reserved_beside(self, digests: Collection[str], device: int, *, in_use: bool = False) -> int:
+        """Return what loaded targets but these have reserved of a device; `in_use`: only those that are not idle."""
+        others = [each for each in self._residents if each.wanted.digest not in digests]
+        return sum(each.room.reserved_bytes.get(device, 0) for each in others if each.users or not in_use)
 
     async def unload(self, digest: str) -> Unloaded | None:
         """Unload a target that no job uses, and wait until its memory is free; None if there is none, or it is used."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -79,7 +80,8 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         room = await asyncio.to_thread(_room, target, bench, cache)
-        ladder = await asyncio.to_thread(ladder_of, target, room, cache)
+        reserved = partial(bench.fleet.reserved_beside, {taken.target_digest})
+        ladder = await asyncio.to_thread(ladder_of, target, room, cache, reserved=reserved)
         wanted = WantedTarget(
             digest=taken.target_digest, target=target, load_timeout_s=LOAD_TIMEOUT_S, ladder=ladder, cache=cache
         )

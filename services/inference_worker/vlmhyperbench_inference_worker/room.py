@@ -101,6 +101,7 @@ def ladder_of(
     allow_lossy: bool = False,
     task: TaskTokens | None = None,
     smaller: Sequence[ModelTarget] = (),
+    reserved: Callable[[int], int] = lambda _: 0,
     measure_free: Callable[[Mapping[str, str]], FreeMemory] = free_memory,
 ) -> LoadLadder | None:
     """Return what may be given up of a target so that it fits the room; None where its engine has no ladder.
@@ -112,6 +113,7 @@ def ladder_of(
         allow_lossy: Whether quality may be given up.
         task: What the longest request needs of the context; None: the context is not cut.
         smaller: Other quantisations of the same model, the largest first; those whose files are not here are left out.
+        reserved: Number of a device → bytes that others have reserved of it, asked when it is loaded.
         measure_free: Returns the memory that is free by the variables of an engine; by default that of this machine.
 
     Raises:
@@ -122,7 +124,7 @@ def ladder_of(
     adapter = discovery.load("backends", target.backend_class)() if request is not None else None
     if request is None or not isinstance(adapter, FittingBackend):
         return None
-    measure = partial(_usable, room, measure_free)
+    measure = partial(usable_of, room, measure_free, reserved=reserved)
     here = list(_here(smaller, cache)) if allow_lossy else []
     gpus = sum(device.kind == "gpu" for device in room.devices)
     return LoadLadder(adapter, request, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=here)
@@ -136,15 +138,29 @@ def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substit
                 yield Substitute(target=target, files={role: str(path) for role, path in files.items()})
 
 
-def _usable(room: Room, measure_free: Callable[[Mapping[str, str]], FreeMemory]) -> MachineMemory:
-    """Return what a load may use now of its devices and of the machine; what others need is not free."""
+def usable_of(
+    room: Room,
+    measure_free: Callable[[Mapping[str, str]], FreeMemory] = free_memory,
+    *,
+    reserved: Callable[[int], int] = lambda _: 0,
+    held: int = 0,
+) -> MachineMemory:
+    """Return what a load may use now of its devices and of the machine.
+
+    Args:
+        room: Its devices.
+        measure_free: Returns the memory that is free by the variables of an engine.
+        reserved: Number of a device → bytes that others have reserved of it, whether or not they use them already.
+        held: Bytes that are not free, but count as if they were: of models that the load belongs to.
+    """
     gpus = [device for device in room.devices if device.kind == "gpu"]
     free = measure_free(visible_to_engine(gpus))
-    share = free.device_bytes // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
-    host = usable_host(free.host_bytes, psutil.virtual_memory().total) if free.host_bytes is not None else sys.maxsize
+    share = (free.device_bytes + held) // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
+    host_bytes = free.host_bytes + (0 if gpus else held) if free.host_bytes is not None else None
+    host = usable_host(host_bytes, psutil.virtual_memory().total) if host_bytes is not None else sys.maxsize
     if not gpus:
-        host = min(host, sum(device.memory_bytes for device in room.devices))
-    devices = tuple(usable_device(share, device.memory_bytes, 0) for device in gpus)
+        host = min(host, sum(max(device.memory_bytes - reserved(device.no), 0) for device in room.devices))
+    devices = tuple(usable_device(share, device.memory_bytes, reserved(device.no)) for device in gpus)
     return MachineMemory(devices=devices, host=host)
 
 

@@ -30,7 +30,7 @@ from vlmhyperbench.cli.serve import (
     until_signalled,
     wait_for_failure,
 )
-from vlmhyperbench.data.pipeline_memory import dropped_of, execution_of
+from vlmhyperbench.data.pipeline_memory import dropped_of, execution_here
 from vlmhyperbench.data.sending import send_model
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.digests import digest_of
@@ -154,7 +154,11 @@ async def _start(
     started: dict[str, GatewayClient] = {}
     models: list[ServedModel] = []
     execution, held = await asyncio.to_thread(
-        execution_of, pinned.target, open_cache(), allow_lossy=starting.allow_lossy
+        execution_here,
+        pinned.target,
+        open_cache(),
+        margin=starting.settings.memory_margin,
+        allow_lossy=starting.allow_lossy,
     )
     note(f"Models are loaded {_IN_WORDS[execution.mode]}: {execution.why}.", starting.output)
     starting = replace(starting, is_sequential=execution.mode == "sequential")
