@@ -43,7 +43,7 @@ from vlmhyperbench.registry.pipeline_targets import PinnedPipeline
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.served_pipelines import pin_served
 from vlmhyperbench.secret_files import read_secrets
-from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
+from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServingPlan
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.free_memory import free_memory
@@ -183,7 +183,7 @@ async def _start(
                 load = await asyncio.to_thread(_load_of, asked.model.target, starting)
                 model = model.model_copy(update={"load": asdict(load), "held_bytes": held.get(digest) or 0})
             models.append(model)
-    plan = ServedPipeline(target=pinned.target, models=tuple(models))
+    plan = ServingPlan(target=pinned.target, models=tuple(models))
     folder = stack.enter_context(TemporaryDirectory(prefix="vlmhb-pipeline-"))
     file = Path(folder) / "plan.json"
     await asyncio.to_thread(file.write_text, plan.model_dump_json(), encoding="utf-8")

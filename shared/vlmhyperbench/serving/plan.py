@@ -37,7 +37,7 @@ class ServedModel(Spec):
         return asked.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
-class ServedPipeline(Spec):
+class ServingPlan(Spec):
     """A pipeline and where its models are asked; an optional model that could not be loaded is not among them."""
 
     target: PipelineTarget
