@@ -22,7 +22,7 @@ import httpx2
 import psutil
 
 from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models
-from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
+from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServingPlan
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import EngineEnvironment, LoadRequest
 from vlmhyperbench_sdk.types import JsonValue
@@ -71,7 +71,7 @@ async def measure() -> tuple[list[float], list[float], float]:
                 for asked in asked_models(target)
             )
             plan = folder / "plan.json"
-            plan.write_text(ServedPipeline(target=target, models=models).model_dump_json())
+            plan.write_text(ServingPlan(target=target, models=models).model_dump_json())
             status = await gateways[3].load(
                 LoadRequest(model="p", backend_class="pipeline", files={FILE: str(plan)}, env={KEY_VARIABLE: KEY})
             )

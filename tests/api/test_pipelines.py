@@ -71,10 +71,28 @@ async def test_all_that_is_wrong_in_a_draft_is_told_at_its_stage(api: Served) ->
     assert [(problem["stage"], problem["field"]) for problem in answer.json()["problems"]] == [
         (None, "name"),
         (0, "stages.0"),
+        (0, "stages.0"),
         (1, "stages.1.input_from"),
     ]
     fine = await api.http.post("/pipelines/check", json={"name": "fine", "entry": {"stages": STAGES}})
     assert fine.json() == {"problems": [], "blocked": [], "warnings": []}
+
+
+async def test_a_wrong_weight_of_a_draft_hides_no_other_mistake(api: Served) -> None:
+    vote = {"type": "vote", "rule": "best", "quorum": 0, "ties": ["luck"]}
+    models = [{"model": "simulated-instant", "weight": 0}, "simulate"]
+    stages = [{**STAGES[0], "models": models, "aggregation": vote}, {**STAGES[1], "input_from": "later"}]
+    answer = await api.http.post("/pipelines/check", json={"name": "draft", "entry": {"stages": stages}})
+    assert answer.status_code == 200, answer.text
+    assert {(problem["stage"], problem["field"]) for problem in answer.json()["problems"]} == {
+        (0, "stages.0.models.0.weight"),
+        (0, "stages.0.models.1"),
+        (0, "stages.0.aggregation.rule"),
+        (0, "stages.0.aggregation.quorum"),
+        (0, "stages.0.aggregation.ties"),
+        (1, "stages.1.input_from"),
+    }
+    assert len(answer.json()["problems"]) == 6
 
 
 async def test_a_plan_names_each_step_and_what_was_never_measured(api: Served) -> None:

@@ -1,16 +1,20 @@
-"""Pipelines that are cancelled in each kind of step, that contain pipelines, and whose members answer badly."""
+"""Pipelines that are cancelled, whose worker is killed, that contain pipelines, and whose members answer badly."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from tests.support.audit import audit
+from tests.support.http_servers import QuietServer
 from tests.support.processes import PATIENCE_S
-from tests.support.stack import Stack, until
+from tests.support.stack import Stack, running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.runs import RunRerun
 from vlmhyperbench.wire.sessions import SessionCreate
@@ -22,6 +26,7 @@ MODELS: dict[str, dict[str, object]] = {
     "says-blue": {"answer": "blue"},
     "says-red": {"answer": "red"},
     "waits": {"answer": "blue", **FOREVER},
+    "says-slowly": {"answer": "blue", "ttft_ms": 100},
     "says-nonsense": {"answer": '{"colour": blue,, "total": [}'},
     "says-json": {"answer": '{"colour": "blue"}'},
     "says-obey": {"answer": OBEY},
@@ -47,6 +52,10 @@ PIPELINES: dict[str, list[dict[str, object]]] = {
     "merge-waits": [merged("says-blue", "says-red", by="waits")],
     "merge-answers": [merged("says-blue", "says-red", by="says-red")],
     "combine-waits": [voted("says-blue", "says-red", aggregation={"type": "tests.support.slow_aggregation:Slow"})],
+    "slow": [
+        voted("says-slowly", "says-red"),
+        {"id": "say", "type": "single", "model": "says-blue", "input_from": "read"},
+    ],
     "nonsense": [voted({"model": "says-json", "weight": 2}, "says-nonsense", **POINTED)],
     "only-nonsense": [voted("says-nonsense", {"model": "says-nonsense", "weight": 2}, **POINTED)],
     "instructed": [merged("says-obey", "says-json", by="merges")],
@@ -62,15 +71,55 @@ PIPELINES: dict[str, list[dict[str, object]]] = {
 }
 
 
+class NeverReady:
+    """An endpoint that never says which models it has, so that whoever loads it waits."""
+
+    def __init__(self) -> None:
+        self.asked, self.left = Event(), Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.set()
+                self.rfile.read(1)  # returns when the client has left
+                outer.left.set()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+
 @pytest.fixture(scope="module")
-def registries(registries: Path) -> Path:
+def never_ready() -> Iterator[NeverReady]:
+    endpoint = NeverReady()
+    yield endpoint
+    endpoint.server.shutdown()
+    endpoint.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def stack(registries: Path) -> Iterator[Stack]:
+    """A stack that may ask an endpoint of this machine."""
+    with running_stack(registries, VLMHB_ALLOW_LOOPBACK_TARGETS="true") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def registries(registries: Path, never_ready: NeverReady) -> Path:
     """Add engines that always say the same, and pipelines of them."""
     for name, params in MODELS.items():
         entry = {"description": "No model.", "backends": ["simulated"]}
         engine_params = {"ttft_ms": 1, "gap_ms": 0, "usage": "always", **params}
         (registries / "models" / f"{name}.yaml").write_text(json.dumps({**entry, "engine_params": engine_params}))
     (registries / "pipelines").mkdir(exist_ok=True)
-    for name, stages in PIPELINES.items():
+    loads = {"id": "say", "type": "single", "model": {"endpoint": never_ready.url, "model_name": "m"}}
+    for name, stages in {**PIPELINES, "member-loads": [SEES, {**loads, "input_from": "see"}]}.items():
         entry = {"description": "For tests.", "stages": stages}
         (registries / "pipelines" / f"{name}.yaml").write_text(json.dumps(entry))
     return registries
@@ -146,6 +195,60 @@ def test_a_cancelled_step_leaves_nothing_running_and_its_rerun_asks_nothing_twic
     rows = rows_of(stack, again)
     assert all(own + kept == SAMPLES for _, name, own, kept in rows if name != "waits")
     assert [name for kind, name, own, _ in rows if kind == "member" and own == 0] == reused
+    audit(stack)
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_member_costs_no_sample_and_asks_none_twice(stack: Stack) -> None:
+    samples = 300
+    given = entry("slow").model_dump(mode="json", exclude_unset=True)
+    given |= {"dataset": {"name": "synthetic-questions", "limit": samples}, "limits": {"tries": 3}}
+    run = stack.client.runs.create(RunEntry.model_validate(given))
+
+    def done() -> int:
+        rows = stack.query(
+            "SELECT j.done FROM job j JOIN phase p ON p.run_id = j.run_id AND p.no = j.phase "
+            "WHERE j.run_id = %s AND j.kind = 'MEMBER' AND p.params->>'member' = 'says-slowly'",
+            run.id,
+        )
+        return sum(int(row[0]) for row in rows)
+
+    until(lambda: done() >= 20, "some samples of the first member are answered", PATIENCE_S, stack.logs)
+    stack.kill("inference")
+    at_kill = done()
+    assert at_kill < samples
+    ended = stack.wait_without_pauses(run.id)
+    assert (ended.state, ended.total, ended.done, ended.failed) == ("SUCCEEDED", samples, samples, 0), ended.reason
+    rows = rows_of(stack, run)
+    assert [(kind, model, own + reused) for kind, model, own, reused in rows] == [
+        ("accuracy", None, samples),
+        *(("member", name, samples) for name in ("says-slowly", "says-red", "says-blue")),
+    ]
+    claims = stack.query(
+        "SELECT c.failure->>'code', count(f.ordinal) FROM claim c JOIN job j ON j.id = c.job_id "
+        "JOIN phase p ON p.run_id = j.run_id AND p.no = j.phase "
+        "LEFT JOIN fact f ON f.claim_id = c.id AND f.phase = p.no "
+        "WHERE j.run_id = %s AND j.kind = 'MEMBER' AND p.params->>'member' = 'says-slowly' "
+        "GROUP BY c.id, c.started_at ORDER BY c.started_at",
+        run.id,
+    )
+    assert [code for code, _ in claims] == ["worker_died", None]
+    assert [count >= 20 for _, count in claims] == [True, True]
+    assert sum(count for _, count in claims) == samples
+    assert answers_of(stack, run)[:1] == ["blue"]
+    audit(stack)
+
+
+def test_a_run_that_is_cancelled_while_a_member_is_loading_ends_the_load_and_leaves_the_worker_free(
+    stack: Stack, never_ready: NeverReady
+) -> None:
+    run = stack.client.runs.create(entry("member-loads"))
+    assert never_ready.asked.wait(PATIENCE_S), stack.logs()
+    stack.client.runs.cancel(run.id)
+    assert stack.wait(run.id).state == "CANCELLED"
+    assert never_ready.left.wait(PATIENCE_S), stack.logs()
+    assert open_jobs(stack, run) == 0
+    after = stack.wait_without_pauses(stack.client.runs.create(entry("member-answers")).id)
+    assert (after.state, answers_of(stack, after)) == ("SUCCEEDED", ["red"] * SAMPLES), after.reason
     audit(stack)
 
 

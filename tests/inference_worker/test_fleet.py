@@ -5,6 +5,7 @@ import hashlib
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -17,11 +18,12 @@ from vlmhyperbench.domain.execution import Residency
 from vlmhyperbench.domain.fallbacks import Fallback
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, SourceRef
+from vlmhyperbench.serving.memory_back import Unloaded
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.memory_back import unload_measured
-from vlmhyperbench_inference_worker.room import Room
+from vlmhyperbench_inference_worker.room import Room, usable_of
 from vlmhyperbench_sdk.errors import Conflict
+from vlmhyperbench_sdk.free_memory import FreeMemory
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +83,44 @@ async def test_targets_stay_loaded_while_they_fit_the_device(fleet, options, wan
     assert fleet.resident == ["d"]  # a job whose speed counts has the worker alone
 
 
+async def test_the_next_target_is_loaded_once_the_memory_of_the_unloaded_one_is_free(options, wanted):
+    seen, free = [20, 20, 60, 80], []  # 60 of the 80 bytes that are used are 75 %
+
+    def measured(room):
+        assert room == part(80)
+        free.append((seen.pop(0), len(children("vlmhyperbench_gateway"))))
+        return free[-1][0]
+
+    fleet = Fleet(free=measured)
+    await used(fleet, wanted(target(), "a"), options, part(80))
+    await used(fleet, wanted(target(), "b"), options, part(70))
+    assert fleet.resident == ["b"]
+    assert free == [(20, 1), (20, 0), (60, 0), (80, 0)]
+    await fleet.close()
+
+
+async def test_a_load_may_not_use_what_others_have_reserved_whether_or_not_they_use_it_already(fleet, options, wanted):
+    card = replace(GPU, memory_bytes=24 * 2**30)
+    room = Room(devices=(card,), reserved_bytes={0: 4 * 2**30}, is_alone=False)
+    user = uuid4()
+    await fleet.acquire(wanted(target(), "a"), options, room, user)
+    await used(fleet, wanted(target(), "b"), options, room)
+    assert [fleet.reserved_beside({"a"}, 0), fleet.reserved_beside({"c"}, 0)] == [4 * 2**30, 8 * 2**30]
+    assert [fleet.reserved_beside({"a"}, 0, in_use=True), fleet.reserved_beside({"a"}, 1)] == [0, 0]
+    free = FreeMemory(host_bytes=64 * 2**30, device_bytes=22 * 2**30, devices=1)
+    usable = usable_of(room, lambda _: free, reserved=partial(fleet.reserved_beside, {"c"}))
+    assert usable.devices == (15 * 2**30,)
+    assert usable_of(room, lambda _: free).devices == (21 * 2**30,)
+    assert usable_of(room, lambda _: free, held=2**30).devices == (22 * 2**30,)
+
+
+async def test_memory_that_never_comes_back_is_not_waited_for_where_it_cannot_be_measured(options, wanted):
+    fleet = Fleet(free=lambda _: None)
+    await used(fleet, wanted(target(), "a"), options, part(80))
+    assert await fleet.unload("a") == Unloaded(held=80, back=0)
+    await fleet.close()
+
+
 async def test_what_no_job_waits_for_is_unloaded_before_what_is_due_later(fleet, options, wanted):
     async def waiting(_):
         return ["a", "c"]  # c is due last
@@ -114,11 +154,11 @@ async def test_a_sequential_target_is_loaded_after_the_others_are_gone_and_left_
     await fleet.acquire(replace(wanted(target(), "b"), residency=one_by_one), options, part(10), user)
     assert fleet.resident == ["b"]
     assert fleet.leave_sequential(user) == ["b"]
-    unloaded = await unload_measured(fleet, "b")
+    unloaded = await fleet.unload("b")
     assert unloaded is not None
     assert unloaded.held == 10
     assert fleet.resident == []
-    assert await unload_measured(fleet, "b") is None
+    assert await fleet.unload("b") is None
 
 
 async def test_a_target_in_use_is_not_unloaded_for_another(fleet, options, wanted):

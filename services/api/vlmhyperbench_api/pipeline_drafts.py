@@ -21,12 +21,12 @@ from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import Problem, RegistryErrors, field_of
 from vlmhyperbench.registry.gguf_files import BASE
 from vlmhyperbench.registry.loading import check_name
-from vlmhyperbench.registry.pipeline_checks import check_draft
 from vlmhyperbench.registry.pipelines import PipelineFields, blocked_by, models_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import PipelineEntry
 from vlmhyperbench.registry.sessions import resolve_session
+from vlmhyperbench.registry.unread_pipelines import check_draft
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.pipelines import (
     PipelineCheck,

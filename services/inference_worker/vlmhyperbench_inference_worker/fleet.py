@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from uuid import UUID
 
-import psutil
-
 from vlmhyperbench.data.load_fitting import FittedLoad
 from vlmhyperbench.domain.environments import RentedSpec
 from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.serving.memory_back import Unloaded, private_bytes, unload_measured
 from vlmhyperbench.sources import require_source
-from vlmhyperbench.worker.gateway import GatewayOptions
-from vlmhyperbench_inference_worker.room import Room
+from vlmhyperbench.worker.gateway import GatewayOptions, is_rented
+from vlmhyperbench_inference_worker.room import Room, free_of
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 
 MAX_RAN_OUT = 64
@@ -68,7 +68,9 @@ class _Resident:
 class Fleet:
     """Residency: targets stay loaded until others need their memory, a timed job comes, or the worker ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, free: Callable[[Room], int | None] = free_of) -> None:
+        """Begin with nothing loaded; `free` returns the free bytes of the devices of a room."""
+        self._free = free
         self._residents: list[_Resident] = []
         self.recording = asyncio.Lock()
         """Held while the loaded targets are recorded, so that an older list never replaces a newer one."""
@@ -108,19 +110,20 @@ class Fleet:
 
     def memory_bytes(self, digest: str) -> int:
         """Return what a loaded target holds: of accelerators what is reserved, else the memory of its engine."""
-        held = 0
-        for each in self._residents:
-            if each.wanted.digest == digest:
-                gpus = [device.no for device in each.room.devices if device.kind == "gpu"]
-                held += sum(each.room.reserved_bytes.get(no, 0) for no in gpus) or _rss(each.serving)
-        return held
+        return sum(_held(each) for each in self._residents if each.wanted.digest == digest)
 
-    async def unload(self, digest: str) -> bool:
-        """Unload a target that no job uses; False if it is not loaded, or a job uses it."""
+    def reserved_beside(self, digests: Collection[str], device: int, *, in_use: bool = False) -> int:
+        """Return what loaded targets but these have reserved of a device; `in_use`: only those that are not idle."""
+        others = [each for each in self._residents if each.wanted.digest not in digests]
+        return sum(each.room.reserved_bytes.get(device, 0) for each in others if each.users or not in_use)
+
+    async def unload(self, digest: str) -> Unloaded | None:
+        """Unload a target that no job uses, and wait until its memory is free; None if there is none, or it is used."""
         found = [each for each in self._residents if each.wanted.digest == digest and not each.users]
-        for each in found:
-            await self._unload(each)
-        return bool(found)
+        unloaded = [each for each in [await self._unload(resident) for resident in found] if each is not None]
+        if not unloaded:
+            return None
+        return Unloaded(held=sum(each.held for each in unloaded), back=sum(each.back for each in unloaded))
 
     @property
     def resident(self) -> Sequence[str]:
@@ -189,7 +192,7 @@ class Fleet:
                 resident.wanted = replace(resident.wanted, residency=wanted.residency)
                 if resident.serving is not None and await resident.serving.is_alive():
                     return resident.serving
-                await _close(resident)
+                await self._close(resident)
                 await self._make_room(resident, room, wanted_next)
                 resident.serving = await Serving.start(wanted, options)
                 return resident.serving
@@ -200,7 +203,8 @@ class Fleet:
     async def _make_room(self, newcomer: _Resident, room: Room, wanted_next: WantedNext = _nobody_waits) -> None:
         """Unload idle targets until a new one fits: first what no job waits for, then the least recently used.
 
-        A pinned one stays unless a job needs the worker alone, and so does what the newcomer's pipeline keeps loaded.
+        The memory of each is free again before the new one is fitted into what is free. A pinned one stays unless a job
+        needs the worker alone, and so does what the newcomer's pipeline keeps loaded.
         """
         digests = [each.wanted.digest for each in self._residents]
         urgent = list(await wanted_next(digests)) if not room.is_alone else []
@@ -277,39 +281,51 @@ class Fleet:
             await self._unload(resident)
 
     async def close(self) -> None:
-        """Unload everything, because the worker ends."""
+        """Unload everything, because the worker ends; nothing is loaded after that, so no memory is waited for."""
         for resident in list(self._residents):
             resident.users.clear()
-            await self._unload(resident)
+            _stop_waiting(resident)
+            async with resident.lock:
+                await self._end(resident)
 
-    async def _unload(self, resident: _Resident) -> None:
+    async def _unload(self, resident: _Resident) -> Unloaded | None:
         if resident.idle is not asyncio.current_task():
             _stop_waiting(resident)
         async with resident.lock:
             if resident.users:  # a job has come for it meanwhile
-                return
-            await _close(resident)
-            if not resident.users and resident in self._residents:
-                self._residents.remove(resident)
+                return None
+            return await self._close(resident)
+
+    async def _close(self, resident: _Resident) -> Unloaded:
+        """End the engine of a target, and wait until its memory is free again."""
+        gpus = [device.memory_bytes for device in resident.room.devices if device.kind == "gpu"]
+        return await unload_measured(
+            partial(self._end, resident),
+            _held(resident),
+            partial(self._free, resident.room),
+            total=sum(gpus) if gpus else None,
+        )
+
+    async def _end(self, resident: _Resident) -> None:
+        # The serving is forgotten after it has ended: if this is cancelled, the next call ends it.
+        if resident.serving is not None:
+            await resident.serving.close()
+            resident.serving = None
+        if not resident.users and resident in self._residents:
+            self._residents.remove(resident)
 
 
-def _rss(serving: Serving | None) -> int:
-    """Return the resident memory of an engine on this machine; 0 if there is none."""
-    pid = serving.engine.pid if serving is not None and serving.engine is not None else None
-    try:
-        return int(psutil.Process(pid).memory_info().rss) if pid is not None else 0
-    except psutil.NoSuchProcess:
+def _held(resident: _Resident) -> int:
+    """Return what a target holds of its devices; 0 where its engine has ended or runs elsewhere."""
+    serving = resident.serving
+    engine = serving.engine if serving is not None else None
+    if engine is None or is_rented(engine) or not resident.room.devices:
         return 0
+    gpus = [device.no for device in resident.room.devices if device.kind == "gpu"]
+    return sum(resident.room.reserved_bytes.get(no, 0) for no in gpus) or private_bytes(engine.pid)
 
 
 def _stop_waiting(resident: _Resident) -> None:
     if resident.idle is not None and resident.idle is not asyncio.current_task():
         resident.idle.cancel()
         resident.idle = None
-
-
-async def _close(resident: _Resident) -> None:
-    # The serving is forgotten after it has ended: if this is cancelled, the next call ends it.
-    if resident.serving is not None:
-        await resident.serving.close()
-        resident.serving = None

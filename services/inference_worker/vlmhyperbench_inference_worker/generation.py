@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from vlmhyperbench.db import reservations
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import OutOfMemory, TargetRefused
@@ -16,11 +18,11 @@ from vlmhyperbench_inference_worker.cost import record_cost, sending
 from vlmhyperbench_inference_worker.details import Details
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
+from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.holding import LOAD_TIMEOUT_S
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.members import is_idle, read_member, write_without_asking
-from vlmhyperbench_inference_worker.memory_back import unload_after
 from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
@@ -63,7 +65,7 @@ async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
             details.follow_log("engine", folder.engine_log, since=0)
             details.follow_log("gateway", gateway_log_of(folder.engine_log), since=0)
             outcome = await _generate(job, work, bench, watch, folder, room, details)
-            await unload_after(job, bench.fleet)
+            await _unload_after(job, bench.fleet)
             _LOG.info("job.ended", outcome=type(outcome).__name__.lower())
             has_asked = not isinstance(outcome, Complete) or outcome.data.get("requests") != 0
             return outcome
@@ -133,3 +135,20 @@ async def _close(job: ClaimedJob, work: Work, load: Load, sink: Sink, driven: Dr
         await write_unreadable(job, work, sink, until=driven.ordinals if interruption else None, phase=phase)
     await check_refusals(job, load.serving, phase=phase, is_last=interruption is not None or work.is_timed)
     return interruption or Complete(data={"requests": len(work.readable), "phase": phase})
+
+
+async def _unload_after(job: ClaimedJob, fleet: Fleet) -> None:
+    """Unload what a claim has used if its pipeline is sequential, unless another job waits for it; record what is back.
+
+    Raises:
+        Fenced: the claim is lost.
+    """
+    for digest in fleet.leave_sequential(job.claim_id):
+        async with job.runtime.database.transaction() as session:
+            if await reservations.wanted_next(session, [digest]):
+                continue
+        unloaded = await fleet.unload(digest)
+        if unloaded is not None:
+            told = {"memory_held_bytes": unloaded.held, "memory_back_bytes": unloaded.back}
+            async with fleet.recording:
+                await job.record_target(fleet.resident, ClaimRecord(resources=told))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -23,7 +24,6 @@ from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
-from vlmhyperbench_inference_worker.memory_back import unload_measured
 from vlmhyperbench_inference_worker.room import Room, ladder_of
 from vlmhyperbench_inference_worker.serving import WantedTarget
 from vlmhyperbench_sdk.types import JsonObject
@@ -80,7 +80,8 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         room = await asyncio.to_thread(_room, target, bench, cache)
-        ladder = await asyncio.to_thread(ladder_of, target, room, cache)
+        reserved = partial(bench.fleet.reserved_beside, {taken.target_digest})
+        ladder = await asyncio.to_thread(ladder_of, target, room, cache, reserved=reserved)
         wanted = WantedTarget(
             digest=taken.target_digest, target=target, load_timeout_s=LOAD_TIMEOUT_S, ladder=ladder, cache=cache
         )
@@ -106,7 +107,7 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
 
 async def _unloaded(bench: Bench, taken: HeldModelView) -> _Settled:
     """Unload a model, wait until its memory is back, and return its state with what came back."""
-    unloaded = await unload_measured(bench.fleet, taken.target_digest)
+    unloaded = await bench.fleet.unload(taken.target_digest)
     if unloaded is None:
         return _Settled("unloaded")
     return _Settled("unloaded", f"{in_gib(unloaded.back)} of about {in_gib(unloaded.held)} are free again.")

@@ -34,7 +34,7 @@ from vlmhyperbench.worker.machine import machine
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.declared import check_declared
 from vlmhyperbench_inference_worker.evidence import ClaimFolder, gateway_log_of
-from vlmhyperbench_inference_worker.execution import execution_of
+from vlmhyperbench_inference_worker.execution import residency_of
 from vlmhyperbench_inference_worker.room import Room, ladder_of, needs_more
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
@@ -75,7 +75,7 @@ async def bring_up(
         check_declared(target, bench.devices)
         with span("bring weights"):
             await bring_weights(job, target, cache)
-    execution, residency = await execution_of(job, work, room, cache, bench.fleet)
+    execution, residency = await residency_of(job, work, room, cache, bench.fleet)
     if await needs_more(job, target, room, cache):
         return None
     wanted = await _wanted(job, work, target, bench, room, cache, secrets, residency)
@@ -138,6 +138,7 @@ async def _wanted(
         allow_lossy=limits.allow_lossy,
         task=work.tokens,
         smaller=work.spec.smaller,
+        reserved=partial(bench.fleet.reserved_beside, {work.spec.target_digest}),
     )
     ran_out = bench.fleet.ran_out(job.job.id)
     if ladder is not None and len(ran_out) > 1:

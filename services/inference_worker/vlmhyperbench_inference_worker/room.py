@@ -20,6 +20,7 @@ from vlmhyperbench.domain.fallbacks import MachineMemory, TaskTokens, usable_dev
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
 from vlmhyperbench.domain.specs import ModelTarget, Target
+from vlmhyperbench.serving.memory_back import free_bytes
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.serving import Serving
@@ -100,6 +101,7 @@ def ladder_of(
     allow_lossy: bool = False,
     task: TaskTokens | None = None,
     smaller: Sequence[ModelTarget] = (),
+    reserved: Callable[[int], int] = lambda _: 0,
     measure_free: Callable[[Mapping[str, str]], FreeMemory] = free_memory,
 ) -> LoadLadder | None:
     """Return what may be given up of a target so that it fits the room; None where its engine has no ladder.
@@ -111,6 +113,7 @@ def ladder_of(
         allow_lossy: Whether quality may be given up.
         task: What the longest request needs of the context; None: the context is not cut.
         smaller: Other quantisations of the same model, the largest first; those whose files are not here are left out.
+        reserved: Number of a device → bytes that others have reserved of it, asked when it is loaded.
         measure_free: Returns the memory that is free by the variables of an engine; by default that of this machine.
 
     Raises:
@@ -121,9 +124,10 @@ def ladder_of(
     adapter = discovery.load("backends", target.backend_class)() if request is not None else None
     if request is None or not isinstance(adapter, FittingBackend):
         return None
-    measure = partial(_usable, room, measure_free)
+    measure = partial(usable_of, room, measure_free, reserved=reserved)
     here = list(_here(smaller, cache)) if allow_lossy else []
-    return LoadLadder(adapter, request, measure, allow_lossy=allow_lossy, task=task, smaller=here)
+    gpus = sum(device.kind == "gpu" for device in room.devices)
+    return LoadLadder(adapter, request, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=here)
 
 
 def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substitute]:
@@ -134,21 +138,41 @@ def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substit
                 yield Substitute(target=target, files={role: str(path) for role, path in files.items()})
 
 
-def _usable(room: Room, measure_free: Callable[[Mapping[str, str]], FreeMemory]) -> MachineMemory:
-    """Return what a load may use now of its devices and of the machine; what others need is not free."""
+def usable_of(
+    room: Room,
+    measure_free: Callable[[Mapping[str, str]], FreeMemory] = free_memory,
+    *,
+    reserved: Callable[[int], int] = lambda _: 0,
+    held: int = 0,
+) -> MachineMemory:
+    """Return what a load may use now of its devices and of the machine.
+
+    Args:
+        room: Its devices.
+        measure_free: Returns the memory that is free by the variables of an engine.
+        reserved: Number of a device → bytes that others have reserved of it, whether or not they use them already.
+        held: Bytes that are not free, but count as if they were: of models that the load belongs to.
+    """
     gpus = [device for device in room.devices if device.kind == "gpu"]
     free = measure_free(visible_to_engine(gpus))
-    share = free.device_bytes // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
-    host = usable_host(free.host_bytes, psutil.virtual_memory().total) if free.host_bytes is not None else sys.maxsize
+    share = (free.device_bytes + held) // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
+    host_bytes = free.host_bytes + (0 if gpus else held) if free.host_bytes is not None else None
+    host = usable_host(host_bytes, psutil.virtual_memory().total) if host_bytes is not None else sys.maxsize
     if not gpus:
-        host = min(host, sum(device.memory_bytes for device in room.devices))
-    devices = tuple(usable_device(share, device.memory_bytes, 0) for device in gpus)
+        host = min(host, sum(max(device.memory_bytes - reserved(device.no), 0) for device in room.devices))
+    devices = tuple(usable_device(share, device.memory_bytes, reserved(device.no)) for device in gpus)
     return MachineMemory(devices=devices, host=host)
 
 
 def visible_to_engine(gpus: Sequence[DeviceInfo]) -> Mapping[str, str]:
     """Return the variable that leaves these GPUs to an engine; a machine may have others, with other free memory."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(device.uuid for device in gpus)}
+
+
+def free_of(room: Room) -> int | None:
+    """Return the free bytes of a room's devices; None if unknown."""
+    gpus = [device for device in room.devices if device.kind == "gpu"]
+    return free_bytes(visible_to_engine(gpus), is_accelerated=bool(gpus))
 
 
 async def record_peak(job: ClaimedJob, room: Room, watch: Watch, serving: Serving) -> None:

@@ -21,13 +21,14 @@ from vlmhyperbench.cli.resolving import load_request, resolve_model, stated_esti
 from vlmhyperbench.cli.run_flags import Repeatable
 from vlmhyperbench.cli.shortages import gib
 from vlmhyperbench.data.estimating import whole_estimate
+from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.domain.fallbacks import LoadBytes
 from vlmhyperbench.domain.needs import MEASURED_MARGIN
 from vlmhyperbench.errors import NotFound, PluginFailure, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.fitting import shortage
-from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
+from vlmhyperbench_sdk.free_memory import FreeMemory
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend, DryRunBackend, MemoryEstimate
 
@@ -45,6 +46,7 @@ class EstimatedModel:
     host_bytes: int
     free_device_bytes: int | None
     free_host_bytes: int | None
+    """What a load may use now: what is free, less 1 GiB of each accelerator, and 1 GiB or 5 % of the machine's."""
     devices: int | None
     source: str
     """How the adapter knows: `static` is computed from the files and parameters."""
@@ -73,7 +75,7 @@ def estimate(
     tier: Annotated[Tier, Parameter(group=TARGET)] = "auto",
     output: OutputFlags = TEXT,
 ) -> int:
-    """Estimate the memory that a model needs, and compare it with what is free on this machine. Nothing is loaded.
+    """Estimate the memory that a model needs, and compare it with what a load may use here. Nothing is loaded.
 
     Args:
         model: Registered model, or gguf:FILE, folder:FOLDER or hf:ORG/NAME, as in `run`.
@@ -95,7 +97,7 @@ def estimate(
         message = f"The adapter {target.backend_class!r} is in an environment of its own, where nothing is estimated."
         cure = "Load the model, and look at the peak memory of a run."
         raise NotFound(message, cure=cure, code="no_estimate")
-    estimated, free = _estimate(load_request(target, open_cache()), tier), free_memory()
+    estimated, free = _estimate(load_request(target, open_cache()), tier), usable_memory()
     reserved = LoadBytes(device=estimated.device_bytes, host=estimated.host_bytes).with_margin
     result = EstimatedModel(
         model=target.model,
@@ -117,12 +119,12 @@ def estimate(
         emit("estimate", result)
         return exits.OK
     table(
-        ["memory", "needed", "free"],
+        ["memory", "needed", "usable"],
         [
             ("accelerators", gib(result.device_bytes), _accelerators(free)),
             ("machine", gib(result.host_bytes), gib(result.free_host_bytes)),
         ],
-        right=["needed", "free"],
+        right=["needed", "usable"],
     )
     for part, size_bytes in result.parts.items():
         say(f"{part}: {gib(size_bytes)}")
@@ -138,13 +140,13 @@ def estimate(
 
 def _show_stated(model: str, weights_bytes: int, source: str, output: OutputFlags) -> int:
     """Show what is known of a model that is not on this machine: nothing is fetched for an estimate."""
-    free = free_memory()
+    free = usable_memory()
     if output.json:
         known = {"model": model, "source": source, "weights_bytes": weights_bytes}
         emit("estimate", {**known, "free_device_bytes": free.device_bytes, "free_host_bytes": free.host_bytes})
         return exits.OK
     say(f"weights: about {gib(weights_bytes)}, by {source}")
-    say(f"free: accelerators {_accelerators(free)}, machine {gib(free.host_bytes)}")
+    say(f"usable: accelerators {_accelerators(free)}, machine {gib(free.host_bytes)}")
     say(f"`vlmhyperbench models fetch {model}` fetches it; then the adapter estimates KV cache and vision tower too")
     return exits.OK
 

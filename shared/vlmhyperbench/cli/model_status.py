@@ -19,10 +19,10 @@ from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.remembered import remembered_models
 from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder
 from vlmhyperbench.data.registered_gguf import estimate_files, registered_status, unregistered_status
+from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.pipelines import blocked_by
 from vlmhyperbench.wire.models import ModelStatus
-from vlmhyperbench_sdk.free_memory import free_memory
 
 _HELD: Final = ("waiting", "loading", "loaded", "error")
 
@@ -83,7 +83,7 @@ def _registered() -> Iterator[GgufStatus]:
 def _in_folder(folder: Path) -> Iterator[GgufStatus]:
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", cure="Correct the path.", code="no_folder")
-    free = free_memory()
+    free = usable_memory()
     yield from scan_folder(folder, estimate=partial(estimate_files, "file", {}), free=free)
 
 

@@ -30,7 +30,7 @@ from vlmhyperbench.cli.serve import (
     until_signalled,
     wait_for_failure,
 )
-from vlmhyperbench.data.pipeline_memory import dropped_of, execution_of
+from vlmhyperbench.data.pipeline_memory import dropped_of, execution_here
 from vlmhyperbench.data.sending import send_model
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.digests import digest_of
@@ -43,9 +43,10 @@ from vlmhyperbench.registry.pipeline_targets import PinnedPipeline
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.served_pipelines import pin_served
 from vlmhyperbench.secret_files import read_secrets
-from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServedPipeline
+from vlmhyperbench.serving.plan import FILE, KEY_VARIABLE, ServedModel, ServingPlan
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
+from vlmhyperbench_sdk.free_memory import free_memory
 from vlmhyperbench_sdk.gateway import LoadRequest
 
 _IN_WORDS = {"persistent": "all at once", "sequential": "one after the other"}
@@ -154,10 +155,16 @@ async def _start(
     names: dict[str, str] = {}
     models: list[ServedModel] = []
     execution, held = await asyncio.to_thread(
-        execution_of, pinned.target, open_cache(), allow_lossy=starting.allow_lossy
+        execution_here,
+        pinned.target,
+        open_cache(),
+        margin=starting.settings.memory_margin,
+        allow_lossy=starting.allow_lossy,
     )
     note(f"Models are loaded {_IN_WORDS[execution.mode]}: {execution.why}.", starting.output)
     starting = replace(starting, is_sequential=execution.mode == "sequential")
+    if not (await asyncio.to_thread(free_memory)).devices:
+        held = {}  # what an engine holds of the machine's memory is seen while it is loaded
     unusable = dropped_of(pinned.target, execution)
     for name in execution.dropped:
         note(f"{name} is left out, so that the others stay loaded together.", starting.output)
@@ -178,7 +185,7 @@ async def _start(
                 load = await asyncio.to_thread(_load_of, asked.model.target, starting)
                 model = model.model_copy(update={"load": asdict(load), "held_bytes": held.get(digest) or 0})
             models.append(model)
-    plan = ServedPipeline(target=pinned.target, models=tuple(models))
+    plan = ServingPlan(target=pinned.target, models=tuple(models))
     folder = stack.enter_context(TemporaryDirectory(prefix="vlmhb-pipeline-"))
     file = Path(folder) / "plan.json"
     await asyncio.to_thread(file.write_text, plan.model_dump_json(), encoding="utf-8")

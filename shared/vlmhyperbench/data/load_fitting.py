@@ -74,6 +74,7 @@ class LoadLadder:
         request: LoadRequest,
         measure: Callable[[], MachineMemory],
         *,
+        devices: int = 1,
         allow_lossy: bool = False,
         task: TaskTokens | None = None,
         smaller: Sequence[Substitute] = (),
@@ -84,6 +85,7 @@ class LoadLadder:
             adapter: The adapter of the target.
             request: How it is loaded if everything fits.
             measure: Returns the memory that it may use; called when it is fitted, after others were unloaded.
+            devices: Accelerators over which the engine spreads its layers: all that it sees.
             allow_lossy: Whether quality may be given up too.
             task: What the longest request needs of the context; None: not known, so that the context is not cut.
             smaller: Smaller quantisations of the same model, the largest first.
@@ -96,7 +98,7 @@ class LoadLadder:
         self.allow_lossy, self.task = allow_lossy, task
         self._smaller = {each.name: each for each in smaller}
         self._knobs = adapter.knobs(request)
-        self._wanted = _settings(self._knobs) if self._knobs is not None else LoadSettings(context_tokens=0)
+        self._wanted = _settings(self._knobs, devices) if self._knobs is not None else LoadSettings(context_tokens=0)
         self._needs: Callable[[LoadSettings], LoadBytes] = cache(self._need)
 
     def fit(self) -> FittedLoad:
@@ -173,7 +175,6 @@ class LoadLadder:
             images=task.images if task is not None and is_known else 0,
             min_image_tokens=knobs.min_image_tokens if knobs is not None else None,
             quantizations=tuple(self._smaller),
-            may_be_sequential=False,
         )
 
     def _fit(self, wanted: LoadSettings, machine: MachineMemory, before: tuple[Fallback, ...]) -> FittedLoad:
@@ -181,7 +182,7 @@ class LoadLadder:
             return FittedLoad(engine_params=self._request.engine_params)
         found = fit(wanted, machine, self.limits, self._needs, allow_lossy=self.allow_lossy)
         if isinstance(found, NoFit):
-            self._refuse(found, machine)
+            self._require_bare_fit(found, machine)
         substitute = self._smaller.get(found.settings.quantization or "")
         return FittedLoad(
             engine_params=self._params(found.settings),
@@ -190,8 +191,12 @@ class LoadLadder:
             substitute=substitute.target if substitute is not None else None,
         )
 
-    def _refuse(self, found: NoFit, machine: MachineMemory) -> None:
-        """Refuse unless it fits without the margin, since an estimate may be too high by it."""
+    def _require_bare_fit(self, found: NoFit, machine: MachineMemory) -> None:
+        """Let the smallest settings pass if they fit without the margin, since an estimate may be too high by it.
+
+        Raises:
+            DoesNotFit: they do not.
+        """
         bare = self._needs(found.settings)
         if machine.holds(bare, found.settings):
             return
@@ -223,7 +228,7 @@ def _written(value: int | str | bool) -> JsonValue:
     return ("off", "on")[value] if isinstance(value, bool) else value
 
 
-def _settings(knobs: LoadKnobs) -> LoadSettings:
+def _settings(knobs: LoadKnobs, devices: int) -> LoadSettings:
     known = {meaning: knobs.values[parameters[0]] for meaning, parameters in knobs.names.items()}
     kind: Cache = next((kind for kind in _CACHES if kind == known.get("cache_type")), "f16")
     return LoadSettings(
@@ -231,6 +236,7 @@ def _settings(knobs: LoadKnobs) -> LoadSettings:
         parallel=int(known.get("parallel", 1)),
         ubatch=int(known.get("ubatch", 512)),
         gpu_layers=int(known.get("gpu_layers", 0)),
+        devices=devices,
         projector_on_device=knobs.projector_on_device,
         image_tokens=knobs.image_tokens,
         cache_type=kind,

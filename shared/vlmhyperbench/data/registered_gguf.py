@@ -11,6 +11,7 @@ from pathlib import Path
 from vlmhyperbench.data.estimating import whole_estimate
 from vlmhyperbench.data.gguf_status import MAX_FILES, SUFFIX, GgufStatus, status_of
 from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.data.weights import locate
 from vlmhyperbench.domain.recipes import WEIGHTS
 from vlmhyperbench.errors import VlmHyperBenchError
@@ -19,7 +20,6 @@ from vlmhyperbench.registry.model_files import model_files, recipe_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.free_memory import free_memory
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend, MemoryEstimate
 from vlmhyperbench_sdk.types import JsonObject
@@ -34,7 +34,7 @@ def registered_status(
 
     With `names`, only of the models of these names.
     """
-    free = free_memory()
+    free = usable_memory()
     for name, entry in sorted(catalogue.models.items()):
         if BACKEND not in entry.backends or (names is not None and name not in names):
             continue

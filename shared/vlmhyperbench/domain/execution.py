@@ -64,7 +64,6 @@ def choose_execution(
     memory: Memory,
     optional: Collection[str] = (),
     allow_lossy: bool = False,
-    if_unknown: Literal["persistent", "sequential"] = "sequential",
 ) -> Execution | MemoryRefusal:
     """Choose the mode; `persistent` that does not fit drops optional models where that is allowed, or is refused.
 
@@ -76,7 +75,6 @@ def choose_execution(
         memory: Which memory that is.
         optional: Models without which the pipeline still answers, the first to be dropped at the front.
         allow_lossy: Whether they may be dropped.
-        if_unknown: The mode that `auto` has where the need of a model is not known.
     """
     known = [need for need in needs.values() if need is not None]
     total = sum(known) if len(known) == len(needs) else None
@@ -94,8 +92,6 @@ def choose_execution(
         return chosen("sequential", "the pipeline states it")
     if fits or len(needs) == 1:
         return chosen("persistent", told if asked == "auto" else "the pipeline states it")
-    if asked == "auto" and total is None and if_unknown == "persistent":
-        return chosen("persistent", told)
     if asked == "auto":
         step = Fallback(rung=SEQUENTIAL_RUNG, before="persistent", after="sequential")
         return chosen("sequential", told, step)

@@ -1,5 +1,8 @@
 """What is given up, in which order, so that a model fits into the memory that is free; pure.
 
+Whoever loads has unloaded idle models before, leaves the prompt cache off, spreads a model over all devices of its
+room, and decides by `domain/execution.py` which models of a pipeline stay loaded: none of that is a step here.
+
 Lossless steps are taken by themselves: they cost time or room for longer prompts, never the quality of an answer. Lossy
 ones are taken only where the caller allows them. Every step is recorded. Where nothing is left, a table says what is
 needed, what there is, and which knob would help.
@@ -31,13 +34,10 @@ class LoadSettings:
     gpu_layers: int = 0
     devices: int = 1
     """Accelerators over which its layers are spread."""
-    has_prompt_cache: bool = False
     projector_on_device: bool = False
     cache_type: Cache = "f16"
     image_tokens: int | None = None
     quantization: str | None = None
-    resident: tuple[str, ...] = ()
-    """Other members of the pipeline that stay loaded beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,6 @@ class MachineMemory:
     devices: tuple[int, ...]
     """Usable bytes of each accelerator; empty without one."""
     host: int
-    idle_device: int = 0
-    """Bytes of the first accelerator that idle, unpinned models hold."""
-    idle_host: int = 0
 
     def holds(self, need: LoadBytes, settings: LoadSettings) -> bool:
         """Return whether the need fits on each device that is used, and on the host."""
@@ -75,11 +72,6 @@ class MachineMemory:
     def device_bytes(self, settings: LoadSettings) -> int:
         """Return the usable bytes of the smallest device that would be used; 0 without one."""
         return min(self._largest(settings.devices), default=0)
-
-    def without_idle(self) -> MachineMemory:
-        """Return the memory after idle models have been unloaded."""
-        first = (self.devices[0] + self.idle_device, *self.devices[1:]) if self.devices else ()
-        return MachineMemory(devices=first, host=self.host + self.idle_host)
 
     def _largest(self, count: int) -> tuple[int, ...]:
         return tuple(sorted(self.devices, reverse=True)[:count])
@@ -108,9 +100,6 @@ class LadderLimits:
     """Least tokens to which an image may be limited; None: the engine cannot limit them."""
     quantizations: tuple[str, ...] = ()
     """Smaller quantisations of the same model that are here, the largest first."""
-    optional: tuple[str, ...] = ()
-    """Members that may be dropped."""
-    may_be_sequential: bool = True
 
     def least_context(self, settings: LoadSettings) -> int:
         """Return the context that a request of the task needs with these settings."""
@@ -134,12 +123,6 @@ class Fitted:
 
     settings: LoadSettings
     steps: tuple[Fallback, ...]
-    need: LoadBytes
-
-    @property
-    def is_degraded(self) -> bool:
-        """Whether a step costs quality: its run is badged, and leaves leaderboards."""
-        return any(step.is_lossy for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +146,8 @@ class NoFit:
     settings: LoadSettings
     steps: tuple[Fallback, ...]
     rows: tuple[Shortfall, ...]
-    knob: str | None
-    """What the caller may change so that it fits: `allow_lossy`, or None if only another machine or model helps."""
+    fits_lossy: bool
+    """Whether it would fit if quality might be given up; else only another machine or model helps."""
 
 
 Needs = Callable[[LoadSettings], LoadBytes]
@@ -182,10 +165,7 @@ def fit(
         return machine.holds(needs(tried).with_margin, tried)
 
     if fits(settings):
-        return Fitted(settings=settings, steps=(), need=needs(settings).with_margin)
-    if machine.idle_device or machine.idle_host:
-        machine = machine.without_idle()
-        steps.append(Fallback(rung="evict idle models", before="loaded", after="unloaded"))
+        return Fitted(settings=settings, steps=())
     for name, rung, is_lossy in _ladder(allow_lossy=allow_lossy):
         if fits(settings):
             break
@@ -199,13 +179,13 @@ def fit(
             settings = tried
     need = needs(settings).with_margin
     if machine.holds(need, settings):
-        return Fitted(settings=settings, steps=tuple(steps), need=need)
+        return Fitted(settings=settings, steps=tuple(steps))
     helps = not allow_lossy and isinstance(fit(wanted, machine, limits, needs, allow_lossy=True), Fitted)
     return NoFit(
         settings=settings,
         steps=tuple(steps),
         rows=_rows(need, machine, settings),
-        knob="allow_lossy" if helps else None,
+        fits_lossy=helps,
     )
 
 
@@ -241,19 +221,9 @@ def _differences(before: LoadSettings, after: LoadSettings) -> tuple[str, str]:
     return first, second
 
 
-def _more_devices(settings: LoadSettings, _: LadderLimits, machine: MachineMemory) -> Iterator[LoadSettings]:
-    if settings.gpu_layers:
-        for devices in range(settings.devices + 1, len(machine.devices) + 1):
-            yield replace(settings, devices=devices)
-
-
 def _fewer_slots(settings: LoadSettings, _: LadderLimits, __: MachineMemory) -> Iterator[LoadSettings]:
     for parallel in range(settings.parallel - 1, 0, -1):
         yield replace(settings, parallel=parallel)
-
-
-def _no_prompt_cache(settings: LoadSettings, _: LadderLimits, __: MachineMemory) -> Iterator[LoadSettings]:
-    yield replace(settings, has_prompt_cache=False)
 
 
 def _smaller_ubatch(settings: LoadSettings, _: LadderLimits, __: MachineMemory) -> Iterator[LoadSettings]:
@@ -279,11 +249,6 @@ def _fewer_layers(settings: LoadSettings, limits: LadderLimits, _: MachineMemory
     first = min(settings.gpu_layers, limits.layers + 1) if settings.gpu_layers >= 0 else limits.layers + 1
     for layers in range(first - 1, 0, -1):
         yield replace(settings, gpu_layers=layers)
-
-
-def _sequential(settings: LoadSettings, limits: LadderLimits, _: MachineMemory) -> Iterator[LoadSettings]:
-    if limits.may_be_sequential:
-        yield replace(settings, resident=())
 
 
 def _host_only(settings: LoadSettings, _: LadderLimits, __: MachineMemory) -> Iterator[LoadSettings]:
@@ -315,22 +280,12 @@ def _smaller_weights(settings: LoadSettings, limits: LadderLimits, _: MachineMem
         yield replace(settings, quantization=quantization)
 
 
-def _without_optional(settings: LoadSettings, limits: LadderLimits, _: MachineMemory) -> Iterator[LoadSettings]:
-    resident = settings.resident
-    for name in limits.optional:
-        resident = tuple(other for other in resident if other != name)
-        yield replace(settings, resident=resident)
-
-
 _LOSSLESS: Final[tuple[Rung, ...]] = (
-    ("other or more accelerators", _more_devices),
     ("fewer parallel slots", _fewer_slots),
-    ("no prompt cache", _no_prompt_cache),
     ("smaller ubatch", _smaller_ubatch),
     ("projector on the CPU", _projector_on_host),
     ("context down to what the task needs", _less_context),
     ("fewer layers on the accelerator", _fewer_layers),
-    ("sequential mode", _sequential),
     ("CPU only", _host_only),
 )
 _LOSSY: Final[tuple[Rung, ...]] = (
@@ -338,5 +293,4 @@ _LOSSY: Final[tuple[Rung, ...]] = (
     ("KV cache in q4_0", _cache_of("q4_0")),
     ("fewer image tokens", _fewer_image_tokens),
     ("smaller quantisation", _smaller_weights),
-    ("without an optional member", _without_optional),
 )

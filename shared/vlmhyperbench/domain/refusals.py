@@ -80,7 +80,7 @@ def knobs_of(found: NoFit, names: Mapping[str, Sequence[str]]) -> tuple[Knob, ..
         found: The smallest settings that were tried.
         names: Meaning → parameters of the engine.
     """
-    sure = (Knob(name=ALLOW_LOSSY, to="true", fixes=True),) if found.knob is not None else ()
+    sure = (Knob(name=ALLOW_LOSSY, to="true", fixes=True),) if found.fits_lossy else ()
     return sure + engine_knobs(names)
 
 

@@ -26,6 +26,7 @@ from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_
 from vlmhyperbench.registry.schemas import BackendEntry, ExperimentEntry, MetricEntry, ModelEntry, PromptEntry, RunEntry
 from vlmhyperbench.registry.sources import GitSource, LocalSource, PypiSource
 from vlmhyperbench.registry.targets import adapter_of
+from vlmhyperbench.registry.unread_pipelines import check_unread
 from vlmhyperbench_sdk.discovery import normalise
 
 
@@ -39,9 +40,16 @@ class Checked:
 
 
 def check_catalogue(
-    catalogue: Catalogue, *, run_mode: RunMode, broken: Iterable[tuple[str, str]], plugins: Plugins
+    catalogue: Catalogue,
+    *,
+    run_mode: RunMode,
+    broken: Mapping[tuple[str, str], tuple[RegistryError, ...]],
+    plugins: Plugins,
 ) -> Checked:
-    """Check every entry against the others; an error is reported at its cause only, not again at its uses."""
+    """Check every entry against the others; an error is reported at its cause only, not again at its uses.
+
+    Of a pipeline that could not be read, the stages that can be read are checked too.
+    """
     checked = Checked()
     bad = set(broken)
     checks: tuple[tuple[str, Callable[[References, str], None]], ...] = (
@@ -68,6 +76,13 @@ def check_catalogue(
             if references.problems:
                 bad.add((kind, name))
                 checked.broken[kind, name] = tuple(_at_their_locations(references, kind, name))
+    for kind, name in broken:
+        document = catalogue.documents.get((kind, name))
+        if kind == "pipelines" and document is not None:
+            references = References(catalogue=catalogue, plugins=plugins, broken=frozenset(bad - {(kind, name)}))
+            check_unread(references, name, document.value)
+            found = _at_their_locations(references, kind, name)
+            checked.broken[kind, name] = tuple(error for error in found if error not in broken[kind, name])
     checked.warnings.extend(_unpinned(catalogue))
     checked.warnings.extend(_replacing(catalogue))
     return checked

@@ -113,7 +113,7 @@ def read_catalogue(
         **_by_kind(entries),
     )
     checked = check_catalogue(catalogue, run_mode=mode, broken=broken, plugins=plugins or InstalledPlugins())
-    broken.update(checked.broken)
+    broken.update({key: (*broken.get(key, ()), *errors) for key, errors in checked.broken.items()})
     broken.update(catalogue.broken)
     return replace(
         catalogue,

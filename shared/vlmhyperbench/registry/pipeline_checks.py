@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -20,8 +20,7 @@ from vlmhyperbench.registry.pipelines import (
     written_out,
 )
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import ModelEntry, PipelineEntry
-from vlmhyperbench.registry.validation import validate
+from vlmhyperbench.registry.schemas import ModelEntry
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.endpoint import problems_with
 from vlmhyperbench_sdk.net import parse_url
@@ -38,62 +37,29 @@ def check_pipeline(references: References, name: str) -> None:
         references.find(references.catalogue.models, "models", required, ("requires", no))
     ids = [stage.id for stage in entry.stages]
     for no, stage in enumerate(entry.stages):
-        _stage(references, name, no, stage, ids)
+        check_stage(references, name, no, stage, ids)
 
 
-def check_draft(references: References, name: str, draft: Mapping[str, JsonValue]) -> PipelineEntry | None:
-    """Check an entry that nobody has saved, and return it if it can be read; what is wrong is added to the problems.
-
-    Where some stages cannot be read, the others are checked all the same, so that all problems are known at once.
-    """
-    entry, problems = validate(PipelineEntry, dict(draft))
-    references.problems.extend(problems)
-    if entry is not None:
-        catalogue = replace(references.catalogue, pipelines={**references.catalogue.pipelines, name: entry})
-        check_pipeline(replace(references, catalogue=catalogue), name)
-        return entry
-    written = draft.get("stages")
-    stages = written if isinstance(written, list) else []
-    ids = [str(stage.get("id", "")) if isinstance(stage, dict) else "" for stage in stages]
-    for no, value in enumerate(stages):
-        stage, _ = validate(PipelineStage, value)
-        if stage is not None:
-            _stage(references, name, no, stage, ids)
-        elif isinstance(value, dict):
-            _unread_stage(references, no, value, ids)
-    return None
-
-
-def _unread_stage(references: References, no: int, value: Mapping[str, JsonValue], ids: Sequence[str]) -> None:
-    """Check the names in a stage that cannot be read as a whole: of its models, and of the stages before it."""
-    given = value.get("input_from")
-    inputs = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-    _inputs(
-        references, no, ids, [source for source in inputs if isinstance(source, str)], is_one=isinstance(given, str)
-    )
-    models = value.get("models")
-    named: list[tuple[JsonValue, Path]] = [(value.get("model"), ("stages", no, "model"))]
-    if isinstance(models, list):
-        named += [(model, ("stages", no, "models", position)) for position, model in enumerate(models)]
-    for model, path in named:
-        if isinstance(model, str):
-            references.find(references.catalogue.models, "models", model, path)
-
-
-def _stage(references: References, name: str, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
+def check_stage(references: References, name: str, no: int, stage: PipelineStage, ids: Sequence[str]) -> None:
     """Check one stage; `ids` are those of all stages in their order."""
-    if stage.id in ids[:no]:
-        references.say(("stages", no, "id"), f"two stages are called {stage.id!r}.", "Rename one of them.")
-    _inputs(references, no, ids, stage.inputs, is_one=isinstance(stage.input_from, str))
+    check_id(references, no, ids)
+    check_inputs(references, no, ids, stage.inputs, is_one=isinstance(stage.input_from, str))
     for member, path in _members(stage, no):
-        is_merger = "aggregation" in path
-        _member(references, name, member, path, needs_images=stage.images is True and not is_merger)
+        needs_images = stage.images is True and "aggregation" not in path
+        is_name = isinstance(member, str)
+        check_member(references, name, written_out(member), path, is_name=is_name, needs_images=needs_images)
     _repeats(references, no, stage)
     if stage.aggregation is not None:
-        _aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
+        check_aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
 
 
-def _inputs(references: References, no: int, ids: Sequence[str], inputs: Sequence[str], *, is_one: bool) -> None:
+def check_id(references: References, no: int, ids: Sequence[str]) -> None:
+    """Check that no stage before has the name of this one."""
+    if ids[no] in ids[:no]:
+        references.say(("stages", no, "id"), f"two stages are called {ids[no]!r}.", "Rename one of them.")
+
+
+def check_inputs(references: References, no: int, ids: Sequence[str], inputs: Sequence[str], *, is_one: bool) -> None:
     """Check the stages that one gets answers of; `is_one` if they are not written as a list."""
     path: Path = ("stages", no, "input_from")
     earlier = ids[:no]
@@ -115,23 +81,22 @@ def _inputs(references: References, no: int, ids: Sequence[str], inputs: Sequenc
             references.say(at, f"there is no stage called {source!r}.", cure)
 
 
-def _members(stage: PipelineStage, no: int) -> Iterator[tuple[MemberChoice, Path]]:
-    """Yield the members of a stage with their paths; a name is at the path itself, a choice's one below it."""
+def _members(stage: PipelineStage, no: int) -> Iterator[tuple[str | MemberChoice, Path]]:
+    """Yield the members of a stage with their paths, and what merges."""
     if stage.model is not None:
-        yield from _located(stage.model, ("stages", no, "model"))
+        yield stage.model, ("stages", no, "model")
     for position, member in enumerate(stage.models):
-        yield from _located(member, ("stages", no, "models", position))
+        yield member, ("stages", no, "models", position)
     if stage.aggregation is not None and stage.aggregation.model is not None:
-        yield from _located(stage.aggregation.model, ("stages", no, "aggregation", "model"))
+        yield stage.aggregation.model, ("stages", no, "aggregation", "model")
 
 
-def _located(member: str | MemberChoice, path: Path) -> Iterator[tuple[MemberChoice, Path]]:
-    choice = written_out(member)
-    key = "model" if choice.model is not None else "pipeline" if choice.pipeline is not None else "endpoint"
-    yield choice, path if isinstance(member, str) else (*path, key)
-
-
-def _member(references: References, name: str, member: MemberChoice, path: Path, *, needs_images: bool) -> None:
+def check_member(
+    references: References, name: str, member: MemberChoice, path: Path, *, is_name: bool, needs_images: bool
+) -> None:
+    """Check a member at its path; `is_name`: only its name is written there."""
+    if not is_name:
+        path = (*path, "model" if member.model is not None else "pipeline" if member.pipeline else "endpoint")
     catalogue = references.catalogue
     if member.pipeline is not None:
         _nested(references, name, member.pipeline, path)
@@ -207,7 +172,8 @@ def _repeats(references: References, no: int, stage: PipelineStage) -> None:
             references.say(("stages", no, "models", position), message, cure)
 
 
-def _aggregation(references: References, choice: AggregationChoice, path: Path) -> None:
+def check_aggregation(references: References, choice: AggregationChoice, path: Path) -> None:
+    """Check an aggregation, whether it has the model that it needs, and each of its params."""
     if choice.type == MERGING and choice.model is None:
         references.say(path, "a synthesis needs a model that merges.", "Add model.")
     if choice.type in NEEDS_NO_MODEL and choice.model is not None:
@@ -218,10 +184,58 @@ def _aggregation(references: References, choice: AggregationChoice, path: Path) 
         return
     try:
         known = inspect.signature(discovery.load("aggregations", choice.type)).parameters
-        unknown = [param for param in choice.params if param not in known]
-        for param in unknown:
-            references.say((*path, param), f"{choice.type} has no such param.", did_you_mean(param, known))
-        if not unknown:
-            discovery.construct("aggregations", choice.type, choice.params, called=choice.type)
     except VlmHyperBenchError as error:
         references.say(path, error.message, error.cure)
+        return
+    for param in choice.params:
+        if param not in known:
+            references.say((*path, param), f"{choice.type} has no such param.", did_you_mean(param, known))
+    given = {param: value for param, value in choice.params.items() if param in known}
+    _params(references, choice.type, given, path)
+
+
+def _params(references: References, name: str, params: Mapping[str, JsonValue], path: Path) -> None:
+    """Report every param that an aggregation refuses.
+
+    It refuses one at a time, so that one is left out, and it is asked again. What it then says of a param that is left
+    out is no mistake of the entry.
+    """
+    left_out = set[str]()
+    while (error := _refusal(name, params)) is not None:
+        culprit = _culprit(name, params, error)
+        if not _named(left_out, error):
+            references.say(path if culprit is None else (*path, culprit), error.message, error.cure)
+        if culprit is None:
+            return
+        left_out.add(culprit)
+        params = _without(params, culprit)
+
+
+def _refusal(name: str, params: Mapping[str, JsonValue]) -> VlmHyperBenchError | None:
+    try:
+        discovery.construct("aggregations", name, params, called=name)
+    except VlmHyperBenchError as error:
+        return error
+    return None
+
+
+def _culprit(name: str, params: Mapping[str, JsonValue], error: VlmHyperBenchError) -> str | None:
+    """Return the param that is refused: the first that the message names, else one without which it is not said."""
+    named = _named(params, error)
+    if named:
+        return named[0]
+    for param in params:
+        other = _refusal(name, _without(params, param))
+        if other is None or other.message != error.message:
+            return param
+    return None
+
+
+def _named(params: Iterable[str], error: VlmHyperBenchError) -> list[str]:
+    """Return the params that a message names, in its order."""
+    words = re.findall(r"\w+", error.message)
+    return sorted((param for param in params if param in words), key=words.index)
+
+
+def _without(params: Mapping[str, JsonValue], left_out: str) -> dict[str, JsonValue]:
+    return {param: value for param, value in params.items() if param != left_out}

@@ -48,7 +48,7 @@ TRANSLATE: Final = "Translate the text from {source} to {target}. Write the tran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class AskingDefaults:
     """How a run asks, which a pipeline's stages and members may replace."""
 
     decoding: Decoding = field(default_factory=Decoding)
@@ -61,7 +61,7 @@ def pin_target(
     references: References,
     choice: ModelChoice | EndpointChoice | PipelineChoice,
     task: TaskEntry | None,
-    asking: Asking,
+    asking: AskingDefaults,
     path: Path,
 ) -> ModelTarget | EndpointTarget | PipelineTarget | None:
     """Pin the target of a run, or report its problems."""
@@ -81,7 +81,7 @@ class PinnedPipeline:
 
 
 def pin_pipeline(
-    references: References, name: str, task: TaskEntry | None, asking: Asking, path: Path
+    references: References, name: str, task: TaskEntry | None, asking: AskingDefaults, path: Path
 ) -> PinnedPipeline | None:
     """Pin a pipeline with the pipelines in it, or report its problems."""
     entry = references.find(references.catalogue.pipelines, "pipelines", name, path)
@@ -135,8 +135,8 @@ class _Stage:
     """How a stage asks what answers in it."""
 
     written: PipelineStage
-    asking: Asking
-    """How the run asks; `decoding` and `response_format` are already those of the stage."""
+    asking: AskingDefaults
+    """How the run asks; `response_format` is already that of the pipeline around."""
     id: str
     around: _Around
     inputs: tuple[str, ...]
@@ -144,8 +144,8 @@ class _Stage:
     instructions: str | None
     languages: Languages | None
     response_format: dict[str, JsonValue] | None
-    decoding: Decoding
     own: Decoding
+    """Sampling parameters that it and the pipelines around it state, which replace the run's."""
     sees_images: bool
 
 
@@ -157,7 +157,7 @@ class _Pinning:
         self._count = 0
         self.own: dict[Key, Decoding] = {}
 
-    def stages(self, entry: PipelineFields, asking: Asking, around: _Around) -> list[StageSpec] | None:
+    def stages(self, entry: PipelineFields, asking: AskingDefaults, around: _Around) -> list[StageSpec] | None:
         """Pin the stages of a pipeline, each after those of the pipelines in it; or report their problems."""
         if len(around.names) > MAX_DEPTH or around.names[-1] in around.names[:-1]:
             message = f"the pipelines {' → '.join(around.names)} are nested more than {MAX_DEPTH} deep, or in a circle."
@@ -172,7 +172,9 @@ class _Pinning:
             pinned += made or []
         return pinned if is_whole else None
 
-    def _how(self, stage: PipelineStage, asking: Asking, around: _Around, *, is_first: bool, is_last: bool) -> _Stage:
+    def _how(
+        self, stage: PipelineStage, asking: AskingDefaults, around: _Around, *, is_first: bool, is_last: bool
+    ) -> _Stage:
         instructions = stage.instructions
         languages = self._languages(stage)
         if stage.type == "translate" and instructions is None and languages is None:
@@ -196,7 +198,6 @@ class _Pinning:
             instructions=instructions,
             languages=languages,
             response_format=pinned_format(stage.response_format) if stage.response_format is not None else formats,
-            decoding=merge_decoding(asking.decoding, stage.generation),
             own=merge_decoding(around.own, stage.generation),
             sees_images=stage.images if stage.images is not None else sees,
         )
@@ -268,7 +269,7 @@ class _Pinning:
             sees_images=how.sees_images,
             own=how.own,
         )
-        asking = replace(how.asking, decoding=how.decoding, response_format=how.response_format)
+        asking = replace(how.asking, response_format=how.response_format)
         return self.stages(entry, asking, around)
 
     def _languages(self, stage: PipelineStage) -> Languages | None:
@@ -315,11 +316,11 @@ class _Pinning:
         )
         if target is None:
             return None
-        self.own[how.id, role, name] = merge_decoding(how.own, choice.generation)
+        own = self.own[how.id, role, name] = merge_decoding(how.own, choice.generation)
         return MemberSpec(
             name=name,
             target=target,
-            decoding=merge_decoding(how.decoding, choice.generation),
+            decoding=merge_decoding(how.asking.decoding, own),
             weight=choice.weight,
             is_optional=choice.optional,
             sees_images=how.sees_images,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
@@ -83,12 +83,26 @@ class AggregationChoice(Strict):
         return self.__pydantic_extra__
 
 
-_KEYS: Final[Mapping[str, frozenset[str]]] = {
+KEYS: Final[Mapping[str, frozenset[str]]] = {
     "single": frozenset({"model"}),
     "multi": frozenset({"models", "aggregation"}),
     "translate": frozenset({"model", "source_language", "target_language"}),
 }
 """Type → keys that a stage of it needs, and others have not."""
+
+
+def misfits(kind: str, written: Iterable[str], *, members: int, optional: int) -> Iterator[tuple[str, str]]:
+    """Yield what the keys and members of a stage lack or have too many of for its type: message and cure."""
+    needed = KEYS[kind]
+    present = {key for keys in KEYS.values() for key in keys if key in set(written)}
+    if missing := sorted(needed - present):
+        yield f"a {kind} stage needs {', '.join(missing)}", "Add them, or correct type."
+    if others := sorted(present - needed):
+        yield f"a {kind} stage has no {', '.join(others)}", "Leave them out, or correct type."
+    if kind == "multi" and "models" in present and members < 2:
+        yield "a multi stage needs at least two models", "Add another one, or write type: single."
+    if members and optional == members:
+        yield "all models of the stage are optional", "Let one of them be required."
 
 
 class PipelineStage(Strict):
@@ -114,16 +128,10 @@ class PipelineStage(Strict):
 
     @model_validator(mode="after")
     def _has_the_keys_of_its_type(self) -> PipelineStage:
-        needed = _KEYS[self.type]
-        written = {key for keys in _KEYS.values() for key in keys if key in self.model_fields_set}
-        if missing := sorted(needed - written):
-            raise Refused(f"a {self.type} stage needs {', '.join(missing)}", cure="Add them, or correct type.")
-        if others := sorted(written - needed):
-            raise Refused(f"a {self.type} stage has no {', '.join(others)}", cure="Leave them out, or correct type.")
-        if self.type == "multi" and len(self.models) < 2:
-            raise Refused("a multi stage needs at least two models", cure="Add another one, or write type: single.")
-        if self.models and all(member.optional for member in self.members):
-            raise Refused("all models of the stage are optional", cure="Let one of them be required.")
+        optional = sum(member.optional for member in self.members) if self.models else 0
+        written = self.model_fields_set
+        for message, cure in misfits(self.type, written, members=len(self.models), optional=optional):
+            raise Refused(message, cure=cure)
         return self
 
     @property

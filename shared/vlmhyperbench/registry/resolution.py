@@ -27,7 +27,7 @@ from vlmhyperbench.registry.pins import (
     pin_scenario,
     pin_stop,
 )
-from vlmhyperbench.registry.pipeline_targets import Asking, check_scenario, pin_target
+from vlmhyperbench.registry.pipeline_targets import AskingDefaults, check_scenario, pin_target
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.prompt_pins import check_examples, pin_prompt
 from vlmhyperbench.registry.references import References
@@ -129,9 +129,9 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     task = references.find(catalogue.tasks, "tasks", entry.task, where(("task",)))
     if task is None:
         _check_choices(references, entry, where)
-        pin_target(references, entry.target, None, Asking(), where(("target",)))
+        pin_target(references, entry.target, None, AskingDefaults(), where(("target",)))
         return None
-    asking = Asking(
+    asking = AskingDefaults(
         decoding=merge_decoding(task.decoding, entry.decoding),
         response_format=pinned_format(given(entry.response_format, task.response_format)),
         allow_lossy=entry.limits.allow_lossy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import PipelineChoice
 from vlmhyperbench.registry.errors import RegistryErrors
-from vlmhyperbench.registry.pipeline_targets import Asking, PinnedPipeline, pin_pipeline
+from vlmhyperbench.registry.pipeline_targets import AskingDefaults, PinnedPipeline, pin_pipeline
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.validation import validate
@@ -21,7 +21,7 @@ def pin_served(catalogue: Catalogue, plugins: Plugins, name: str) -> PinnedPipel
     references = References(catalogue=catalogue, plugins=plugins)
     pinned = None
     if choice is not None:
-        pinned = pin_pipeline(references, choice.pipeline, None, Asking(), ("pipeline",))
+        pinned = pin_pipeline(references, choice.pipeline, None, AskingDefaults(), ("pipeline",))
     if pinned is None or references.problems:
         raise RegistryErrors.of((*problems, *references.problems))
     return pinned

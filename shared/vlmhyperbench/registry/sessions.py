@@ -7,7 +7,7 @@ from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, PromptSpec,
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import PipelineChoice
 from vlmhyperbench.registry.pins import errors_of
-from vlmhyperbench.registry.pipeline_targets import Asking, pin_target
+from vlmhyperbench.registry.pipeline_targets import AskingDefaults, pin_target
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry
@@ -32,7 +32,7 @@ def resolve_session(
         RegistryErrors: the pipeline is unknown, or one of its models cannot be asked; lists every error.
     """
     references = References(catalogue=catalogue, plugins=plugins)
-    target = pin_target(references, PipelineChoice(pipeline=pipeline), None, Asking(), ())
+    target = pin_target(references, PipelineChoice(pipeline=pipeline), None, AskingDefaults(), ())
     if target is None or references.problems:
         raise errors_of(references, "runs", Entry())
     return RunSpec(

@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from vlmhyperbench.serving.app import ServedApp
-from vlmhyperbench.serving.plan import KEY_VARIABLE, ServedPipeline
+from vlmhyperbench.serving.plan import KEY_VARIABLE, ServingPlan
 from vlmhyperbench.serving.switching import ModelSwitch
 from vlmhyperbench.serving.upstreams import Upstreams
 from vlmhyperbench_sdk.errors import VlmHyperBenchError
@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     args = parser.parse_args()
     try:
-        plan = ServedPipeline.model_validate_json(args.plan.read_bytes())
+        plan = ServingPlan.model_validate_json(args.plan.read_bytes())
         asyncio.run(_serve(plan, args.host, args.port, key=os.environ.pop(KEY_VARIABLE, "")))
     except VlmHyperBenchError as error:
         print(error, file=sys.stderr)
@@ -33,7 +33,7 @@ def main() -> int:
     return 0
 
 
-async def _serve(plan: ServedPipeline, host: str, port: int, *, key: str) -> None:
+async def _serve(plan: ServingPlan, host: str, port: int, *, key: str) -> None:
     upstreams, switch = Upstreams(key), ModelSwitch(key)
     app = ServedApp(plan, upstreams, switch)
     config = uvicorn.Config(

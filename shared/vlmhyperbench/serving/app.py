@@ -14,8 +14,8 @@ from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_mod
 from vlmhyperbench.domain.response_formats import format_of_sample
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.scoring.combining import Combiner
-from vlmhyperbench.serving.asking import Answer, Asking, Tell, Told
-from vlmhyperbench.serving.plan import ServedPipeline
+from vlmhyperbench.serving.asking import Answer, PipelineQuestion, Tell, Told
+from vlmhyperbench.serving.plan import ServingPlan
 from vlmhyperbench.serving.questions import Question, fitted, read_question
 from vlmhyperbench.serving.replies import Head, problem_of, refusal, written
 from vlmhyperbench.serving.switching import ModelSwitch, NotLoaded
@@ -42,7 +42,7 @@ class Left(Exception):
 class ServedApp:
     """An ASGI application that answers for a pipeline."""
 
-    def __init__(self, plan: ServedPipeline, upstreams: Upstreams, switch: ModelSwitch) -> None:
+    def __init__(self, plan: ServingPlan, upstreams: Upstreams, switch: ModelSwitch) -> None:
         """Open the pipeline.
 
         Raises:
@@ -138,7 +138,7 @@ class ServedApp:
                 self._switch.doubt(served)
             return told
 
-        return await Asking(pipeline, combiner, asked=self._asked, ask=ask, tell=tell).answer(question.prompt)
+        return await PipelineQuestion(pipeline, combiner, asked=self._asked, ask=ask, tell=tell).answer(question.prompt)
 
 
 async def _unless_left(receive: Receive, answering: Awaitable[Answer]) -> Answer:

@@ -47,7 +47,7 @@ async def tell_nobody(_: str) -> None:
     """Drop a piece: the answer of a member is no part of the pipeline's."""
 
 
-class Asking:
+class PipelineQuestion:
     """One question on its way through a pipeline."""
 
     def __init__(

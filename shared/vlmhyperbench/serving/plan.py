@@ -27,7 +27,7 @@ class ServedModel(Spec):
     load: dict[str, JsonValue] | None = None
     """How its gateway loads it, where models are loaded one after the other; None: it stays loaded."""
     held_bytes: int = 0
-    """Memory that it is estimated to hold."""
+    """Memory of accelerators that it is estimated to hold; 0: what its engine is seen to hold of the machine's."""
     own: dict[str, JsonValue] = Field(default_factory=dict)
     """Sampling parameters that the pipeline states, which replace those of a request."""
 
@@ -37,7 +37,7 @@ class ServedModel(Spec):
         return asked.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
-class ServedPipeline(Spec):
+class ServingPlan(Spec):
     """A pipeline and where its models are asked; an optional model that could not be loaded is not among them."""
 
     target: PipelineTarget

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import httpx2
 
+from vlmhyperbench.serving.memory_back import free_bytes, private_bytes, unload_measured
 from vlmhyperbench.serving.plan import ServedModel
-from vlmhyperbench_sdk.free_memory import free_memory
 
-BACK_S: Final = 5.0
-BACK_SHARE: Final = 0.75
-POLL_S: Final = 0.25
 MARGIN_S: Final = 30.0
 """How much longer than the load itself its answer may take."""
 
@@ -28,15 +25,17 @@ class NotLoaded(Exception):
 class ModelSwitch:
     """At most one loaded model, in the order in which they are asked for."""
 
-    def __init__(self, key: str, *, free: Callable[[], int] | None = None) -> None:
+    def __init__(self, key: str, *, free: Callable[[], int | None] = free_bytes) -> None:
         """Begin with no model; `key` is what every gateway takes, `free` returns the bytes that are free."""
         self._http = httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=MARGIN_S, trust_env=False)
-        self._free = free or _free
+        self._free = free
         self._turn = asyncio.Lock()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._users = 0
         self._loaded: ServedModel | None = None
+        self._pid: int | None = None
+        """Process of its engine."""
         self._is_doubted = False
         """Whether the loaded model may be lost, since a request to it has failed."""
 
@@ -94,18 +93,19 @@ class ModelSwitch:
         if answer.status_code != 200 or answer.json().get("state") != "ready":
             raise NotLoaded(f"The model {model.name} was not loaded: {answer.text[:2000]}")
         self._loaded, self._is_doubted = model, False
+        self._pid = (answer.json().get("engine") or {}).get("pid")
 
     async def _unload(self, model: ServedModel) -> None:
-        before = await asyncio.to_thread(self._free)
+        held = model.held_bytes or await asyncio.to_thread(private_bytes, self._pid)
+        unloaded = await unload_measured(partial(self._end, model), held, self._free)
+        told = f"{unloaded.back} of {unloaded.held} bytes are free again"
+        print(f"unloaded {model.name}: {told}", file=sys.stderr, flush=True)
+
+    async def _end(self, model: ServedModel) -> None:
         try:
             await self._http.post(f"{model.url}/v1/model/unload")
         except httpx2.HTTPError as error:
             raise NotLoaded(f"The model {model.name} was not unloaded: {error!r}.") from error
-        end, back = time.monotonic() + BACK_S, 0
-        while back < BACK_SHARE * model.held_bytes and time.monotonic() < end:
-            await asyncio.sleep(POLL_S)
-            back = await asyncio.to_thread(self._free) - before
-        print(f"unloaded {model.name}: {back} of {model.held_bytes} bytes are free again", file=sys.stderr, flush=True)
 
 
 async def _whole(switching: Coroutine[None, None, None]) -> None:
@@ -116,8 +116,3 @@ async def _whole(switching: Coroutine[None, None, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-def _free() -> int:
-    memory = free_memory()
-    return memory.device_bytes if memory.device_bytes is not None else memory.host_bytes or 0

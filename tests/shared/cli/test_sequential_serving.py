@@ -17,7 +17,7 @@ from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.data import pipeline_memory
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.pipeline_memory import execution_of
+from vlmhyperbench.data.pipeline_memory import execution_here
 from vlmhyperbench.errors import DoesNotFit
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.served_pipelines import pin_served
@@ -75,12 +75,12 @@ def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path / "small", "auto")))
     cache = ModelCache(tmp_path / "models", max_bytes=2**30)
     small = pin_served(open_catalogue(), InstalledPlugins(), "p").target
-    chosen, needs = execution_of(small, cache)
+    chosen, needs = execution_here(small, cache, margin=1.2)
     assert (chosen.asked, chosen.mode, chosen.steps) == ("auto", "persistent", ())
     assert chosen.need_bytes == sum(need or 0 for need in needs.values()) < chosen.have_bytes
     monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path / "huge", "auto", **HUGE)))
     huge = pin_served(open_catalogue(), InstalledPlugins(), "p").target
-    chosen, _ = execution_of(huge, cache)
+    chosen, _ = execution_here(huge, cache, margin=1.2)
     assert (chosen.mode, [step.rung for step in chosen.steps]) == ("sequential", ["sequential mode"])
 
 
@@ -91,16 +91,16 @@ def test_an_optional_model_is_left_out_by_allow_lossy_so_that_the_other_stays_lo
     monkeypatch.setenv("VLMHB_HOME", str(folder))
     cache = ModelCache(tmp_path / "models", max_bytes=2**30)
     target = pin_served(open_catalogue(), InstalledPlugins(), "p").target
-    chosen, needs = execution_of(target, cache)
+    chosen, needs = execution_here(target, cache, margin=1.2)
     together = sum(need or 0 for need in needs.values())
     monkeypatch.setattr(
-        pipeline_memory, "free_memory", lambda: FreeMemory(host_bytes=together - 1, device_bytes=None, devices=0)
+        pipeline_memory, "usable_memory", lambda: FreeMemory(host_bytes=together - 1, device_bytes=None, devices=0)
     )
     with pytest.raises(DoesNotFit) as refused:
-        execution_of(target, cache)
+        execution_here(target, cache, margin=1.2)
     facts: Any = refused.value.facts
     assert [knob["name"] for knob in facts["knobs"]] == ["execution_mode", "limits.allow_lossy"]
-    chosen, needs = execution_of(target, cache, allow_lossy=True)
+    chosen, needs = execution_here(target, cache, margin=1.2, allow_lossy=True)
     assert (chosen.mode, [step.is_lossy for step in chosen.steps]) == ("persistent", [True])
     (dropped,) = pipeline_memory.dropped_of(target, chosen)
     assert [needs[dropped]] == [together - (chosen.need_bytes or 0)]

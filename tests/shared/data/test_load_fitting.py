@@ -125,6 +125,18 @@ def test_the_projector_goes_to_the_processor_before_layers_do() -> None:
     assert fitted.engine_params == {**params, "mmproj_offload": "off"}
 
 
+def test_a_load_that_needs_both_accelerators_gives_up_nothing_for_them() -> None:
+    params: JsonObject = {**WANTED, "n_gpu_layers": -1}
+    request = LoadRequest(model="m", backend_class="llamacpp", files={"weights": WEIGHTS}, engine_params=params)
+    whole = LlamaCpp().estimate_whole(request)
+    assert whole is not None
+    each = round(whole.device_bytes / 2 * 1.1) + 257 * MIB
+    both = MachineMemory(devices=(each, each), host=8 * GIB)
+    assert LoadLadder(LlamaCpp(), request, lambda: both, devices=2).fit().steps == ()
+    alone = MachineMemory(devices=(each,), host=8 * GIB)
+    assert LoadLadder(LlamaCpp(), request, lambda: alone).fit().steps
+
+
 def test_a_smaller_quantisation_of_the_model_is_the_last_resort() -> None:
     small = str(Path(path("tiny-doc-vlm-q4_0.gguf", "0.2")))
     target = ModelTarget(model="m-q4", version="1", backend="llamacpp", backend_class="llamacpp", quantization="Q4_0")

@@ -84,15 +84,6 @@ def test_a_need_that_is_not_known_is_not_taken_for_a_small_one() -> None:
     assert (automatic.mode, automatic.need_bytes, stated.mode) == ("sequential", None, "persistent")
 
 
-def test_a_caller_may_have_models_of_unknown_need_stay_loaded() -> None:
-    for needs, have, mode in (({"a": 4, "b": None}, 5, "persistent"), ({"a": 4, "b": 2}, 5, "sequential")):
-        kept = choose_execution("auto", needs, have, name="p", memory="accelerator", if_unknown="persistent")
-        assert isinstance(kept, Execution)
-        assert (kept.asked, kept.mode) == ("auto", mode)
-        if mode == "persistent":
-            assert (kept.need_bytes, kept.have_bytes, kept.steps) == (None, 5, ())
-
-
 def test_one_model_alone_stays_loaded() -> None:
     alone = choose("auto", 100, needs={"a": None})
     assert isinstance(alone, Execution)

@@ -17,8 +17,8 @@ CONTEXT = (Knob(name="n_ctx", fixes=False),)
 LOSSY = Knob(name="limits.allow_lossy", to="true", fixes=True)
 
 
-def found(knob: str | None) -> NoFit:
-    return NoFit(settings=LoadSettings(context_tokens=256), steps=(), rows=(ACCELERATOR,), knob=knob)
+def found(*, fits_lossy: bool) -> NoFit:
+    return NoFit(settings=LoadSettings(context_tokens=256), steps=(), rows=(ACCELERATOR,), fits_lossy=fits_lossy)
 
 
 def test_the_facts_are_a_row_of_each_memory_in_bytes_and_what_is_lacking_is_never_negative() -> None:
@@ -76,5 +76,5 @@ def test_every_parameter_of_the_engine_that_may_be_smaller_is_a_knob_that_may_no
 
 
 def test_giving_up_quality_is_a_knob_only_where_it_would_make_it_fit() -> None:
-    assert knobs_of(found("allow_lossy"), NAMES) == (LOSSY, *engine_knobs(NAMES))
-    assert knobs_of(found(None), NAMES) == engine_knobs(NAMES)
+    assert knobs_of(found(fits_lossy=True), NAMES) == (LOSSY, *engine_knobs(NAMES))
+    assert knobs_of(found(fits_lossy=False), NAMES) == engine_knobs(NAMES)

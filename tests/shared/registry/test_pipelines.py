@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.registry.writing import SHA, Shelf, errors_of, load
+from tests.shared.registry.writing import SHA, Shelf, errors_of, load, write
 from tests.support.wording import Wording
 from vlmhyperbench.registry.errors import field_of
-from vlmhyperbench.registry.pipeline_checks import check_draft
+from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.pipelines import MAX_DEPTH, blocked_by, models_of
 from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.unread_pipelines import check_draft
 
 SMALL = f"backends: [engine]\npackage: weights-package\nfiles: {{weights: w.gguf}}\nsha256: {{weights: {SHA}}}\n"
 PIPELINE = """\
@@ -152,10 +153,46 @@ def test_a_draft_is_checked_stage_by_stage_where_others_cannot_be_read(tmp_path:
         "stages.0.models.2",
         "stages.2",
         "stages.0.input_from",
+        "stages.0",
         "stages.0.models.1",
         "stages.1.input_from.1",
         "stages.1.model",
     ]
+
+
+MANY = """\
+requires: [smal]
+stages:
+  - id: a
+    type: multi
+    models: [{model: m, weight: -1}, {model: small, weight: 0, backend: enginee}, mm]
+    aggregation: {type: vote, rule: best, quorum: 0, ties: [luck], extract: regex, pattern: "(["}
+  - {id: a, type: multi, models: [{model: m, weight: -1}], input_from: c, aggregation: {type: vot}}
+"""
+
+
+def test_a_wrong_weight_hides_no_other_mistake_of_its_stage(tmp_path: Path) -> None:
+    catalogue = read_catalogue([write(tmp_path, {**MODELS, "pipelines/p.yaml": MANY})], plugins=Shelf())
+    fields = {
+        "requires.0",
+        "stages.0.models.0.weight",
+        "stages.0.models.1.weight",
+        "stages.0.models.1.backend",
+        "stages.0.models.2",
+        "stages.0.aggregation.rule",
+        "stages.0.aggregation.quorum",
+        "stages.0.aggregation.ties",
+        "stages.0.aggregation.pattern",
+        "stages.1.id",
+        "stages.1",
+        "stages.1.models.0.weight",
+        "stages.1.input_from",
+        "stages.1.aggregation.type",
+    }
+    assert {error.field for error in catalogue.errors} == fields
+    assert len(catalogue.errors) == len(fields)
+    assert set(catalogue.broken["pipelines", "p"]) == set(catalogue.errors)
+    assert {error.line for error in catalogue.errors if error.field.startswith("stages.0.aggregation")} == {6}
 
 
 def test_a_draft_that_can_be_read_is_checked_as_an_entry_of_its_name(tmp_path: Path) -> None:

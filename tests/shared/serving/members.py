@@ -17,7 +17,7 @@ from typing import Any
 from tests.support.http_servers import QuietServer
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models
-from vlmhyperbench.serving.plan import KEY_VARIABLE, ServedModel, ServedPipeline
+from vlmhyperbench.serving.plan import KEY_VARIABLE, ServedModel, ServingPlan
 
 KEY = "the key of the members"
 
@@ -160,7 +160,7 @@ def served(
             if asked.model.name in urls
         }
         plan = folder / "plan.json"
-        plan.write_text(ServedPipeline(target=pipeline, models=tuple(models.values())).model_dump_json())
+        plan.write_text(ServingPlan(target=pipeline, models=tuple(models.values())).model_dump_json())
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
