@@ -72,7 +72,7 @@ def unregistered_files(catalogue: Catalogue) -> list[Path]:
 
 def unregistered_status(catalogue: Catalogue) -> Iterator[GgufStatus]:
     """Yield the status of `unregistered_files`; the name of each is its path."""
-    free = free_memory()
+    free = usable_memory()
     for path in unregistered_files(catalogue):
         files = {WEIGHTS: path}
         status = status_of(str(path), files, estimate=partial(estimate_files, path.name, {}), free=free)
