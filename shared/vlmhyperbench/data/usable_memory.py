@@ -6,15 +6,13 @@ import os
 import sys
 from collections.abc import Mapping
 
-import psutil
-
 from vlmhyperbench.domain.fallbacks import usable_device, usable_host
 from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
 
 
 def usable_memory(environ: Mapping[str, str] = os.environ) -> FreeMemory:
     """Measure what is free now, less the reserve of the machine and of each accelerator that these variables leave."""
-    return less_reserve(free_memory(environ), psutil.virtual_memory().total)
+    return less_reserve(free_memory(environ), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def less_reserve(free: FreeMemory, host_total: int) -> FreeMemory:
