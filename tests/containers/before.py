@@ -15,10 +15,11 @@ _MIGRATIONS = "shared/vlmhyperbench/db/migrations/versions"
 def code_before(folder: Path) -> Path:
     """Return a checkout of older code: the newest whose database this one migrates, else the commit before.
 
-    A commit has an older database if its migrations are some of these, to the byte: a branch may have numbered its own
-    otherwise. A shallow clone has no history; it is upgraded to itself, which still replaces every container.
+    Only this branch itself counts: nobody has installed what a merged one was before. A commit has an older database if
+    its migrations are some of these, to the byte: another may have numbered its own otherwise. A shallow clone has no
+    history; it is upgraded to itself, which still replaces every container.
     """
-    commits = _git("rev-list", "--date-order", "HEAD").decode().split()
+    commits = _git("rev-list", "--first-parent", "HEAD").decode().split()
     ours = _files(commits[0], f"{_MIGRATIONS}/")
     older = (commit for commit in commits[1:] if _files(commit, "compose.yaml"))
     for commit in older:
