@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
+from threading import Event
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.support.audit import audit
-from tests.support.http_servers import QuietServer
+from tests.support.http_servers import Recorder, serving
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
@@ -71,36 +70,23 @@ PIPELINES: dict[str, list[dict[str, object]]] = {
 }
 
 
-class NeverReady:
+class NeverReady(Recorder):
     """An endpoint that never says which models it has, so that whoever loads it waits."""
 
-    def __init__(self) -> None:
-        self.asked, self.left = Event(), Event()
-        outer = self
+    asked: ClassVar[Event] = Event()
+    left: ClassVar[Event] = Event()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked.set()
-                self.rfile.read(1)  # returns when the client has left
-                outer.left.set()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = QuietServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
+    def do_GET(self) -> None:  # noqa: N802 - the name that the library calls
+        self.asked.set()
+        self.rfile.read(1)  # returns when the client has left
+        self.left.set()
 
 
 @pytest.fixture(scope="module")
-def never_ready() -> Iterator[NeverReady]:
-    endpoint = NeverReady()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
+def never_ready() -> Iterator[str]:
+    """Return the URL of an endpoint that is never ready."""
+    with serving(NeverReady) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -111,14 +97,14 @@ def stack(registries: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def registries(registries: Path, never_ready: NeverReady) -> Path:
+def registries(registries: Path, never_ready: str) -> Path:
     """Add engines that always say the same, and pipelines of them."""
     for name, params in MODELS.items():
         entry = {"description": "No model.", "backends": ["simulated"]}
         engine_params = {"ttft_ms": 1, "gap_ms": 0, "usage": "always", **params}
         (registries / "models" / f"{name}.yaml").write_text(json.dumps({**entry, "engine_params": engine_params}))
     (registries / "pipelines").mkdir(exist_ok=True)
-    loads = {"id": "say", "type": "single", "model": {"endpoint": never_ready.url, "model_name": "m"}}
+    loads = {"id": "say", "type": "single", "model": {"endpoint": never_ready, "model_name": "m"}}
     for name, stages in {**PIPELINES, "member-loads": [SEES, {**loads, "input_from": "see"}]}.items():
         entry = {"description": "For tests.", "stages": stages}
         (registries / "pipelines" / f"{name}.yaml").write_text(json.dumps(entry))
@@ -239,13 +225,13 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_member_costs_no_sample_and_a
 
 
 def test_a_run_that_is_cancelled_while_a_member_is_loading_ends_the_load_and_leaves_the_worker_free(
-    stack: Stack, never_ready: NeverReady
+    stack: Stack,
 ) -> None:
     run = stack.client.runs.create(entry("member-loads"))
-    assert never_ready.asked.wait(PATIENCE_S), stack.logs()
+    assert NeverReady.asked.wait(PATIENCE_S), stack.logs()
     stack.client.runs.cancel(run.id)
     assert stack.wait(run.id).state == "CANCELLED"
-    assert never_ready.left.wait(PATIENCE_S), stack.logs()
+    assert NeverReady.left.wait(PATIENCE_S), stack.logs()
     assert open_jobs(stack, run) == 0
     after = stack.wait_without_pauses(stack.client.runs.create(entry("member-answers")).id)
     assert (after.state, answers_of(stack, after)) == ("SUCCEEDED", ["red"] * SAMPLES), after.reason

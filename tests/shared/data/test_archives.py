@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import random
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -105,12 +106,10 @@ def test_what_could_do_harm_refuses_the_whole_archive(make: Callable[[Path], Pat
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("kind", ["gztar", "bztar", "xztar"])
 def test_a_byte_that_differs_is_damage(kind: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(random.Random(1).randbytes(50_000))
-    path = tmp_path / f"d.tar.{kind}"
-    with tarfile.open(path, f"w:{kind}") as archive:  # type: ignore[call-overload]  # of each kind
-        archive.add(tmp_path / "a", "a")
+    path = Path(shutil.make_archive(str(tmp_path / "d"), kind, tmp_path, "a"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(data)
