@@ -47,6 +47,7 @@ POINTED = {"aggregation": {"type": "vote", "extract": "json_pointer", "pointer":
 PIPELINES: dict[str, list[dict[str, object]]] = {
     "member-waits": [SEES, {"id": "say", "type": "single", "model": "waits", "input_from": "see"}],
     "member-answers": [SEES, {"id": "say", "type": "single", "model": "says-red", "input_from": "see"}],
+    "after-loads": [SEES, {"id": "say", "type": "single", "model": "says-json", "input_from": "see"}],
     "vote-answers": [voted("says-blue", "says-red")],
     "merge-waits": [merged("says-blue", "says-red", by="waits")],
     "merge-answers": [merged("says-blue", "says-red", by="says-red")],
@@ -233,8 +234,8 @@ def test_a_run_that_is_cancelled_while_a_member_is_loading_ends_the_load_and_lea
     assert stack.wait(run.id).state == "CANCELLED"
     assert NeverReady.left.wait(PATIENCE_S), stack.logs()
     assert open_jobs(stack, run) == 0
-    after = stack.wait_without_pauses(stack.client.runs.create(entry("member-answers")).id)
-    assert (after.state, answers_of(stack, after)) == ("SUCCEEDED", ["red"] * SAMPLES), after.reason
+    after = stack.wait_without_pauses(stack.client.runs.create(entry("after-loads")).id)
+    assert (after.state, answers_of(stack, after)) == ("SUCCEEDED", ['{"colour": "blue"}'] * SAMPLES), after.reason
     audit(stack)
 
 

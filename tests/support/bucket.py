@@ -7,6 +7,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,12 +32,12 @@ class LoopbackBucket:
     """Bytes after which nothing is sent until `release`."""
     release: threading.Event = field(default_factory=threading.Event)
     refuses_every: int | None = None
-    """Of this many requests one is answered 503; each request has a connection of its own then."""
+    """Of this many requests for the same object the first is answered 503; each has a connection of its own then."""
     refused: int = 0
     """Requests that were refused so."""
     sent: int = 0
     """Bytes that the server has sent."""
-    _asked: int = 0
+    _asked: Counter[bytes] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, prefix: str, files: Mapping[str, bytes]) -> str:
@@ -57,13 +58,14 @@ class LoopbackBucket:
         keys = {"access_key_id": KEY, "secret_access_key": SECRET}
         return S3Access.model_validate({"endpoint_url": self.url, "region": "us-east-1", **keys, **changed})
 
-    def refuses(self) -> bool:
-        """Count a connection, and return whether its request is refused."""
+    def refuses(self, head: bytes) -> bool:
+        """Count a request by what it asks for, whoever else asks at that time, and return whether it is refused."""
         if self.refuses_every is None:
             return False
         with self._lock:
-            self._asked += 1
-            is_refused = self._asked % self.refuses_every == 0
+            what = head.partition(b"\r\n")[0].partition(b"?")[0]
+            is_refused = self._asked[what] % self.refuses_every == 0
+            self._asked[what] += 1
             self.refused += is_refused
         return is_refused
 
@@ -146,7 +148,7 @@ def _relay_to(port: int, bucket: LoopbackBucket) -> type[socketserver.BaseReques
         def _answer_once(self) -> None:
             """Pass on one request of at most some kilobytes, or refuse it; then close the connection."""
             head = _read_request(self.request)
-            if head and bucket.refuses():
+            if head and bucket.refuses(head):
                 self.request.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             elif head:
                 with socket.create_connection(("127.0.0.1", port)) as server:
