@@ -64,6 +64,8 @@ class Bucket:
         self._is_offline = is_offline
         self._is_deep = is_deep
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while a small object is written: threads that wait for a folder in the kernel use processor time."""
         self._made: Any = None
         self._small: SmallObjects | None = None
         self._listed: dict[tuple[str, str], tuple[str, int]] = {}
@@ -131,8 +133,9 @@ class Bucket:
             part = target.with_name(f".{target.name}.part")
             content = self._small_objects().read(bucket, prefix + name, etag=etag, size_bytes=size)
             if content is not None:
-                part.write_bytes(content)
-                part.replace(target)
+                with self._writing:
+                    part.write_bytes(content)
+                    part.replace(target)
                 on_bytes(size)
                 return
             state = target.with_name(f".{target.name}.ranges")

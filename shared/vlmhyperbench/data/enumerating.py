@@ -231,13 +231,13 @@ class _Enumeration:
             data = read_image(image, root=self._root, limits=self._limits, addresses=self._addresses)
             sha256 = hashlib.sha256(data).hexdigest()
             if sha256 not in self._images:
-                self._images[sha256] = self._put(data, what=called(image, self._root))
+                self._images[sha256] = self._put(data, sha256, what=called(image, self._root))
         except InvalidImage as error:
             return str(error)
         return self._images[sha256]
 
-    def _put(self, data: bytes, *, what: str) -> ImageInfo:
-        info = check(data, self._limits, what=what)
+    def _put(self, data: bytes, sha256: str, *, what: str) -> ImageInfo:
+        info = check(data, self._limits, what=what, sha256=sha256)
         if changes_pixels(self._spec.preprocess):
             original, data = info, prepared(data, self._spec.preprocess)
             info = replace(check(data, self._limits, what=what), source_sha256=original.sha256)

@@ -135,10 +135,10 @@ def read_image(image: Image, *, root: Path | None, limits: Limits, addresses: Ad
     return data
 
 
-def check(data: bytes, limits: Limits, *, what: str = "The image") -> ImageInfo:
+def check(data: bytes, limits: Limits, *, what: str = "The image", sha256: str | None = None) -> ImageInfo:
     """Decode an image once to validate it; bytes and pixels are bounded before anything is decoded.
 
-    `what` is the beginning of the messages of errors.
+    `what` is the beginning of the messages of errors; `sha256` is the hash of the bytes, if it is known.
 
     Raises:
         InvalidImage: it is not an image, is broken, or is too large.
@@ -165,13 +165,14 @@ def check(data: bytes, limits: Limits, *, what: str = "The image") -> ImageInfo:
                 media_type = MEDIA_TYPES[image.format or ""]
                 image.verify()  # checks the checksums and the end of a PNG, which decoding does not
             with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
+                image.draft(None, (1, 1))  # all of a JPEG is read, and drawn at an eighth of its size
                 image.load()
     except UnidentifiedImageError as error:
         raise InvalidImage(f"{what} is not in the format PNG, JPEG or WEBP.", cure="Convert it to PNG.") from error
     except DECODING_ERRORS as error:
         raise InvalidImage(f"{what} is broken: {error}.", cure=_CURE) from error
     return ImageInfo(
-        sha256=hashlib.sha256(data).hexdigest(),
+        sha256=sha256 or hashlib.sha256(data).hexdigest(),
         media_type=media_type,
         width=width,
         height=height,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.support.bucket import LoopbackBucket, serve_bucket
 from vlmhyperbench.data.buckets import Bucket
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.repositories import Arrival
-from vlmhyperbench.data.small_objects import MAX_BYTES, SignedPattern, SmallObjects
+from vlmhyperbench.data.small_objects import MAX_BYTES, SmallObjects
 from vlmhyperbench.storage.s3_client import connect
 
 FILES = {f"{number}.bin": bytes([number]) * (1000 + number) for number in range(12)}
@@ -64,34 +63,21 @@ def test_what_is_not_the_listed_object_or_not_whole_is_left_to_boto3(bucket: Loo
     assert bucket.cut_after is None
 
 
-def _signed_in_one_second(client: Any, key: str) -> tuple[SplitResult, SplitResult]:
-    while True:  # the date is signed, too
-        pattern = SignedPattern.of(_signed(client, "first"), "first", client)
-        ours, theirs = pattern.url_of(key), _signed(client, key)
-        assert ours is not None
-        if pattern.date in theirs.query:
-            return ours, theirs
+@pytest.mark.parametrize("name", ["a b.bin", "ü/~(1)+&=%.bin", "a%20b.bin", "deep/er/x"])
+def test_an_object_of_any_name_is_read_or_left_to_boto3(bucket: LoopbackBucket, name: str) -> None:
+    path = bucket.root / "store/data" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(name.encode())
+    objects, etag, size = listed(bucket, name)
+    assert objects.read("store", f"data/{name}", etag=etag, size_bytes=size) in {name.encode(), None}
 
 
-def _signed(client: Any, key: str) -> SplitResult:
-    return urlsplit(str(client.generate_presigned_url("get_object", Params={"Bucket": "store", "Key": key})))
-
-
-@pytest.mark.parametrize("key", ["data/a b.bin", "data/ü/~(1)+&=%.bin", "data//x", "data/3.bin"])
-@pytest.mark.parametrize("options", [{}, {"endpoint_url": "http://127.0.0.1:9000"}, {"aws_session_token": "a/b+c="}])
-def test_a_url_is_signed_as_boto3_signs_it(key: str, options: dict[str, str]) -> None:
-    keys = {"region_name": "us-east-1", "aws_access_key_id": "id", "aws_secret_access_key": "key"}
-    client = connect({**keys, **options})
-    ours, theirs = _signed_in_one_second(client, key)
-    assert ours.path == theirs.path
-    assert parse_qs(ours.query) == parse_qs(theirs.query)
-
-
-def test_a_url_that_is_signed_in_another_way_is_left_to_boto3() -> None:
-    client = connect({"region_name": "us-east-1", "aws_access_key_id": "id", "aws_secret_access_key": "key"})
-    url = _signed(client, "first")
-    assert SignedPattern.of(url._replace(query=url.query + "0"), "first", client).url_of("second") is None
-    assert SignedPattern.of(url, "other", client).url_of("second") is None
+def test_where_the_library_is_not_installed_boto3_is_asked(
+    bucket: LoopbackBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    objects, etag, size = listed(bucket, "3.bin")
+    assert objects.read("store", "data/3.bin", etag=etag, size_bytes=size) is None
 
 
 def test_a_proxy_is_left_to_boto3(bucket: LoopbackBucket, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,15 @@ def test_offline_nothing_is_asked_and_the_error_names_the_setting(
     assert hub.requests == []
 
 
+def test_a_table_of_pandas_has_the_cells_of_the_table_of_polars(home: Path, hub: LoopbackHub) -> None:
+    register(home, "hf://datasets/lab/pages")
+    evaluation = asked(limit=3)
+    table = evaluation.to_pandas()
+    assert list(table.columns) == evaluation.to_polars().columns
+    assert table["key"].tolist() == evaluation.to_polars()["key"].to_list()
+    assert len(table) == 3
+
+
 def test_without_pandas_the_error_names_the_extra(
     home: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,8 @@ adoptToken();
 const queries = newQueries();
 openFeed(queries);
 onSignIn(() => void queries.refetchQueries());
+// Most go from the first page to the runs, whose code is read while nothing else is to be done.
+window.addEventListener('load', () => window.requestIdleCallback?.(() => void router.preloadRoute({ to: '/runs' })));
 
 const place = document.getElementById('root');
 if (place === null) throw new Error('The page has no element #root.');
