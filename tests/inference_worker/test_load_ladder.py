@@ -110,6 +110,20 @@ async def test_out_of_memory_while_it_loads_is_tried_once_on_the_next_rung(tmp_p
         await serving.close()
 
 
+async def test_the_next_rung_is_loaded_once_the_memory_of_the_failed_load_is_back(tmp_path: Path) -> None:
+    wanted, options = prepared(tmp_path, 2, limit_mib=850)
+    free_before, then = 8 * GIB, [GIB, GIB, 8 * GIB]
+    seen = [free_before, *then]
+    fleet = Fleet(free=lambda _: seen.pop(0))
+    try:
+        serving = await fleet.acquire(wanted, options, Room(devices=(PROCESSOR,)), uuid4())
+        assert serving.fitted is not None
+        assert [step.after for step in serving.fitted.steps] == ["parallel=1"]
+        assert seen == []
+    finally:
+        await fleet.close()
+
+
 async def test_a_second_out_of_memory_is_the_last(tmp_path: Path) -> None:
     with pytest.raises(VlmHyperBenchError) as failed:
         await load(tmp_path, 3, limit_mib=850)

@@ -25,6 +25,23 @@ INVARIANTS = {
             AND f.ordinal >= j.range_start AND f.ordinal < j.range_end
         WHERE j.kind IN ('GENERATE', 'IMPORT', 'MEMBER', 'COMBINE', 'JUDGE')
         GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
+    "V2 a row is of a claim of its run, whose job asked for it": """
+        SELECT f.run_id, f.phase, f.ordinal FROM fact f
+        LEFT JOIN claim c ON c.id = f.claim_id LEFT JOIN job j ON j.id = c.job_id
+        WHERE j.run_id IS DISTINCT FROM f.run_id
+            OR (j.phase = f.phase AND (f.ordinal < j.range_start OR f.ordinal >= j.range_end))""",
+    "V2 no ordinal of any phase, also of a cancelled run, has a row of its own and a kept one": """
+        WITH kept AS (
+            SELECT run_id, phase, ordinal FROM reused_fact
+            UNION ALL SELECT k.run_id, k.phase, fact.ordinal FROM reused_phase k
+                JOIN fact ON fact.run_id = k.source_run_id AND fact.phase = k.source_phase)
+        SELECT run_id, phase, ordinal FROM (SELECT run_id, phase, ordinal FROM fact UNION ALL TABLE kept) f
+        GROUP BY run_id, phase, ordinal HAVING count(*) > 1""",
+    "V2 a kept row is one that another run has measured": """
+        SELECT r.run_id, r.phase, r.ordinal FROM reused_fact r LEFT JOIN fact f
+            ON f.run_id = r.source_run_id AND f.phase = r.source_phase AND f.ordinal = r.source_ordinal
+        WHERE (f.run_id IS NULL AND NOT EXISTS (SELECT FROM run_tier t WHERE t.run_id = r.source_run_id))
+            OR r.source_run_id = r.run_id""",
     "V3 nothing is reserved for a job that does not run": """
         SELECT r.attempt_id FROM reservation r JOIN job j ON j.id = r.job_id
         WHERE j.state NOT IN ('ASSIGNED', 'RUNNING') OR j.attempt_id <> r.attempt_id""",

@@ -194,7 +194,7 @@ class Fleet:
                     return resident.serving
                 await self._close(resident)
                 await self._make_room(resident, room, wanted_next)
-                resident.serving = await Serving.start(wanted, options)
+                resident.serving = await Serving.start(wanted, options, free=partial(self._free, room))
                 return resident.serving
         except BaseException:
             self._leave(resident, user)

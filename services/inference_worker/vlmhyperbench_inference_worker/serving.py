@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +25,7 @@ from vlmhyperbench.environments.targets import PreparedTarget
 from vlmhyperbench.errors import OutOfMemory
 from vlmhyperbench.files import stamp_of
 from vlmhyperbench.logs.bounded import log_length
+from vlmhyperbench.serving.memory_back import wait_until_back
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions, is_rented
 from vlmhyperbench_inference_worker.bodies import BodyWriter
 from vlmhyperbench_sdk.errors import Unavailable
@@ -114,8 +115,15 @@ class Serving:
         self._is_closing = False
 
     @classmethod
-    async def start(cls, wanted: WantedTarget, options: GatewayOptions) -> Self:
+    async def start(
+        cls, wanted: WantedTarget, options: GatewayOptions, *, free: Callable[[], int | None] = lambda: None
+    ) -> Self:
         """Start a gateway and load the target into it.
+
+        Args:
+            wanted: The target.
+            options: How its gateway is started.
+            free: Returns the free bytes of the memory that it is loaded into; None if unknown.
 
         Raises:
             NotFound: a model file is missing.
@@ -133,7 +141,7 @@ class Serving:
             serving = cls(wanted, gateway, BodyWriter(options.environment), stamps, files_in_use.pop_all())
         serving.engine_log = options.engine_log
         try:
-            await serving._load(files)
+            await serving._load(files, free)
             serving.ready_bytes = log_length(options.engine_log) if options.engine_log is not None else 0
         except BaseException:
             try:
@@ -237,7 +245,7 @@ class Serving:
         self._stamps = {path: stamp_of(path) for path in (weights.locate(file.location, cache) for file in pinned)}
         return replace(request, files=await asyncio.to_thread(weights.files_for_engine, pinned, cache))
 
-    async def _load(self, files: Mapping[str, str]) -> None:
+    async def _load(self, files: Mapping[str, str], free: Callable[[], int | None]) -> None:
         """Load as far down the ladder as the memory asks, and after an out of memory once on the next rung."""
         wanted, target = self.wanted, self.wanted.target
         params = dict(target.engine_params)
@@ -255,16 +263,32 @@ class Serving:
             find = wanted.ladder.fit if wanted.ran_out is None else partial(wanted.ladder.below, wanted.ran_out)
             self.fitted = await asyncio.to_thread(find)
             request = await self._smaller(request, self.fitted)
+        free_before = await asyncio.to_thread(free) if wanted.ladder is not None else None
         try:
             self.status = await self._gateway.load(request)
         except OutOfMemory:
-            lower = wanted.ladder.after_out_of_memory(self.fitted) if wanted.ladder and self.fitted else None
+            lower = await self._lower(free_before, free)
             if lower is None:
                 raise
             self.fitted = lower
             self.status = await self._gateway.load(await self._smaller(request, lower))
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
+
+    async def _lower(self, free_before: int | None, free: Callable[[], int | None]) -> FittedLoad | None:
+        """Return the next rung below a load that ran out of memory, once its memory is back; None if there is none.
+
+        Args:
+            free_before: Free bytes before that load; None if unknown.
+            free: Returns the free bytes now.
+        """
+        ladder, failed = self.wanted.ladder, self.fitted
+        if ladder is None or failed is None:
+            return None
+        if free_before is not None:
+            held = await asyncio.to_thread(ladder.held_bytes, failed)
+            await wait_until_back(free_before - held, held, free)
+        return await asyncio.to_thread(ladder.after_out_of_memory, failed)
 
 
 def is_to_be_rented(target: Target) -> bool:

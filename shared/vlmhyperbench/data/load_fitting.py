@@ -147,6 +147,12 @@ class LoadLadder:
             return None
         return fitted if fitted.settings != failed.settings else None
 
+    def held_bytes(self, fitted: FittedLoad) -> int:
+        """Return what a load may have taken before it ended: of accelerators if it uses some, else of the machine."""
+        settings = fitted.settings or self._wanted
+        need = self._needs(settings)
+        return need.device * settings.devices or need.host
+
     def smallest(self) -> LoadBytes | None:
         """Return the least that a load of some task may need without a loss of quality; None if unknown.
 

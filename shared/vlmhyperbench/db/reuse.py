@@ -121,7 +121,12 @@ async def candidates(
         rows = await _reusable(session, parent_run_id, given)
     if request_sha256:
         equal = await _cached(
-            session, project_id=project_id, target_digest=target_digest, request_sha256=request_sha256, kinds=kinds
+            session,
+            project_id=project_id,
+            target_digest=target_digest,
+            request_sha256=request_sha256,
+            kinds=kinds,
+            parent_run_id=parent_run_id,
         )
     claims = await session.execute(text(_ENGINES), {"claims": list({row.claim_id for row in (*rows, *equal)})})
     engines = {claim.id: claim.engine for claim in claims}
@@ -157,12 +162,20 @@ async def _cached(
     target_digest: str,
     request_sha256: Sequence[str],
     kinds: Sequence[PhaseKind],
+    parent_run_id: UUID | None,
 ) -> list[ReusableView]:
     """Read the answers of a target to these requests in any run of a project; of several equal ones the earliest.
 
-    Only phases of `kinds` are read, so that a judge reuses verdicts and a run reuses answers.
+    Only phases of `kinds` are read, so that a judge reuses verdicts and a run reuses answers. Of the parent, members
+    that were interrupted have answers too, such as those of a cancelled run.
     """
-    values = {"kinds": list(kinds), "project": project_id, "target": target_digest, "requests": list(request_sha256)}
+    values = {
+        "kinds": list(kinds),
+        "project": project_id,
+        "target": target_digest,
+        "requests": list(request_sha256),
+        "parent": parent_run_id,
+    }
     rows = await session.execute(text(_CACHED), values)
     return [view_of(ReusableView, row) for row in rows]
 
@@ -209,7 +222,9 @@ JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
 JOIN claim ON claim.id = fact.claim_id
 JOIN job ON job.id = claim.job_id
 WHERE fact.request_sha256 = ANY(CAST(:requests AS varchar[])) AND fact.status = 'ok' AND fact.origin = 'live'
-  AND phase.kind = ANY(CAST(:kinds AS varchar[])) AND phase.state IN ('COMPLETE', 'STOPPED')
+  AND phase.kind = ANY(CAST(:kinds AS varchar[]))
+  AND (phase.state IN ('COMPLETE', 'STOPPED')
+       OR (phase.run_id = CAST(:parent AS uuid) AND phase.kind = 'member' AND phase.state = 'VOID'))
   AND job.project_id = :project AND job.target_digest = :target
 ORDER BY fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.engine -> 'variables', claim.started_at,
   fact.run_id

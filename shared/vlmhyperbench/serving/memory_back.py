@@ -1,4 +1,4 @@
-"""Unload a model, and wait until its memory is free again: it comes back a moment after the end of its engine."""
+"""Wait until the memory of an ended engine is free again: it comes back a moment after the end of its process."""
 
 from __future__ import annotations
 
@@ -42,14 +42,24 @@ async def unload_measured(
     if before is not None and total is not None:
         held = min(held, max(total - before, 0))
     await unload()
+    return Unloaded(held=held, back=await wait_until_back(before, held, free) if before is not None else 0)
+
+
+async def wait_until_back(before: int, held: int, free: Callable[[], int | None]) -> int:
+    """Wait until 75 % of the bytes that were held are free again, at most 5 s, and return how many are.
+
+    Args:
+        before: Free bytes while they were held.
+        held: Bytes that are thought to have been held.
+        free: As in `unload_measured`.
+    """
     end, back = time.monotonic() + BACK_S, 0
-    while before is not None:
-        now = await asyncio.to_thread(free)
-        back = now - before if now is not None else 0
-        if now is None or back >= BACK_SHARE * held or time.monotonic() >= end:
+    while (now := await asyncio.to_thread(free)) is not None:
+        back = now - before
+        if back >= BACK_SHARE * held or time.monotonic() >= end:
             break
         await asyncio.sleep(POLL_S)
-    return Unloaded(held=held, back=max(back, 0))
+    return max(back, 0)
 
 
 def free_bytes(environ: Mapping[str, str] = os.environ, *, is_accelerated: bool | None = None) -> int | None:

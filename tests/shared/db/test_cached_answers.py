@@ -172,3 +172,13 @@ async def test_failed_rows_and_rows_of_open_phases_are_not_reused(fresh_database
     assert await reusable_of(fresh_database) == []
     stopped = await answered(fresh_database, phase_state="STOPPED")
     assert await reusable_of(fresh_database) == [stopped]
+
+
+async def test_answers_of_a_member_that_was_interrupted_are_reused_by_a_rerun_of_its_run(
+    fresh_database: Database,
+) -> None:
+    cancelled = await answered(fresh_database, kind="member", phase_state="VOID")
+    await answered(fresh_database, kind="member", phase_state="VOID", late_s=1)
+    assert await reusable_of(fresh_database, kind="member") == []
+    candidates = await read(fresh_database, parent=cancelled, requests=[SHA], kind="member")
+    assert [row.source_run_id for row in candidates.cached] == [cancelled]
